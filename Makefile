@@ -1,0 +1,29 @@
+# Two commands for users: make demo, make test. Each sets up what it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHON
+
+.PHONY: setup demo test check check-data bench clean
+
+setup:
+	@./setup.sh
+
+demo: setup
+	@$(BIN)/python -m datasets.demo
+
+test: setup
+	@$(BIN)/python -m pytest -q -p no:cacheprovider
+
+check: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+check-data: setup
+	@$(BIN)/python -m bench.check_data
+
+bench: setup
+	@$(BIN)/python -m pytest bench -q --benchmark-only
+
+clean:
+	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""The Spark jobs and the dtoss command."""
