@@ -1,0 +1,64 @@
+"""What every command of this folder shares: one-line errors, exit codes, a report on stderr."""
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import typer
+
+__all__ = ["BadInput", "expand", "run", "say"]
+
+
+class BadInput(ValueError):
+    """A mistake in what the user gave; its message says what is wrong and what to do."""
+
+
+def say(line: str) -> None:
+    """Write one line to stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def run(main: Callable[..., None]) -> None:
+    """Run ``main`` as a command: exit code 0; 2 with a line on stderr for bad input; 1 for a failure inside.
+
+    Parameters
+    ----------
+    main
+        A function with Typer's annotations.
+    """
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command()(main)
+    try:
+        app()
+    except (BadInput, OSError) as error:
+        say(f"error: {error}")
+        sys.exit(2)
+
+
+def expand(paths: Iterable[str | Path], pattern: str) -> list[Path]:
+    """List the files that ``paths`` name, folders searched for ``pattern`` at any depth, in sorted order.
+
+    Parameters
+    ----------
+    paths
+        Files and folders, in the user's order.
+    pattern
+        Glob for the files of a folder, such as ``"*.plt"``.
+
+    Raises
+    ------
+    BadInput
+        A path that does not exist, or a folder without such a file.
+    """
+    files: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            found = sorted(path.rglob(pattern))
+            if not found:
+                raise BadInput(f"{path} holds no file like {pattern}; name the files")
+            files += found
+        elif path.exists():
+            files.append(path)
+        else:
+            raise BadInput(f"{path} does not exist")
+    return files

@@ -1,0 +1,107 @@
+"""What holds for every generator: the same bytes twice, batches that stand alone, bounded memory."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from datasets.batches import BATCH_ROWS, write_parquet
+from datasets.degenerate import PLANE, SPHERE, degenerate
+from datasets.fleet import fleet_at, fleet_updates
+from datasets.hotspots import hotspots
+from datasets.taxis import make_fleet
+from datasets.uniform import uniform_plane, uniform_sphere
+
+ROOT = Path(__file__).parents[2]
+GENERATORS = {
+    "plane": uniform_plane,
+    "moved": lambda rows, seed=0: uniform_plane(rows, seed, cycle=2, moving=0.5),
+    "sphere": uniform_sphere,
+    "hotspots": lambda rows, seed=0: hotspots(rows, seed, count=20),
+    "updates": lambda rows, seed=0: fleet_updates(make_fleet(1_000, seed=seed), rows),
+    "at": lambda rows, seed=0: fleet_at(make_fleet(rows, seed=seed), 10_000.5),
+    "duplicates": lambda rows, seed=0: degenerate("duplicates", rows, seed),
+}
+
+
+def table(batches):
+    return pa.Table.from_batches(batches)
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_two_runs_give_the_same_bytes_and_another_seed_others(name, tmp_path):
+    generate = GENERATORS[name]
+    files = [tmp_path / "first", tmp_path / "second", tmp_path / "other seed"]
+    for path, seed in zip(files, (3, 3, 4), strict=True):
+        batches = list(generate(BATCH_ROWS + 1_000, seed))
+        write_parquet(batches, batches[0].schema, path)
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert files[0].read_bytes() != files[2].read_bytes()
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_fewer_rows_are_the_first_of_more(name):
+    generate = GENERATORS[name]
+    long = table(generate(BATCH_ROWS + 1_000))
+    for rows in (1, 999, BATCH_ROWS, BATCH_ROWS + 1):
+        assert table(generate(rows)).equals(long.slice(0, rows)), rows
+    assert long["id"].to_numpy().tolist() == list(range(BATCH_ROWS + 1_000))
+    assert list(generate(0)) == []
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_no_batch_is_larger_than_a_row_group_and_none_is_like_another(name):
+    batches = list(GENERATORS[name](2 * BATCH_ROWS + 7))
+    assert [batch.num_rows for batch in batches] == [BATCH_ROWS, BATCH_ROWS, 7]
+    first, second = (np.column_stack(batch.columns[-2:]) for batch in batches[:2])
+    assert not np.array_equal(first, second)
+
+
+PEAK = """
+import resource, sys
+from tests.datasets.test_generators import GENERATORS
+from datasets.batches import write_parquet
+from itertools import chain
+batches = GENERATORS[sys.argv[1]](int(sys.argv[2]))
+first = next(batches)
+print(write_parquet(chain([first], batches), first.schema, sys.argv[3]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def peak_of(name, rows, path):
+    """Return the peak memory, in bytes, of a process that writes so many rows."""
+    command = [sys.executable, "-c", PEAK, name, str(rows), str(path)]
+    written, peak = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=ROOT
+    ).stdout.split()
+    assert int(written) == rows
+    return int(peak)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plane", "hotspots", "updates"])
+def test_three_million_rows_need_no_more_memory_than_half_a_million(name, tmp_path):
+    few = peak_of(name, 500_000, tmp_path / "few")
+    many = peak_of(name, 3_000_000, tmp_path / "many")
+    assert many < few + 40e6  # the further rows alone are 60 MB or more
+
+
+@pytest.mark.parametrize(("metric", "kinds"), [("plane", PLANE), ("sphere", SPHERE)])
+def test_every_degenerate_kind_is_finite_legal_and_repeatable(metric, kinds):
+    for kind in kinds:
+        for rows in (0, 1, 2, 3, 1_000):
+            got = [batch.to_pydict() for batch in degenerate(kind, rows, 1, metric)]
+            assert got == [batch.to_pydict() for batch in degenerate(kind, rows, 1, metric)]
+            assert sum(len(batch["id"]) for batch in got) == rows
+            if not rows:
+                continue
+            x, y = (np.array(values) for name, values in got[0].items() if name != "id")
+            assert np.isfinite(x).all()
+            assert np.isfinite(y).all()
+            if metric == "sphere":
+                assert np.abs(x).max() <= 180
+                assert np.abs(y).max() <= 90
