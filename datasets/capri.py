@@ -1,0 +1,84 @@
+"""Check-ins whose places stand in a file of their own, as the CAPRI benchmark ships Gowalla and Brightkite.
+
+`python -m datasets.capri checkins.txt --places poiCoos.txt --out checkins.parquet` joins the two. A check-in
+is user, place and UNIX time, apart by TAB; a place is its number, latitude and longitude.
+Source: github.com/CapriRecSys/CAPRI, Data/Gowalla.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+
+from datasets.command import expand, run
+from datasets.counts import Counts
+from datasets.fields import Layout, read_fields
+from datasets.positions import Numbers
+from datasets.rows import Part, assemble, collect, numbered, save, standard_schema
+from datasets.source import Source, read_source, source_schema
+from datasets.times import parse_times
+
+__all__ = ["SCHEMA", "capri"]
+
+PLACES = Source(
+    layout=Layout(names=("place", "lat", "lon"), delimiter="\t", quote=None),
+    id="place",
+    id_type=pa.string(),
+)
+CHECKINS = Layout(names=("user", "place", "time"), delimiter="\t", quote=None)
+SCHEMA = standard_schema(uid_type=pa.string(), columns={"poi": pa.string()})
+UNKNOWN = "place is not in the file of places"
+
+
+def capri(files: Iterable[str | Path], places: str | Path) -> Iterator[Part]:
+    """Yield check-ins with the positions of their places: id, uid (string), t, lon, lat, poi (string).
+
+    Parameters
+    ----------
+    files
+        Files of check-ins, or folders of ``*checkins*.txt``; read in bounded memory.
+    places
+        File of places; held in memory.
+
+    Raises
+    ------
+    BadInput
+        A file that does not exist or cannot be read.
+    """
+    table, counts = collect(read_source(expand([places], "poiCoos.txt"), PLACES), source_schema(PLACES))
+    lost = sum(counts.dropped.values())
+    note = f"{Path(places).name}: {counts.read:,} places, {lost:,} of them without a legal position"
+    paths = expand(files, "*checkins*.txt")
+    return numbered((part for path in paths for part in _join(path, table, note)), SCHEMA)
+
+
+def _join(path: Path, places: pa.Table, note: str) -> Iterator[Part]:
+    known = places["id"].combine_chunks()
+    lon, lat = (places[name].to_numpy() for name in ("lon", "lat"))
+    for raw, lost in read_fields(path, CHECKINS, ("user", "place", "time")):
+        at = pc.index_in(raw["place"], value_set=known)
+        unknown = at.is_null().to_numpy(zero_copy_only=False)
+        row = pc.fill_null(at, len(places)).to_numpy()
+        none = np.zeros(len(row), dtype=np.bool_)
+        x, y = (Numbers(np.append(axis, 0.0)[row], none, none) for axis in (lon, lat))
+        times = parse_times(raw["time"], ("epoch-s",))
+        columns = {"uid": raw["user"], "poi": raw["place"]}
+        batch, counts = assemble(SCHEMA, path, raw, x, y, times, columns, {UNKNOWN: unknown}, {})
+        yield batch, counts + lost + Counts(notes=(note,))
+
+
+def main(
+    files: Annotated[list[str], typer.Argument(help="Files of check-ins, or a folder of them.")],
+    places: Annotated[Path, typer.Option(help="File of places: number, latitude, longitude.")],
+    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+) -> None:
+    """Read check-ins and the places they name."""
+    save(capri(files, places), SCHEMA, out, "capri")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,63 @@
+"""GeoLife: people of Beijing and elsewhere, 2007 to 2012, one .plt file a trip.
+
+`python -m datasets.geolife "Geolife Trajectories 1.3/Data" --out geolife.parquet` reads it. After six lines
+without use, a line is latitude, longitude, 0, altitude in feet (-777: not valid), the date as days since
+1899-12-30, and again as date and time in GMT. Source: the GeoLife GPS Trajectories user guide 1.3 (Microsoft
+Research Asia).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from datasets.command import expand, run
+from datasets.fields import Layout
+from datasets.rows import Part, save
+from datasets.source import Column, Source, read_source, source_schema
+
+__all__ = ["SCHEMA", "SOURCE", "geolife"]
+
+
+def _person(path: Path) -> int | None:
+    found = re.search(r"(\d{3})[/\\_]Trajectory", path.as_posix())
+    return int(found[1]) if found else None
+
+
+SOURCE = Source(
+    layout=Layout(names=("lat", "lon", "zero", "altitude", "days", "date", "time"), quote=None, skip=6),
+    uid_of=_person,
+    time=("date", "time"),
+    formats=("iso",),
+    since="2007-04-01",
+    columns={"altitude_ft": Column("altitude", pa.float64(), missing=(-777.0,))},
+)
+SCHEMA = source_schema(SOURCE)
+
+
+def geolife(files: Iterable[str | Path]) -> Iterator[Part]:
+    """Yield the rows of .plt files or of folders of them: id, uid, t, lon, lat, altitude_ft.
+
+    The uid is the person's folder (``Data/020/Trajectory/...``), null for a file that lies elsewhere.
+
+    Raises
+    ------
+    BadInput
+        A file that does not exist or cannot be read.
+    """
+    return read_source(expand(files, "*.plt"), SOURCE)
+
+
+def main(
+    files: Annotated[list[str], typer.Argument(help=".plt files or folders of them.")],
+    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+) -> None:
+    """Read GeoLife files."""
+    save(geolife(files), SCHEMA, out, "geolife")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,51 @@
+"""SNAP check-ins: Gowalla (2009 to 2010) and Brightkite (2008 to 2010), of people at places.
+
+`python -m datasets.snap loc-gowalla_totalCheckins.txt.gz --out gowalla.parquet` reads them. A line is user,
+time in UTC, latitude, longitude and place, apart by TAB. Source: snap.stanford.edu/data/loc-gowalla.html and
+loc-brightkite.html (Cho, Myers, Leskovec, KDD 2011).
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from datasets.command import expand, run
+from datasets.fields import Layout
+from datasets.rows import Part, save
+from datasets.source import Column, Source, read_source, source_schema
+
+__all__ = ["SCHEMA", "SOURCE", "snap"]
+
+SOURCE = Source(
+    layout=Layout(names=("user", "time", "lat", "lon", "place"), delimiter="\t", quote=None),
+    uid="user",
+    time=("time",),
+    formats=("iso",),
+    columns={"poi": Column("place")},
+)
+SCHEMA = source_schema(SOURCE)
+
+
+def snap(files: Iterable[str | Path]) -> Iterator[Part]:
+    """Yield the rows of check-in files: id, uid, t, lon, lat, poi (a string: Brightkite's are hexadecimal).
+
+    Raises
+    ------
+    BadInput
+        A file that does not exist or cannot be read.
+    """
+    return read_source(expand(files, "*totalCheckins*"), SOURCE)
+
+
+def main(
+    files: Annotated[list[str], typer.Argument(help="Check-in files, .gz or not.")],
+    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+) -> None:
+    """Read Gowalla or Brightkite check-ins as SNAP has them."""
+    save(snap(files), SCHEMA, out, "snap")
+
+
+if __name__ == "__main__":
+    run(main)

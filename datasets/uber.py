@@ -1,0 +1,50 @@
+"""Uber pick-ups in New York, April to September 2014.
+
+`python -m datasets.uber uber-raw-data-apr14.csv --out uber.parquet` reads them. Columns Date/Time, Lat, Lon,
+Base; the time is New York's, to the minute. Source: the Taxi & Limousine Commission's answer to
+FiveThirtyEight (github.com/fivethirtyeight/uber-tlc-foil-response).
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from datasets.command import expand, run
+from datasets.rows import Part, save
+from datasets.source import Column, Source, read_source, source_schema
+
+__all__ = ["SCHEMA", "SOURCE", "uber"]
+
+SOURCE = Source(
+    position=("Lon", "Lat"),
+    time=("Date/Time",),
+    formats=("%m/%d/%Y %H:%M:%S",),
+    zone="America/New_York",
+    columns={"base": Column("Base")},
+)
+SCHEMA = source_schema(SOURCE)
+
+
+def uber(files: Iterable[str | Path]) -> Iterator[Part]:
+    """Yield the rows of monthly files: id, t, lon, lat, base. Each row is a pick-up; there is no uid.
+
+    Raises
+    ------
+    BadInput
+        A file that cannot be read, or without positions (those of 2015 have zones instead).
+    """
+    return read_source(expand(files, "uber-raw-data-*14*.csv"), SOURCE)
+
+
+def main(
+    files: Annotated[list[str], typer.Argument(help="Monthly files of 2014, or a folder of them.")],
+    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+) -> None:
+    """Read Uber's pick-ups of 2014."""
+    save(uber(files), SCHEMA, out, "uber")
+
+
+if __name__ == "__main__":
+    run(main)
