@@ -19,7 +19,7 @@ from datasets.counts import Counts
 from datasets.fields import Layout, read_fields
 from datasets.positions import Numbers
 from datasets.rows import Part, assemble, collect, numbered, save, standard_schema
-from datasets.source import Source, read_source, source_schema
+from datasets.source import BAD_ID, NO_ID, Source, identity, read_source, source_schema
 from datasets.times import parse_times
 
 __all__ = ["SCHEMA", "capri"]
@@ -30,12 +30,12 @@ PLACES = Source(
     id_type=pa.string(),
 )
 CHECKINS = Layout(names=("user", "place", "time"), delimiter="\t", quote=None)
-SCHEMA = standard_schema(uid_type=pa.string(), columns={"poi": pa.string()})
+SCHEMA = standard_schema(uid_type=pa.int64(), columns={"poi": pa.string()})
 UNKNOWN = "place is not in the file of places"
 
 
 def capri(files: Iterable[str | Path], places: str | Path) -> Iterator[Part]:
-    """Yield check-ins with the positions of their places: id, uid (string), t, lon, lat, poi (string).
+    """Yield check-ins with the positions of their places: id, uid, t, lon, lat, poi (a string).
 
     Parameters
     ----------
@@ -49,9 +49,10 @@ def capri(files: Iterable[str | Path], places: str | Path) -> Iterator[Part]:
     BadInput
         A file that does not exist or cannot be read.
     """
-    table, counts = collect(read_source(expand([places], "poiCoos.txt"), PLACES), source_schema(PLACES))
+    found = expand([places], "poiCoos.txt")
+    table, counts = collect(read_source(found, PLACES), source_schema(PLACES))
     lost = sum(counts.dropped.values())
-    note = f"{Path(places).name}: {counts.read:,} places, {lost:,} of them without a legal position"
+    note = f"{found[0].name}: {counts.read:,} places, {lost:,} of them without a legal position"
     paths = expand(files, "*checkins*.txt")
     return numbered((part for path in paths for part in _join(path, table, note)), SCHEMA)
 
@@ -66,8 +67,14 @@ def _join(path: Path, places: pa.Table, note: str) -> Iterator[Part]:
         none = np.zeros(len(row), dtype=np.bool_)
         x, y = (Numbers(np.append(axis, 0.0)[row], none, none) for axis in (lon, lat))
         times = parse_times(raw["time"], ("epoch-s",))
-        columns = {"uid": raw["user"], "poi": raw["place"]}
-        batch, counts = assemble(SCHEMA, path, raw, x, y, times, columns, {UNKNOWN: unknown}, {})
+        users, no_user, odd_user = identity(raw["user"], pa.int64())
+        columns = {"uid": users, "poi": raw["place"]}
+        rejected = {
+            NO_ID.format("uid"): no_user,
+            BAD_ID.format("uid"): odd_user,
+            UNKNOWN: unknown,
+        }
+        batch, counts = assemble(SCHEMA, path, raw, x, y, times, columns, rejected, {})
         yield batch, counts + lost + Counts(notes=(note,))
 
 

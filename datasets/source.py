@@ -19,7 +19,7 @@ from datasets.positions import Bools, Numbers, is_missing, judge, look_swapped, 
 from datasets.rows import Part, assemble, numbered, or_null, standard_schema
 from datasets.times import TIMESTAMP, Times, check_formats, parse_times, times_of_parts
 
-__all__ = ["Column", "Notation", "Source", "read_source", "source_schema"]
+__all__ = ["Column", "Notation", "Source", "identity", "read_source", "source_schema"]
 
 NO_ID = "no {}"
 BAD_ID = "{} is not a whole number"
@@ -208,7 +208,7 @@ def _columns(
     flawed: dict[str, Bools] = {}
     for name, origin, kind in (("id", source.id, source.id_type), ("uid", source.uid, source.uid_type)):
         if origin is not None:
-            columns[name], missing, bad = _identity(raw[origin], kind)
+            columns[name], missing, bad = identity(raw[origin], kind)
             rejected[NO_ID.format(name)], rejected[BAD_ID.format(name)] = missing, bad
     if source.uid_of is not None:
         columns["uid"] = pa.array([source.uid_of(path)] * raw.num_rows, source.uid_type)
@@ -218,7 +218,8 @@ def _columns(
     return columns, rejected, flawed
 
 
-def _identity(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools, Bools]:
+def identity(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools, Bools]:
+    """Return ids of that type, int64 or string, and where there is none and where it is no whole number."""
     trimmed = pc.utf8_trim_whitespace(texts)
     missing = is_missing(trimmed).to_numpy(zero_copy_only=False)
     if kind == pa.string():

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from datasets.positions import Numbers, judge, look_swapped, numbers, pair, wkt
 from datasets.uniform import uniform_sphere
 
-
 COORDINATE = st.floats(-1_000, 1_000) | st.sampled_from([np.nan, 180.0, -180.0, 90.0, 181.0, 91.0])
 
 

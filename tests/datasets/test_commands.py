@@ -1,0 +1,150 @@
+"""The modules as commands, each in a process of its own as users start them."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from datasets.command import BadInput
+
+ROOT = Path(__file__).parents[2]
+
+
+def command(module, *options, code=0):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", f"datasets.{module}", *map(str, options)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_uniform_writes_either_metric_and_refuses_in_one_line(tmp_path):
+    out = tmp_path / "a.parquet"
+    box = ("--box", -75, 40, -73, 41)
+    said = command("uniform", "--rows", 10, "--out", out, "--seed", 3, "--metric", "sphere", *box)
+    assert said == f"uniform: 10 rows -> {out}\n"
+    table = pq.read_table(out)
+    assert table.column_names == ["id", "lon", "lat"]
+    assert -75 <= table["lon"][0].as_py() <= -73
+    said = command("uniform", "--rows", -1, "--out", out, code=2)
+    assert said == "error: rows is -1: give 0 or more\n"
+    said = command("uniform", "--rows", 1, "--out", tmp_path / "nowhere" / "a.parquet", code=2)
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert "Missing option '--out'" in command("uniform", "--rows", 1, code=2)
+
+
+def test_fleet_writes_updates_and_cycles(tmp_path):
+    common = ("--taxis", 50, "--city", "San Francisco", "--seed", 1)
+    command("fleet", *common, "--steps", 3, "--out", tmp_path / "updates.parquet")
+    assert pq.read_table(tmp_path / "updates.parquet").num_rows == 150
+    command("fleet", *common, "--cycles", 2, "--period", 300, "--out", tmp_path / "cycles")
+    files = sorted((tmp_path / "cycles").iterdir())
+    assert [file.name for file in files] == ["cycle-00000.parquet", "cycle-00001.parquet"]
+    first, second = (pq.read_table(file) for file in files)
+    assert first["uid"].equals(second["uid"])
+    assert not first["lon"].equals(second["lon"])
+    assert "exclude each other" in command("fleet", "--at", 1, "--rows", 1, "--out", "x", code=2)
+    assert "no city 'Utopia Bay'" in command("fleet", "--city", "Utopia Bay", "--out", "x", code=2)
+
+
+def test_hotspots_and_degenerate_write_what_they_say(tmp_path):
+    out = tmp_path / "a.parquet"
+    assert "100 rows round 10 cities" in command("hotspots", "--rows", 100, "--hotspots", 10, "--out", out)
+    assert pq.read_table(out).column_names == ["id", "lon", "lat", "hotspot"]
+    said = command("degenerate", "--kind", "great-circle", "--metric", "sphere", "--rows", 5, "--out", out)
+    assert "5 rows, great-circle on the sphere" in said
+    assert "poles does not exist on the plane" in command(
+        "degenerate", "--kind", "poles", "--rows", 5, "--out", out, code=2
+    )
+
+
+SEEN = """\ufeffwhat;who;where;when\r
+bird;x1;POINT (5.5 50.1);36327\r
+fish, wet;x2;POINT (5.5 91);8/14/10 23:00\r
+"""
+
+
+def test_delimited_reads_what_its_options_describe_and_reports_on_stderr(tmp_path):
+    source, out = tmp_path / "seen.csv", tmp_path / "seen.parquet"
+    source.write_bytes(SEEN.encode() + b"cat;x3;POINT (-5.5 -50.1);8/14/10 23:00\r\n")
+    options = ("--delimiter", "semicolon", "--wkt", "where", "--uid", "who", "--columns", "what")
+    times = ("--time", "when", "--time-format", "%m/%d/%y %H:%M", "--time-format", "excel")
+    said = command("delimited", source, "--out", out, *options, *times)
+    assert said.splitlines()[0] == "delimited: 3 rows read, 2 kept, 1 dropped"
+    assert said.splitlines()[1].startswith("  dropped 1: AIS 'position not available'")
+    rows = pq.read_table(out).to_pylist()
+    assert [(row["uid"], row["lon"], row["lat"], row["what"]) for row in rows] == [
+        ("x1", 5.5, 50.1, "bird"),
+        ("x3", -5.5, -50.1, "cat"),
+    ]
+    assert [row["t"].isoformat()[:16] for row in rows] == ["1999-06-16T00:00", "2010-08-14T23:00"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "column 'lon' is missing; the columns are what;who;where;when"),
+        (("--delimiter", "semicolon", "--wkt", "x", "--lat-lon", "y"), "give one"),
+        (("--delimiter", "ab"), "delimiter 'ab' is not one character"),
+        (("--delimiter", "semicolon", "--wkt", "where", "--time", "when", "--zone", "Mars"), "'Mars'"),
+    ],
+)
+def test_delimited_refuses_in_one_line_and_writes_nothing(tmp_path, options, says):
+    source, out = tmp_path / "seen.csv", tmp_path / "seen.parquet"
+    source.write_bytes(SEEN.encode())
+    said = command("delimited", source, "--out", out, *options, code=2)
+    assert says in said
+    assert said.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["seen.csv"]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "content"),
+    [
+        ("cabspotting", "new_a.txt", "37.7 -122.4 0 1211033530\n"),
+        ("geolife", "a.plt", "-\n" * 6 + "39.9,116.3,0,492,39744.1,2008-10-23,02:53:04\n"),
+        ("tdrive", "1.txt", "1,2008-02-02 15:36:08,116.5,39.9\n"),
+        ("snap", "loc-gowalla_totalCheckins.txt", "0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t1\n"),
+        ("uber", "uber-raw-data-apr14.csv", "Date/Time,Lat,Lon,Base\n4/1/2014 0:11:00,40.7,-73.9,B1\n"),
+        (
+            "earthquakes",
+            "a.csv",
+            "time,latitude,longitude,depth,mag,id,place\n2015-08-01T00:07:41Z,1,2,3,4,us1,x\n",
+        ),
+        ("ais", "a.csv", "t,oid,lon,lat,speed,course\n1494341250000,7,23.6,37.9,1.5,\n"),
+        ("aircraft", "a.json", '[{"timestamp": 1, "icao24": "a", "latitude": 1, "longitude": 2}]'),
+    ],
+)
+def test_every_reader_converts_files_and_folders(tmp_path, capsys, module, name, content):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_text(content)
+    out = tmp_path / "out.parquet"
+    main = importlib.import_module(f"datasets.{module}").main
+    main([str(tmp_path / "in")], out=out)
+    said = capsys.readouterr()
+    assert said.err == f"{module}: 1 rows read, 1 kept, 0 dropped\n{module}: -> {out}\n"
+    assert said.out == ""
+    table = pq.read_table(out)
+    assert table.column_names[0] == "id"
+    assert {"t", "lon", "lat"} < set(table.column_names)
+    assert table.num_rows == 1
+    with pytest.raises(BadInput, match="does not exist"):
+        main([str(tmp_path / "nothing")], out=out)
+
+
+def test_readers_are_commands(tmp_path):
+    (tmp_path / "checkins.txt").write_text("0\t1\t1236972291.0\n")
+    (tmp_path / "places.txt").write_text("1\t30.5\t-97.5\n")
+    out = tmp_path / "out.parquet"
+    command("capri", tmp_path / "checkins.txt", "--places", tmp_path / "places.txt", "--out", out)
+    assert pq.read_table(out)["lon"].to_pylist() == [-97.5]
+    assert "does not exist" in command("tdrive", tmp_path / "nothing", "--out", out, code=2)
