@@ -20,11 +20,11 @@ from datasets.counts import Counts
 
 __all__ = ["Layout", "header", "read_fields"]
 
-BLOCK = 4 << 20
+BLOCK = 1 << 20
 """Bytes parsed at a time."""
 WRONG_NUMBER = "wrong number of fields"
 EMPTY = "empty line"
-SWALLOWED = "inside a quote that another line opened"
+SWALLOWED = "inside a quote that another line opened (--multiline if it may)"
 REPLACED = "bytes that are no {encoding} text, replaced"
 _NEVER = "\x1f"
 
@@ -48,6 +48,9 @@ class Layout:
         left, those after it from the right.
     encoding
         As Python knows it. Bytes that do not decode are replaced, and counted. A byte-order mark is dropped.
+    multiline
+        Quoted values may hold line ends. Else a line end inside quotes is taken for damage: the lines that the
+        quote swallowed are counted as dropped.
     """
 
     names: tuple[str, ...] | None = None
@@ -56,6 +59,7 @@ class Layout:
     skip: int = 0
     text: str | None = None
     encoding: str = "utf-8"
+    multiline: bool = False
 
 
 class _Wrong:
@@ -122,7 +126,7 @@ def read_fields(path: Path, layout: Layout, wanted: Sequence[str]) -> Iterator[t
     """Yield the wanted columns as strings, with the counts of what could not be read.
 
     The counts of a batch hold the rows that are *not* in it; the rows in it are still to be judged. Memory is
-    bounded by a few blocks of 4 MiB.
+    bounded by some blocks of 1 MiB.
 
     Parameters
     ----------
@@ -164,7 +168,9 @@ def read_fields(path: Path, layout: Layout, wanted: Sequence[str]) -> Iterator[t
     except (pa.ArrowInvalid, OSError) as error:
         raise BadInput(f"{path}: {_explain(error)}") from error
     heading = layout.skip + (layout.names is None)
-    swallowed = max(0, cleaner.lines - heading - found - wrong.lines) if layout.quote and not split else 0
+    swallowed = max(0, cleaner.lines - heading - found - wrong.lines)
+    if layout.quote is None or layout.multiline or split:
+        swallowed = 0
     lost = {WRONG_NUMBER: wrong.lines, SWALLOWED: swallowed}
     examples = {WRONG_NUMBER: f"{wrong.first!r} in {path.name}"} if wrong.lines else {}
     nothing = pa.record_batch([pa.array([], pa.string()) for _ in wanted], names=list(wanted))
@@ -195,6 +201,7 @@ def _parse(
             parse_options=pa_csv.ParseOptions(
                 delimiter=_NEVER if one_field else layout.delimiter,
                 quote_char=False if one_field or layout.quote is None else layout.quote,
+                newlines_in_values=layout.multiline and not one_field,
                 ignore_empty_lines=False,
                 invalid_row_handler=count,
             ),
@@ -250,5 +257,8 @@ def _lost(dropped: dict[str, int], examples: dict[str, str], notes: tuple[str, .
 
 def _explain(error: Exception) -> str:
     if "out of sync with chunker" in str(error):
-        return "a quote is opened and never closed; say that quotes mean nothing (--quote none)"
+        return (
+            "a quoted value goes over a line end; say that it may (--multiline), "
+            "or that quotes mean nothing (--quote none)"
+        )
     return str(error)

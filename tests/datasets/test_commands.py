@@ -1,6 +1,7 @@
 """The modules as commands, each in a process of its own as users start them."""
 
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,12 @@ def test_readers_are_commands(tmp_path):
     command("capri", tmp_path / "checkins.txt", "--places", tmp_path / "places.txt", "--out", out)
     assert pq.read_table(out)["lon"].to_pylist() == [-97.5]
     assert "does not exist" in command("tdrive", tmp_path / "nothing", "--out", out, code=2)
+
+
+def test_every_command_of_the_documentation_exists():
+    named = set(re.findall(r"(?:datasets\.|\.\.\. )([a-z]+) ", (ROOT / "docs" / "datasets.md").read_text()))
+    modules = {path.stem for path in (ROOT / "datasets").glob("*.py") if "run(main)" in path.read_text()}
+    assert modules
+    assert modules <= named
+    for name in modules:
+        assert callable(importlib.import_module(f"datasets.{name}").main)

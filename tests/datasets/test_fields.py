@@ -52,6 +52,12 @@ def test_the_same_fields_however_they_are_written(write, content, name):
     assert counts.read == 0
 
 
+def test_a_mark_before_data_without_a_header(write):
+    for options in ({}, {"text": "b"}):
+        rows, _ = fields(write(b"\xef\xbb\xbf1,2\n3,4\n"), ("a", "b"), names=("a", "b"), **options)
+        assert values(rows) == [("1", "2"), ("3", "4")]
+
+
 def test_other_encodings_and_bytes_that_do_not_decode(write):
     text = "name,lon\nZürich,1\n"
     assert values(fields(write(text.encode("latin-1")), ("name",), encoding="latin-1")[0]) == [("Zürich",)]
@@ -118,12 +124,23 @@ def test_lines_inside_a_quote_that_another_line_opened_do_not_vanish(write):
     content = 'a,b,c\n1,2,3\n4,"5,6\n7,8,9\n10,"11",12\n13,14,15\n'
     rows, counts = fields(write(content), ("a", "c"))
     assert len(rows) + counts.read == 5
-    assert counts.dropped["inside a quote that another line opened"] == 2
+    assert counts.dropped["inside a quote that another line opened (--multiline if it may)"] == 2
     rows, counts = fields(write(content), ("a", "c"), quote=None)
     assert values(rows) == [("1", "3"), ("4", "6"), ("7", "9"), ("10", "12"), ("13", "15")]
     endless = 'a,b\n1,"2\n' + "3,4\n" * (BLOCK // 2)
     with pytest.raises(BadInput, match="--quote none"):
         fields(write(endless), ("a",))
+
+
+def test_quoted_values_may_hold_line_ends_when_asked(write):
+    rows = [f'{i},"line\n{i}\r\nend",x' for i in range(100_000)]
+    path = write("a,b,c\n" + "\n".join(rows) + "\n")
+    found, counts = fields(path, ("a", "b"), multiline=True)
+    assert [row["a"] for row in found] == [str(i) for i in range(100_000)]
+    assert found[7]["b"].split() == ["line", "7", "end"]
+    assert counts.read == 0
+    with pytest.raises(BadInput, match="--multiline"):
+        fields(path, ("a", "b"))
 
 
 def test_a_broken_archive_is_named(write):

@@ -1,8 +1,4 @@
-"""What holds for every generator: the same bytes twice, batches that stand alone, bounded memory."""
-
-import subprocess
-import sys
-from pathlib import Path
+"""What holds for every generator: the same bytes twice, and batches that stand alone."""
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +11,6 @@ from datasets.hotspots import hotspots
 from datasets.taxis import make_fleet
 from datasets.uniform import uniform_plane, uniform_sphere
 
-ROOT = Path(__file__).parents[2]
 GENERATORS = {
     "plane": uniform_plane,
     "moved": lambda rows, seed=0: uniform_plane(rows, seed, cycle=2, moving=0.5),
@@ -58,36 +53,6 @@ def test_no_batch_is_larger_than_a_row_group_and_none_is_like_another(name):
     assert [batch.num_rows for batch in batches] == [BATCH_ROWS, BATCH_ROWS, 7]
     first, second = (np.column_stack(batch.columns[-2:]) for batch in batches[:2])
     assert not np.array_equal(first, second)
-
-
-PEAK = """
-import resource, sys
-from tests.datasets.test_generators import GENERATORS
-from datasets.batches import write_parquet
-from itertools import chain
-batches = GENERATORS[sys.argv[1]](int(sys.argv[2]))
-first = next(batches)
-print(write_parquet(chain([first], batches), first.schema, sys.argv[3]))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-"""
-
-
-def peak_of(name, rows, path):
-    """Return the peak memory, in bytes, of a process that writes so many rows."""
-    command = [sys.executable, "-c", PEAK, name, str(rows), str(path)]
-    written, peak = subprocess.run(
-        command, check=True, capture_output=True, text=True, cwd=ROOT
-    ).stdout.split()
-    assert int(written) == rows
-    return int(peak)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["plane", "hotspots", "updates"])
-def test_three_million_rows_need_no_more_memory_than_half_a_million(name, tmp_path):
-    few = peak_of(name, 500_000, tmp_path / "few")
-    many = peak_of(name, 3_000_000, tmp_path / "many")
-    assert many < few + 40e6  # the further rows alone are 60 MB or more
 
 
 @pytest.mark.parametrize(("metric", "kinds"), [("plane", PLANE), ("sphere", SPHERE)])
