@@ -49,7 +49,7 @@ class Layout:
     encoding
         As Python knows it. Bytes that do not decode are replaced, and counted. A byte-order mark is dropped.
     multiline
-        Quoted values may hold line ends. Else a line end inside quotes is taken for damage: the lines that the
+        Quoted values may hold line ends. Else one inside quotes is taken for damage: the lines that the
         quote swallowed are counted as dropped.
     """
 
