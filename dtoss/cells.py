@@ -1,0 +1,294 @@
+"""The Voronoi diagram of one set of sites: neighbours, areas and influence radii, by our kernel or by scipy's."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dtoss.boxes import FAN, LEAF, Boxes, box_tree
+from dtoss.cell_kernel import DONE, LIST, MORE_VERTICES, NEAR, STACK, cut_cells
+from dtoss.pointers import JIT
+from dtoss.rim import cut_rim_cells
+
+
+@dataclass(frozen=True, slots=True)
+class Diagram:
+    """The diagram of n sites in curve order, as flat arrays.
+
+    Parameters
+    ----------
+    first : int32 (n + 1,): the neighbours of site i are ``neighbours[first[i]:first[i + 1]]``.
+    neighbours : int32: for each site, counter-clockwise, the sites whose cells share an edge with its own. Symmetric: an edge
+        that rounding shows to one side only is listed by both, at the end.
+    area : float64 (n,): square CRS units in the plane (clipped to the bounds), steradians on the sphere.
+    radius : float64 (n,): distance from the site to the furthest vertex of its cell: chord on the sphere.
+    rim : bool (n,): the cell reaches the bounds (plane), or 80 degrees from its site (sphere).
+    """
+
+    first: NDArray[np.int32]
+    neighbours: NDArray[np.int32]
+    area: NDArray[np.float64]
+    radius: NDArray[np.float64]
+    rim: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class RimCells:
+    """Cells of the sphere cut in 3-D: as in :class:`Diagram`, and their corners (unit vectors) with the owners of the edges."""
+
+    degree: NDArray[np.int32]
+    neighbours: NDArray[np.int32]
+    area: NDArray[np.float64]
+    radius: NDArray[np.float64]
+    corners: NDArray[np.float64]
+    owner: NDArray[np.int64]
+    corner_count: NDArray[np.int64]
+
+
+def voronoi(
+    sites: NDArray[np.float64],
+    bounds: NDArray[np.float64] | None = None,
+    *,
+    wanted: NDArray[np.bool_] | None = None,
+    threads: int = 1,
+    engine: str = "kernel",
+) -> Diagram:
+    """Return the Voronoi diagram of distinct sites in curve order.
+
+    Parameters
+    ----------
+    sites : (n, 2) in the plane or (n, 3) unit vectors on the sphere; distinct; any order is correct, curve order is fast.
+    bounds : plane only: float64 (4,) xmin, ymin, xmax, ymax that hold every site; cells are clipped to it.
+    wanted : only the cells of these sites are made, the others stay empty; all when None.
+    threads : the work is split among so many threads; the result is the same for any number.
+    engine : "kernel", or "scipy" for ``scipy.spatial.Voronoi`` and ``SphericalVoronoi``.
+
+    Raises
+    ------
+    ValueError
+        If the engine is unknown, the dimension is not 2 or 3, or there are more than 300 million sites.
+
+    Notes
+    -----
+    Dissertation, sections 3.1.2; cost O(n). No site: an empty diagram. One site: the whole bounds, or the whole sphere.
+    """
+    n, dimension = sites.shape
+    if dimension not in (2, 3):
+        raise ValueError(f"sites have {dimension} coordinates; the plane takes 2, the sphere 3")
+    if n > 300_000_000:
+        raise ValueError(f"{n} sites are more than one diagram holds (300,000,000): use more partitions")
+    if engine not in ("kernel", "scipy"):
+        raise ValueError(f"engine {engine!r} is not known: kernel or scipy")
+    if dimension == 2:
+        if bounds is None:
+            raise ValueError("bounds are missing: a planar diagram is clipped to them")
+        bounds = np.ascontiguousarray(bounds, dtype=np.float64)
+    else:
+        bounds = np.zeros(4)
+    sites = np.ascontiguousarray(sites, dtype=np.float64)
+    if n == 0:
+        empty = np.zeros(0)
+        return Diagram(np.zeros(1, np.int32), np.zeros(0, np.int32), empty, empty, np.zeros(0, np.bool_))
+    if engine == "scipy":
+        from dtoss.qhull import qhull_diagram
+
+        return qhull_diagram(sites, bounds, wanted)
+    tree = box_tree(sites)
+    flags = np.zeros(0, np.uint8) if wanted is None else np.ascontiguousarray(wanted, dtype=np.uint8)
+    pieces = _pieces(n, threads)
+    if len(pieces) == 1:
+        parts = [_cut_piece(sites, tree, bounds, flags, *pieces[0])]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            parts = list(pool.map(lambda piece: _cut_piece(sites, tree, bounds, flags, *piece), pieces))
+    degree, neighbours, area, radius, rim = (
+        parts[0] if len(parts) == 1 else tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    )
+    first = _offsets(degree)
+    if dimension == 3 and rim.any():
+        first, neighbours = _with_rim_cells(sites, tree, first, neighbours, area, radius, rim)
+    if wanted is None:
+        first, neighbours = symmetric(first, neighbours)
+    return Diagram(first, neighbours, area, radius, rim.view(np.bool_))
+
+
+def _pieces(n: int, threads: int) -> list[tuple[int, int]]:
+    """Split n sites into runs of whole nodes, four a thread, so that pieces of unequal work even out."""
+    if threads <= 1 or n < 4096:
+        return [(0, n)]
+    block = LEAF * FAN
+    cuts = np.unique(np.linspace(0, n, 4 * threads + 1).astype(np.int64) // block * block)
+    cuts = np.append(cuts[:-1], n)
+    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+
+
+def _cut_piece(
+    sites: NDArray[np.float64],
+    tree: Boxes,
+    bounds: NDArray[np.float64],
+    wanted: NDArray[np.uint8],
+    begin: int,
+    end: int,
+) -> tuple[NDArray[Any], ...]:
+    size = end - begin
+    capacity, room = 256, 7 * size + 4096
+    degree, rim = np.empty(size, np.int32), np.empty(size, np.uint8)
+    area, radius = np.empty(size), np.empty(size)
+    while True:
+        real = np.empty(9 * capacity + 2 * LIST + 2 + STACK + 8)
+        whole = np.empty(capacity + NEAR + LIST + 1 + 2 * STACK, np.int64)
+        neighbours = np.empty(room, np.int32)
+        status = cut_cells(
+            sites,
+            tree.starts,
+            tree.low,
+            tree.high,
+            bounds,
+            begin,
+            end,
+            wanted,
+            real,
+            whole,
+            degree,
+            neighbours,
+            area,
+            radius,
+            rim,
+        )
+        if status == DONE:
+            return degree, neighbours[: int(degree.sum())], area, radius, rim
+        if status == MORE_VERTICES:
+            capacity *= 4
+        else:
+            room *= 2
+
+
+def _offsets(degree: NDArray[np.int32]) -> NDArray[np.int32]:
+    first = np.zeros(len(degree) + 1, np.int32)
+    np.cumsum(degree, out=first[1:])
+    return first
+
+
+def rim_cells(
+    sites: NDArray[np.float64],
+    tree: Boxes,
+    which: NDArray[np.int64],
+    first_known: NDArray[np.int64],
+    known: NDArray[np.int32],
+    *,
+    drawn: bool = False,
+) -> RimCells:
+    """Return the spherical cells of the sites ``which``, cut in 3-D.
+
+    ``known[first_known[i]:first_known[i + 1]]`` are sites near ``which[i]`` to begin with; the tree finds the others. The
+    corners are given only where they are to be ``drawn``.
+    """
+    capacity, room = 256, 8 * len(which) + 64
+    degree, area, radius = np.zeros(len(which), np.int32), np.zeros(len(which)), np.zeros(len(which))
+    count = np.zeros(len(which), np.int64)
+    while True:
+        neighbours = np.empty(room, np.int32)
+        corners = np.empty((2 * room if drawn else 0, 3))
+        owner = np.empty(len(corners), np.int64)
+        status = cut_rim_cells(
+            sites,
+            tree.starts,
+            tree.low,
+            tree.high,
+            which,
+            first_known,
+            known,
+            capacity,
+            degree,
+            neighbours,
+            area,
+            radius,
+            corners,
+            owner,
+            count,
+        )
+        if status == DONE:
+            break
+        capacity *= 4 if status == MORE_VERTICES else 1
+        room *= 2
+    made = int(count.sum())
+    return RimCells(degree, neighbours[: int(degree.sum())], area, radius, corners[:made], owner[:made], count)
+
+
+def _with_rim_cells(
+    sites: NDArray[np.float64],
+    tree: Boxes,
+    first: NDArray[np.int32],
+    neighbours: NDArray[np.int32],
+    area: NDArray[np.float64],
+    radius: NDArray[np.float64],
+    rim: NDArray[np.uint8],
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Put the cells of rim sites, cut in 3-D, in the place of their clipped ones."""
+    which = np.flatnonzero(rim)
+    counts = first[which + 1] - first[which]
+    first_known = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    known = neighbours[_runs(first[which], counts)]
+    cells = rim_cells(sites, tree, which, first_known, known)
+    area[which], radius[which] = cells.area, cells.radius
+    degrees = np.diff(first)
+    degrees[which] = cells.degree
+    new_first = _offsets(degrees)
+    merged = np.empty(new_first[-1], np.int32)
+    kept = np.ones(len(first) - 1, np.bool_)
+    kept[which] = False
+    owner = np.repeat(kept, np.diff(first))
+    merged[np.repeat(kept, degrees)] = neighbours[owner]
+    merged[np.repeat(~kept, degrees)] = cells.neighbours
+    return new_first, merged
+
+
+def _runs(starts: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the positions of runs of given starts and lengths, one after another."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(np.asarray(starts, np.int64), counts)
+
+
+@njit(["int64(int32[::1], int32[::1], int32[::1], int32[::1])"], **JIT)
+def _one_sided(first, neighbours, source, target):  # type: ignore[no-untyped-def]
+    """Count the edges that only one end lists; write their ends where there is room."""
+    count = 0
+    for i in range(first.size - 1):
+        for t in range(first[i], first[i + 1]):
+            j = neighbours[t]
+            found = False
+            for s in range(first[j], first[j + 1]):
+                if neighbours[s] == i:
+                    found = True
+                    break
+            if not found:
+                if count < source.size:
+                    source[count] = i
+                    target[count] = j
+                count += 1
+    return count
+
+
+def symmetric(first: NDArray[np.int32], neighbours: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the graph in which an edge listed by either end is listed by both; added ones stand last. Cost O(edges)."""
+    none = np.zeros(0, np.int32)
+    missing = _one_sided(first, neighbours, none, none)
+    if missing == 0:
+        return first, neighbours
+    source, target = np.empty(missing, np.int32), np.empty(missing, np.int32)
+    _one_sided(first, neighbours, source, target)
+    degree = np.diff(first)
+    extra = np.bincount(target, minlength=len(degree)).astype(np.int32)
+    new_first = _offsets(degree + extra)
+    merged = np.empty(new_first[-1], np.int32)
+    shift = np.repeat(new_first[:-1] - first[:-1], degree)
+    merged[np.arange(len(neighbours)) + shift] = neighbours
+    order = np.lexsort((source, target))
+    merged[_runs(new_first[:-1] + degree, extra)] = source[order]
+    return new_first, merged

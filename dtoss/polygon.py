@@ -1,0 +1,192 @@
+"""A convex polygon round the origin, cut by half-planes: the shape of a cell in the tangent plane of its site.
+
+The plane is the plane itself; on the sphere it is the gnomonic projection centred at the site, where another site cuts
+the cell by the line ``u * dx + v * dy = |chord|^2 / 2`` just as in the plane. (dx, dy) are the tangent components of the
+other site seen from this one.
+
+A polygon of m vertices is six columns behind pointers: vertices (u, v) counter-clockwise; edge i runs from vertex i to vertex
+i + 1 on the line ``ex * u + ey * v = eh`` and belongs to site ``edge[i]``, or to the starting frame if that is negative.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dtoss.pointers import JIT, trailing_zeros
+
+FRAME = 5.671281819617709  # tan(80 degrees)
+"""Half the side of the square that a spherical cell starts from; a cell that keeps a part of it is a rim cell."""
+
+SLACK = 1e-13
+"""A cut shallower than this share of the squared distance to the other site is rounding, not an edge."""
+
+
+@njit(**JIT)
+def frame(u, v, ex, ey, eh, edge, u0, v0, u1, v1):  # type: ignore[no-untyped-def]
+    """Start from a rectangle round the origin; its edges are -1 to -4. Returns the number of vertices."""
+    u[0], v[0], ex[0], ey[0], eh[0], edge[0] = u0, v0, 0.0, -1.0, -v0, -1
+    u[1], v[1], ex[1], ey[1], eh[1], edge[1] = u1, v0, 1.0, 0.0, u1, -2
+    u[2], v[2], ex[2], ey[2], eh[2], edge[2] = u1, v1, 0.0, 1.0, v1, -3
+    u[3], v[3], ex[3], ey[3], eh[3], edge[3] = u0, v1, -1.0, 0.0, -u0, -4
+    return 4
+
+
+@njit(**JIT)
+def _between(u, v, i, j, dx, dy, h):  # type: ignore[no-untyped-def]
+    # Where the cut crosses the chord from i to j: exact enough where the two lines are almost parallel.
+    a = h - (u[i] * dx + v[i] * dy)
+    b = h - (u[j] * dx + v[j] * dy)
+    share = min(max(a / (a - b), 0.0), 1.0)
+    return u[i] + share * (u[j] - u[i]), v[i] + share * (v[j] - v[i])
+
+
+@njit(**JIT)
+def _furthest_run(u, v, m, dx, dy, h, slack):  # type: ignore[no-untyped-def]
+    """Return the first and last of the run of vertices outside that holds the furthest one, or (-1, -1)."""
+    far, deepest = -1, slack
+    for i in range(m):
+        depth = u[i] * dx + v[i] * dy - h
+        if depth > deepest:
+            far, deepest = i, depth
+    if far < 0:
+        return -1, -1
+    first = far
+    while True:
+        i = first - 1 if first > 0 else m - 1
+        if i == far or u[i] * dx + v[i] * dy - h <= slack:
+            break
+        first = i
+    last = far
+    while True:
+        i = last + 1 if last + 1 < m else 0
+        if i == far or u[i] * dx + v[i] * dy - h <= slack:
+            break
+        last = i
+    return first, last
+
+
+@njit(**JIT)
+def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):  # type: ignore[no-untyped-def]
+    """Cut the polygon by ``u * dx + v * dy <= h`` for site ``number``.
+
+    Returns the new number of vertices, at most m + 1, or -1 where nothing was cut. One run of vertices is removed, so the
+    polygon stays convex when rounding leaves several.
+    """
+    if m < 62:
+        outside = 0
+        for i in range(m):
+            outside |= int(u[i] * dx + v[i] * dy - h > slack) << i
+        if outside == 0:
+            return -1
+        whole = (1 << m) - 1
+        inside = whole ^ outside
+        a = inside & ((outside >> 1) | ((outside & 1) << (m - 1)))
+        if a == 0:
+            return -1  # every vertex outside: only rounding round a site on the frame can do that
+        if a & (a - 1) == 0:
+            a = trailing_zeros(a)
+            b = trailing_zeros(inside & (((outside << 1) | (outside >> (m - 1))) & whole))
+        else:
+            a, b = _furthest_run(u, v, m, dx, dy, h, slack)
+            a = a - 1 if a > 0 else m - 1
+            b = b + 1 if b + 1 < m else 0
+    else:
+        a, b = _furthest_run(u, v, m, dx, dy, h, slack)
+        if a < 0:
+            return -1
+        a = a - 1 if a > 0 else m - 1
+        b = b + 1 if b + 1 < m else 0
+        if u[a] * dx + v[a] * dy - h > slack:
+            return -1
+
+    # a is the last vertex inside before the run, b the first after it; e is the edge that ends in b
+    e = b - 1 if b > 0 else m - 1
+    bx, by, bh, owner = ex[e], ey[e], eh[e], edge[e]
+    p, q = ex[a] * dy, ey[a] * dx
+    if abs(p - q) > 1e-6 * (abs(p) + abs(q)):
+        f = 1.0 / (p - q)
+        au, av = (eh[a] * dy - ey[a] * h) * f, (ex[a] * h - eh[a] * dx) * f
+    else:
+        au, av = _between(u, v, a, a + 1 if a + 1 < m else 0, dx, dy, h)
+    p, q = bx * dy, by * dx
+    if abs(p - q) > 1e-6 * (abs(p) + abs(q)):
+        f = 1.0 / (p - q)
+        bu, bv = (bh * dy - by * h) * f, (bx * h - bh * dx) * f
+    else:
+        bu, bv = _between(u, v, e, b, dx, dy, h)
+
+    if b <= a:
+        kept = a - b + 1
+        if b > 0:
+            for i in range(kept):
+                u[i], v[i] = u[b + i], v[b + i]
+                ex[i], ey[i], eh[i], edge[i] = ex[b + i], ey[b + i], eh[b + i], edge[b + i]
+        place, size = kept, kept + 2
+    else:
+        gone = b - a - 1
+        if gone == 1:
+            for i in range(m - 1, b - 1, -1):
+                u[i + 1], v[i + 1] = u[i], v[i]
+                ex[i + 1], ey[i + 1], eh[i + 1], edge[i + 1] = ex[i], ey[i], eh[i], edge[i]
+        elif gone > 2:
+            for i in range(b, m):
+                j = i - gone + 2
+                u[j], v[j] = u[i], v[i]
+                ex[j], ey[j], eh[j], edge[j] = ex[i], ey[i], eh[i], edge[i]
+        place, size = a + 1, m - gone + 2
+    u[place], v[place], ex[place], ey[place], eh[place], edge[place] = au, av, dx, dy, h, number
+    place += 1
+    u[place], v[place], ex[place], ey[place], eh[place], edge[place] = bu, bv, bx, by, bh, owner
+    return size
+
+
+@njit(**JIT)
+def furthest(u, v, m):  # type: ignore[no-untyped-def]
+    """Return the squared distance from the origin to the furthest vertex, in the tangent plane."""
+    far = 0.0
+    for i in range(m):
+        far = max(far, u[i] * u[i] + v[i] * v[i])
+    return far
+
+
+@njit(**JIT)
+def chord(far):  # type: ignore[no-untyped-def]
+    """Return the chord from the site to a point whose squared distance in the tangent plane is ``far``."""
+    root = np.sqrt(1.0 + far)
+    return np.sqrt(2.0 * far / (root * (root + 1.0)))
+
+
+@njit(**JIT)
+def plane_area(u, v, m):  # type: ignore[no-untyped-def]
+    """Return the area of the polygon."""
+    twice = 0.0
+    j = m - 1
+    for i in range(m):
+        twice += u[j] * v[i] - v[j] * u[i]
+        j = i
+    return 0.5 * twice
+
+
+@njit(**JIT)
+def sphere_area(u, v, m):  # type: ignore[no-untyped-def]
+    """Return the solid angle of the spherical polygon whose gnomonic picture this is.
+
+    A fan of triangles from the site: ``tan(angle / 2) = cross / (|a||b| + a.b + |a| + |b|)`` with a = (u, v, 1).
+    """
+    half = 0.0
+    j = m - 1
+    before = np.sqrt(1.0 + u[j] * u[j] + v[j] * v[j])
+    for i in range(m):
+        length = np.sqrt(1.0 + u[i] * u[i] + v[i] * v[i])
+        cross = u[j] * v[i] - v[j] * u[i]
+        below = before * length + u[j] * u[i] + v[j] * v[i] + 1.0 + before + length
+        t = cross / below
+        if abs(t) < 1e-3:
+            s = t * t
+            half += t * (1.0 - s * (1.0 / 3.0 - s * (0.2 - s / 7.0)))
+        else:
+            half += np.arctan2(cross, below)
+        before = length
+        j = i
+    return 2.0 * half

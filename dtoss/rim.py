@@ -1,0 +1,280 @@
+"""Cells of the sphere that reach far from their site, cut in 3-D.
+
+The gnomonic picture of a cell ends before 90 degrees. A cell that reaches 80 degrees from its site is cut again with unit vectors
+as vertices: start with the hemisphere against its nearest other site, cut by the planes of the other sites. Their normal is
+the same line as in the tangent plane, ``dx * e1 + dy * e2 - h * s``, so both pictures agree where they overlap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dtoss.boxes import FAN, LEAF
+from dtoss.cell_kernel import DONE, MORE_NEIGHBOURS, MORE_VERTICES, tangent
+from dtoss.pointers import JIT, pointer
+
+_EPSILON = 4e-16
+STACK = 1024
+
+
+@njit(**JIT)
+def _normal(x, y, z, basis, a, b, c, out):  # type: ignore[no-untyped-def]
+    """Unit normal of the plane between the site (x, y, z) and the site at (a, b, c) from it; the cell is where it is <= 0."""
+    dx = a * basis[0] + b * basis[1] + c * basis[2]
+    dy = a * basis[3] + b * basis[4] + c * basis[5]
+    h = 0.5 * (a * a + b * b + c * c)
+    f = 1.0 / np.sqrt(dx * dx + dy * dy + h * h)
+    out[0] = f * (dx * basis[0] + dy * basis[3] - h * x)
+    out[1] = f * (dx * basis[1] + dy * basis[4] - h * y)
+    out[2] = f * (dx * basis[2] + dy * basis[5] - h * z)
+
+
+@njit(**JIT)
+def _place(corner, edge, line, at, x, y, z, owner, nx, ny, nz):  # type: ignore[no-untyped-def]
+    length = 1.0 / np.sqrt(x * x + y * y + z * z)
+    corner[at, 0], corner[at, 1], corner[at, 2] = x * length, y * length, z * length
+    edge[at] = owner
+    line[at, 0], line[at, 1], line[at, 2] = nx, ny, nz
+
+
+@njit(**JIT)
+def _hemisphere(corner, edge, line, n, owner):  # type: ignore[no-untyped-def]
+    """Start from the hemisphere ``x . n <= 0``: four points on its rim, counter-clockwise seen from inside it."""
+    inward = np.empty(7)
+    tangent(-n[0], -n[1], -n[2], pointer(inward))
+    for i in range(4):
+        a = 1.0 if i == 0 else (-1.0 if i == 2 else 0.0)
+        b = 1.0 if i == 1 else (-1.0 if i == 3 else 0.0)
+        _place(
+            corner,
+            edge,
+            line,
+            i,
+            a * inward[0] + b * inward[3],
+            a * inward[1] + b * inward[4],
+            a * inward[2] + b * inward[5],
+            owner,
+            n[0],
+            n[1],
+            n[2],
+        )
+    # keeps the basis alive while the pointer to it is used
+    inward[6] = 0.0
+    return 4
+
+
+@njit(**JIT)
+def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):  # type: ignore[no-untyped-def]
+    """Cut the polygon by ``x . n <= 0``; returns the number of corners, or -1 where nothing was cut."""
+    deepest, far = _EPSILON, -1
+    for i in range(m):
+        depth = corner[i, 0] * n[0] + corner[i, 1] * n[1] + corner[i, 2] * n[2]
+        if depth > deepest:
+            deepest, far = depth, i
+    if far < 0:
+        return -1
+    # walk round from the furthest corner; the run outside ends where a corner is inside
+    size = 0
+    i = far
+    steps = 0
+    while steps < m:
+        j = i + 1 if i + 1 < m else 0
+        steps += 1
+        if corner[j, 0] * n[0] + corner[j, 1] * n[1] + corner[j, 2] * n[2] <= _EPSILON:
+            break
+        i = j
+    if steps == m:
+        return -1
+    first_out_edge = i  # edge from the last corner outside to the first inside
+    k = j
+    # corners inside, in order
+    kept = 0
+    while kept < m:
+        depth = corner[k, 0] * n[0] + corner[k, 1] * n[1] + corner[k, 2] * n[2]
+        if depth > _EPSILON:
+            break
+        kept += 1
+        k = k + 1 if k + 1 < m else 0
+    last_in = k - 1 if k > 0 else m - 1
+    # entry point on edge first_out_edge, exit point on edge last_in
+    a, b = first_out_edge, first_out_edge + 1 if first_out_edge + 1 < m else 0
+    wa = corner[a, 0] * n[0] + corner[a, 1] * n[1] + corner[a, 2] * n[2]
+    wb = min(corner[b, 0] * n[0] + corner[b, 1] * n[1] + corner[b, 2] * n[2], 0.0)
+    f = wa / (wa - wb)
+    ix = corner[a, 0] + f * (corner[b, 0] - corner[a, 0])
+    iy = corner[a, 1] + f * (corner[b, 1] - corner[a, 1])
+    iz = corner[a, 2] + f * (corner[b, 2] - corner[a, 2])
+    _place(spare, spare_edge, spare_line, size, ix, iy, iz, edge[a], line[a, 0], line[a, 1], line[a, 2])
+    size += 1
+    k = b
+    for _ in range(kept):
+        for axis in range(3):
+            spare[size, axis] = corner[k, axis]
+            spare_line[size, axis] = line[k, axis]
+        spare_edge[size] = edge[k]
+        size += 1
+        k = k + 1 if k + 1 < m else 0
+    a, b = last_in, last_in + 1 if last_in + 1 < m else 0
+    wa = min(corner[a, 0] * n[0] + corner[a, 1] * n[1] + corner[a, 2] * n[2], 0.0)
+    wb = corner[b, 0] * n[0] + corner[b, 1] * n[1] + corner[b, 2] * n[2]
+    f = wa / (wa - wb)
+    ox = corner[a, 0] + f * (corner[b, 0] - corner[a, 0])
+    oy = corner[a, 1] + f * (corner[b, 1] - corner[a, 1])
+    oz = corner[a, 2] + f * (corner[b, 2] - corner[a, 2])
+    _place(spare, spare_edge, spare_line, size, ox, oy, oz, owner, n[0], n[1], n[2])
+    size += 1
+    # a lune's new edge is half a great circle: its middle keeps every arc shorter than that
+    px, py, pz = spare[size - 1, 0], spare[size - 1, 1], spare[size - 1, 2]
+    qx, qy, qz = spare[0, 0], spare[0, 1], spare[0, 2]
+    if px * qx + py * qy + pz * qz < -0.5:
+        # along the great circle from p towards q, counter-clockwise round the inside: -n x p
+        mx, my, mz = -(n[1] * pz - n[2] * py), -(n[2] * px - n[0] * pz), -(n[0] * py - n[1] * px)
+        _place(spare, spare_edge, spare_line, size, mx, my, mz, owner, n[0], n[1], n[2])
+        size += 1
+    for i in range(size):
+        for axis in range(3):
+            corner[i, axis] = spare[i, axis]
+            line[i, axis] = spare_line[i, axis]
+        edge[i] = spare_edge[i]
+    return size
+
+
+@njit(**JIT)
+def _reaches(low, high, node, corner, m, x, y, z, gap):  # type: ignore[no-untyped-def]
+    """Whether a box, sqrt(gap) from the site, holds a point nearer to one of the corners than the site is."""
+    least = _EPSILON * np.sqrt(gap)
+    for i in range(m):
+        a, b, c = corner[i, 0], corner[i, 1], corner[i, 2]
+        most = max(a * (low[node, 0] - x), a * (high[node, 0] - x))
+        most += max(b * (low[node, 1] - y), b * (high[node, 1] - y))
+        most += max(c * (low[node, 2] - z), c * (high[node, 2] - z))
+        if most > least:
+            return True
+    return False
+
+
+@njit(
+    [
+        "int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], int64[::1], int64[::1], int32[::1], int64, "
+        "int32[::1], int32[::1], float64[::1], float64[::1], float64[:, ::1], int64[::1], int64[::1])"
+    ],
+    **JIT,
+)
+def cut_rim_cells(  # type: ignore[no-untyped-def]
+    vectors, starts, low, high, sites, first_of, known, capacity, degree, neighbours, area, radius, corners, owner, corner_count
+):
+    """Cut the cells of ``sites`` in 3-D.
+
+    ``known[first_of[i]:first_of[i + 1]]`` are near sites to cut with first. Fills degree, neighbours, area (solid angle), radius
+    (chord) and, where ``corners`` has rows, the corners of each cell one after another, each with the owner of the edge that
+    begins in it. Returns DONE or what was too small.
+    """
+    n = vectors.shape[0]
+    levels = starts.size - 1
+    corner, line = np.empty((capacity, 3)), np.empty((capacity, 3))
+    spare, spare_line = np.empty((capacity, 3)), np.empty((capacity, 3))
+    edge, spare_edge = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    basis_ = np.empty(7)
+    basis = pointer(basis_)
+    normal = np.empty(3)
+    stack, level_of = np.empty(STACK, np.int64), np.empty(STACK, np.int64)
+    waiting_gap = np.empty(STACK)
+    filled, drawn = 0, 0
+    for r in range(sites.size):
+        s = sites[r]
+        x, y, z = vectors[s, 0], vectors[s, 1], vectors[s, 2]
+        tangent(x, y, z, basis)
+        nearest, gap = -1, np.inf
+        for t in range(first_of[r], first_of[r + 1]):
+            c = known[t]
+            a, b, d = vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z
+            if a * a + b * b + d * d < gap and c != s:
+                nearest, gap = c, a * a + b * b + d * d
+        if nearest < 0:
+            for c in range(n):
+                a, b, d = vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z
+                if a * a + b * b + d * d < gap and c != s:
+                    nearest, gap = c, a * a + b * b + d * d
+        m = 0
+        if nearest >= 0:
+            _normal(x, y, z, basis, vectors[nearest, 0] - x, vectors[nearest, 1] - y, vectors[nearest, 2] - z, normal)
+            m = _hemisphere(corner, edge, line, normal, nearest)
+            for t in range(first_of[r], first_of[r + 1]):
+                c = known[t]
+                if c == s or c == nearest:
+                    continue
+                _normal(x, y, z, basis, vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z, normal)
+                size = _cut(corner, edge, line, m, normal, c, spare, spare_edge, spare_line)
+                if size > 0:
+                    m = size
+                if m + 3 > capacity:
+                    return MORE_VERTICES
+            stack[0], level_of[0], waiting_gap[0] = starts[levels] - 1, levels - 1, 0.0
+            waiting = 1
+            while waiting > 0:
+                waiting -= 1
+                node, level = stack[waiting], level_of[waiting]
+                if not _reaches(low, high, node, corner, m, x, y, z, waiting_gap[waiting]):
+                    continue
+                if level > 0:
+                    base = waiting
+                    first = starts[level - 1] + (node - starts[level]) * FAN
+                    for child in range(first, min(starts[level], first + FAN)):
+                        a = max(max(low[child, 0] - x, x - high[child, 0]), 0.0)
+                        b = max(max(low[child, 1] - y, y - high[child, 1]), 0.0)
+                        d = max(max(low[child, 2] - z, z - high[child, 2]), 0.0)
+                        gap = a * a + b * b + d * d
+                        i = waiting
+                        while i > base and waiting_gap[i - 1] < gap:
+                            waiting_gap[i] = waiting_gap[i - 1]
+                            stack[i] = stack[i - 1]
+                            i -= 1
+                        waiting_gap[i], stack[i] = gap, child
+                        level_of[waiting] = level - 1
+                        waiting += 1
+                    continue
+                for c in range(node * LEAF, min(n, node * LEAF + LEAF)):
+                    if c == s:
+                        continue
+                    a, b, d = vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z
+                    if a * a + b * b + d * d == 0.0:
+                        continue
+                    _normal(x, y, z, basis, a, b, d, normal)
+                    size = _cut(corner, edge, line, m, normal, c, spare, spare_edge, spare_line)
+                    if size > 0:
+                        m = size
+                    if m + 3 > capacity:
+                        return MORE_VERTICES
+        if filled + m > neighbours.size:
+            return MORE_NEIGHBOURS
+        before = filled
+        for i in range(m):
+            if i == 0 or edge[i] != edge[i - 1]:
+                neighbours[filled] = edge[i]
+                filled += 1
+        if filled - before > 1 and neighbours[filled - 1] == neighbours[before]:
+            filled -= 1
+        degree[r] = filled - before
+        half, far = 0.0, 0.0
+        for i in range(m):
+            j = i + 1 if i + 1 < m else 0
+            ax, ay, az = corner[i, 0], corner[i, 1], corner[i, 2]
+            bx, by, bz = corner[j, 0], corner[j, 1], corner[j, 2]
+            triple = x * (ay * bz - az * by) + y * (az * bx - ax * bz) + z * (ax * by - ay * bx)
+            sa, sb = x * ax + y * ay + z * az, x * bx + y * by + z * bz
+            half += np.arctan2(triple, 1.0 + sa + sb + ax * bx + ay * by + az * bz)
+            far = max(far, (ax - x) ** 2 + (ay - y) ** 2 + (az - z) ** 2)
+        area[r] = 2.0 * half if m > 0 else 4.0 * np.pi
+        radius[r] = np.sqrt(far) if m > 0 else 2.0
+        if corners.shape[0] > 0:
+            if drawn + m > corners.shape[0]:
+                return MORE_VERTICES
+            for i in range(m):
+                for axis in range(3):
+                    corners[drawn + i, axis] = corner[i, axis]
+                owner[drawn + i] = edge[i]
+            drawn += m
+            corner_count[r] = m
+    basis_[6] = 0.0
+    return DONE

@@ -1,0 +1,155 @@
+"""The polygons of cells, cut again from their neighbours when somebody asks: cells are not stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dtoss.boxes import box_tree
+from dtoss.cell_kernel import tangent
+from dtoss.cells import rim_cells
+from dtoss.pointers import JIT, pointer, shifted
+from dtoss.polygon import FRAME, SLACK, chord, cut, frame, furthest, plane_area, sphere_area
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The polygons of m cells, counter-clockwise, as flat arrays.
+
+    Parameters
+    ----------
+    first : int64 (m + 1,): the vertices of cell i are ``vertices[first[i]:first[i + 1]]``.
+    vertices : float64 (v, dimension): x, y, or unit vectors.
+    owner : int64 (v,): whose half-plane made the edge from this vertex to the next: a position among the candidates of the
+        cell, counted over all cells, or -1 for the bounds.
+    area : float64 (m,): square CRS units or steradians.
+    radius : float64 (m,): distance or chord from the site to its furthest vertex.
+    """
+
+    first: NDArray[np.int64]
+    vertices: NDArray[np.float64]
+    owner: NDArray[np.int64]
+    area: NDArray[np.float64]
+    radius: NDArray[np.float64]
+
+
+@njit(
+    [
+        "void(float64[:, ::1], int64[::1], float64[:, ::1], float64[::1], float64[::1], int64[::1], int64[::1], "
+        "float64[:, ::1], int64[::1], float64[::1], float64[::1])"
+    ],
+    **JIT,
+)
+def _shape(centres, first, others, bounds, real, whole, count, vertices, owner, area, radius):  # type: ignore[no-untyped-def]
+    """Cut each cell by its candidates; count -1 marks one that must be cut in 3-D."""
+    cells, dimension = centres.shape
+    capacity = (real.size - 8) // 5
+    r = pointer(real)
+    u, v, ex, ey, eh = r, shifted(r, capacity), shifted(r, 2 * capacity), shifted(r, 3 * capacity), shifted(r, 4 * capacity)
+    basis = shifted(r, 5 * capacity)
+    edge = pointer(whole)
+    filled = 0
+    for i in range(cells):
+        x, y, z = centres[i, 0], centres[i, 1], 0.0
+        if dimension == 3:
+            z = centres[i, 2]
+            tangent(x, y, z, basis)
+            m = frame(u, v, ex, ey, eh, edge, -FRAME, -FRAME, FRAME, FRAME)
+        else:
+            m = frame(u, v, ex, ey, eh, edge, bounds[0] - x, bounds[1] - y, bounds[2] - x, bounds[3] - y)
+        for t in range(first[i], first[i + 1]):
+            a, b, c = others[t, 0] - x, others[t, 1] - y, 0.0
+            dx, dy = a, b
+            if dimension == 3:
+                c = others[t, 2] - z
+                dx = a * basis[0] + b * basis[1] + c * basis[2]
+                dy = a * basis[3] + b * basis[4] + c * basis[5]
+            distance2 = a * a + b * b + c * c
+            if distance2 > 0.0:
+                size = cut(u, v, ex, ey, eh, edge, m, dx, dy, 0.5 * distance2, t, SLACK * distance2)
+                if size > 0:
+                    m = size
+        framed = False
+        for j in range(m):
+            if edge[j] < 0:
+                framed = True
+        if framed and dimension == 3:
+            count[i] = -1
+            continue
+        for j in range(m):
+            owner[filled] = max(edge[j], -1)
+            if dimension == 2:
+                vertices[filled, 0], vertices[filled, 1] = x + u[j], y + v[j]
+            else:
+                f = 1.0 / np.sqrt(1.0 + u[j] * u[j] + v[j] * v[j])
+                vertices[filled, 0] = f * (x + u[j] * basis[0] + v[j] * basis[3])
+                vertices[filled, 1] = f * (y + u[j] * basis[1] + v[j] * basis[4])
+                vertices[filled, 2] = f * (z + u[j] * basis[2] + v[j] * basis[5])
+            filled += 1
+        count[i] = m
+        far = furthest(u, v, m)
+        if dimension == 2:
+            area[i], radius[i] = plane_area(u, v, m), np.sqrt(far)
+        else:
+            area[i], radius[i] = sphere_area(u, v, m), chord(far)
+
+
+def shapes(
+    centres: NDArray[np.float64],
+    first: NDArray[np.int64],
+    others: NDArray[np.float64],
+    bounds: NDArray[np.float64] | None = None,
+) -> Shapes:
+    """Return the polygons of cells from sites that are known to hold all their neighbours.
+
+    Parameters
+    ----------
+    centres : (m, dimension): the sites whose cells are made.
+    first : int64 (m + 1,): the candidates of cell i are ``others[first[i]:first[i + 1]]``; copies of the site are passed over.
+    others : (c, dimension).
+    bounds : plane only: xmin, ymin, xmax, ymax.
+
+    Notes
+    -----
+    On the sphere a site without candidates has no vertices and the area of the whole sphere; edges are great-circle
+    arcs, and arcs of a hemisphere's rim are cut in quarters. Cost O(candidates x vertices).
+    """
+    cells, dimension = centres.shape
+    centres, others = np.ascontiguousarray(centres), np.ascontiguousarray(others)
+    first = np.ascontiguousarray(first, dtype=np.int64)
+    degree = np.diff(first)
+    capacity = int(degree.max(initial=0)) + 8
+    real, whole = np.empty(5 * capacity + 8), np.empty(capacity, np.int64)
+    room = len(others) + 4 * cells
+    count, owner = np.zeros(cells, np.int64), np.empty(room, np.int64)
+    vertices = np.empty((room, dimension))
+    area, radius = np.zeros(cells), np.zeros(cells)
+    box = np.zeros(4) if bounds is None else np.ascontiguousarray(bounds, dtype=np.float64)
+    _shape(centres, first, others, box, real, whole, count, vertices, owner, area, radius)
+    far = np.flatnonzero(count < 0)
+    count[far] = 0
+    start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    made = int(start[-1])
+    if len(far) == 0:
+        return Shapes(start, vertices[:made], owner[:made], area, radius)
+    pieces = [vertices[start[i] : start[i + 1]] for i in range(cells)]
+    owners = [owner[start[i] : start[i + 1]] for i in range(cells)]
+    for i in far.tolist():
+        pieces[i], owners[i], area[i], radius[i] = _shape_in_3d(centres[i], others[first[i] : first[i + 1]])
+        owners[i] += first[i]
+        count[i] = len(pieces[i])
+    start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    return Shapes(start, np.concatenate(pieces), np.concatenate(owners), area, radius)
+
+
+def _shape_in_3d(
+    centre: NDArray[np.float64], others: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64], float, float]:
+    keep = np.flatnonzero((others != centre).any(axis=1))
+    sites = np.concatenate([centre[None], others[keep]])
+    known = np.arange(1, len(sites), dtype=np.int32)
+    cell = rim_cells(sites, box_tree(sites), np.zeros(1, np.int64), np.array([0, len(known)]), known, drawn=True)
+    return cell.corners, keep[cell.owner - 1], float(cell.area[0]), float(cell.radius[0])
