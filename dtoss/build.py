@@ -1,0 +1,219 @@
+"""Building an index in process, without Spark and without a store: the same steps, the same answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from dtoss.assign import assign
+from dtoss.border import fix
+from dtoss.construct import construct
+from dtoss.index import Index
+from dtoss.partition import Ids
+from dtoss.pivots import SAMPLE_PER_PARTITION, choose_pivots
+from dtoss.replication import choose_reach
+from dtoss.space import as_positions, space_of
+
+OBJECTS_PER_PARTITION = 250_000
+
+
+def build(
+    ids: ArrayLike | pa.Array,
+    positions: ArrayLike,
+    *,
+    crs: str | None = None,
+    metric: str | None = None,
+    partitions: int | None = None,
+    pivots: str = "balanced",
+    bounds: ArrayLike | None = None,
+    columns: Mapping[str, Any] | None = None,
+    reach: float | None = None,
+    seed: int = 0,
+    engine: str = "kernel",
+    threads: int = 1,
+) -> Index:
+    """Return an index of objects, built in this process.
+
+    Parameters
+    ----------
+    ids : (n,) distinct integers or strings; their kind is kept.
+    positions : (n, 2): lon, lat in degrees or x, y in CRS units.
+    crs, metric : as :func:`dtoss.space.space_of`; EPSG:4326 when neither is given.
+    partitions : how many; one for each 250,000 objects when None.
+    pivots : "balanced" or "spread".
+    bounds : plane only: xmin, ymin, xmax, ymax that hold all objects; the box of the objects grown by a tenth when None.
+    columns : attributes, each of length n.
+    reach : lambda of every partition, a distance (plane) or chord (sphere); chosen from a sample when None.
+    seed : of the random choices.
+    engine : of the diagrams: "kernel" or "scipy".
+    threads : partitions built at a time; the index is the same for any number.
+
+    Raises
+    ------
+    ValueError
+        If ids repeat or are neither integers nor strings, lengths differ, a position is not legal, or an argument is out
+        of its bounds.
+
+    Examples
+    --------
+    >>> index = build([7, 8, 9], [[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]])
+    >>> hits = index.knn([[0.0, 0.9]], k=2)
+    >>> hits.id.tolist(), hits.distance.round(1).tolist()
+    ([8, 7], [11119.5, 100075.6])
+    """
+    space = space_of(crs, metric)
+    places = as_positions(positions, space)
+    keys = as_ids(ids)
+    if len(keys) != len(places):
+        raise ValueError(f"there are {len(keys)} ids and {len(places)} positions: as many are wanted")
+    _check_distinct(keys)
+    attributes = {name: _column(name, value, len(keys)) for name, value in (columns or {}).items()}
+    vectors = space.vectors(places)
+    box = planar_bounds(vectors, bounds) if space.dimension == 2 else None
+    if partitions is None:
+        partitions = max(-(-len(keys) // OBJECTS_PER_PARTITION), 1)
+    rows = _sample(len(keys), partitions, seed)
+    regions = choose_pivots(vectors[rows], partitions, method=pivots, seed=seed)
+    count = len(regions)
+    if reach is None:
+        reaches = choose_reach(vectors[rows], len(keys), regions, box)
+    else:
+        if not reach >= 0.0:
+            raise ValueError(f"reach is {reach!r}: a number that is not negative is wanted")
+        reaches = np.full(count, np.inf if count == 1 else float(reach))
+    sent = assign(vectors, regions, reaches)
+    member, start = _members(sent.home, sent.row, sent.partition, count)
+
+    def one(number: int) -> Any:
+        mine = member[start[number] : start[number + 1]]
+        taken = pa.array(mine)
+        return construct(
+            number,
+            keys.take(taken) if isinstance(keys, pa.Array) else keys[mine],
+            places[mine],
+            sent.home[mine],
+            space,
+            regions,
+            float(reaches[number]),
+            box,
+            attributes={name: column.take(taken) for name, column in attributes.items()},
+            engine=engine,
+        )
+
+    if threads > 1 and count > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            built = list(pool.map(one, range(count)))
+    else:
+        built = [one(number) for number in range(count)]
+    return Index(
+        space,
+        regions,
+        reaches,
+        [b.partition for b in built],
+        bounds=box,
+        string_ids=isinstance(keys, pa.Array),
+        border=fix([b.border for b in built], box, threads=threads, engine=engine),
+    )
+
+
+def as_ids(ids: ArrayLike | pa.Array) -> Ids:
+    """Return ids as int64 or large strings.
+
+    Raises
+    ------
+    ValueError
+        If they are neither integers nor strings, one is missing, or one does not fit in 64 bits.
+    """
+    array: Any = ids
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if not isinstance(array, pa.Array):
+        array = np.asarray(ids)
+        if array.size == 0 and array.dtype == np.float64:
+            array = array.astype(np.int64)
+        if array.ndim != 1:
+            raise ValueError(f"ids have shape {array.shape}: (n,) is wanted")
+        if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"id {array.max()} does not fit in a signed 64-bit integer: use strings")
+        if array.dtype.kind in "iu":
+            return np.ascontiguousarray(array.astype(np.int64))
+        try:
+            array = pa.array(array.tolist() if array.dtype.kind in "UO" else array)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            raise ValueError("ids are a mixture: all integers or all strings are wanted") from None
+    if array.null_count:
+        raise ValueError(f"{array.null_count} ids are missing: every object needs one")
+    if pa.types.is_integer(array.type):
+        return np.ascontiguousarray(array.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        return array.cast(pa.large_string())
+    raise ValueError(f"ids are of type {array.type}: integers or strings are wanted")
+
+
+def _check_distinct(ids: Ids) -> None:
+    values = ids.to_numpy(zero_copy_only=False) if isinstance(ids, pa.Array) else ids
+    ordered = np.sort(values)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]]) if len(ordered) else ordered
+    if len(repeated):
+        some = ", ".join(str(value) for value in repeated[:3])
+        raise ValueError(f"{len(repeated)} ids stand more than once, {some} among them: ids must be distinct")
+
+
+def _column(name: str, value: Any, count: int) -> pa.Array:
+    column = value if isinstance(value, (pa.Array, pa.ChunkedArray)) else pa.array(value)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if len(column) != count:
+        raise ValueError(f"column {name!r} has {len(column)} values for {count} objects: as many are wanted")
+    return column
+
+
+def planar_bounds(vectors: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:
+    """Return the rectangle that planar cells are clipped to, float64 (4,).
+
+    Raises
+    ------
+    ValueError
+        If given bounds are not four numbers in order, or an object lies outside them.
+    """
+    low = vectors.min(axis=0) if len(vectors) else np.zeros(2)
+    high = vectors.max(axis=0) if len(vectors) else np.zeros(2)
+    return bounds_round(low, high, bounds)
+
+
+def bounds_round(low: NDArray[np.float64], high: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:
+    """Return given bounds once they are found to hold the box ``low, high``, or that box grown by a tenth of its longer side."""
+    if bounds is None:
+        side = float((high - low).max())
+        margin = 0.1 * side if side > 0.0 else 1.0
+        return np.concatenate([low - margin, high + margin])
+    box = np.asarray(bounds, dtype=np.float64)
+    if box.shape != (4,) or not np.isfinite(box).all() or not (box[0] < box[2] and box[1] < box[3]):
+        raise ValueError(f"bounds are {np.asarray(bounds).tolist()}: xmin, ymin, xmax, ymax with xmin < xmax, ymin < ymax")
+    if (low < box[:2]).any() or (high > box[2:]).any():
+        raise ValueError(
+            f"bounds {box.tolist()} do not hold all objects, which reach from {low.tolist()} to {high.tolist()}"
+        )
+    return box
+
+
+def _sample(n: int, partitions: int, seed: int) -> NDArray[np.int64]:
+    most = SAMPLE_PER_PARTITION * partitions
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def _members(
+    home: NDArray[np.int32], row: NDArray[np.int32], partition: NDArray[np.int32], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of each partition, owned and copied, one partition after another, and where each begins."""
+    where = np.concatenate([home, partition])
+    rows = np.concatenate([np.arange(len(home), dtype=np.int64), row.astype(np.int64)])
+    order = np.argsort(where, kind="stable")
+    return rows[order], np.searchsorted(where[order], np.arange(count + 1))

@@ -1,0 +1,115 @@
+"""The one function behind every reported distance, the same bits on every machine.
+
+Only additions, multiplications, divisions and square roots are used, which IEEE 754 rounds exactly; library arctangents
+differ in the last bit between processors, and the order of answers is the order of reported distances.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, vectorize
+from numpy.typing import ArrayLike, NDArray
+
+from dtoss.pointers import JIT
+
+EARTH_RADIUS = 6_371_008.8
+"""Mean radius of the Earth in metres (IUGG)."""
+
+# arctan(k / 16)
+_ATAN = (
+    0.0,
+    0.06241880999595735,
+    0.12435499454676144,
+    0.18534794999569476,
+    0.24497866312686414,
+    0.3028848683749714,
+    0.35877067027057225,
+    0.4124104415973873,
+    0.4636476090008061,
+    0.5123894603107377,
+    0.5585993153435624,
+    0.6022873461349642,
+    0.6435011087932844,
+    0.6823165548747481,
+    0.7188299996216245,
+    0.7531512809621944,
+    0.7853981633974483,
+)
+_HALF_PI = 1.5707963267948966
+
+
+@njit(**JIT)
+def _small_atan(t):  # type: ignore[no-untyped-def]
+    # Taylor's series; the first term left out is below 1e-24 at |t| = 1/32
+    s = t * t
+    tail = 1.0 / 13.0 - s * (1.0 / 15.0)
+    tail = 1.0 / 11.0 - s * tail
+    tail = 1.0 / 9.0 - s * tail
+    tail = 1.0 / 7.0 - s * tail
+    tail = 1.0 / 5.0 - s * tail
+    tail = 1.0 / 3.0 - s * tail
+    return t - t * s * tail
+
+
+@njit(**JIT)
+def _atan(t):  # type: ignore[no-untyped-def]
+    """Return arctan(t) for t in [0, 1]."""
+    k = int(t * 16.0 + 0.5)
+    if k == 0:
+        return _small_atan(t)
+    c = k * 0.0625
+    return _ATAN[k] + _small_atan((t - c) / (1.0 + t * c))
+
+
+@njit(**JIT)
+def arc(chord2, sum2):  # type: ignore[no-untyped-def]
+    """Return the distance in metres of unit vectors a and b from |a - b|^2 and |a + b|^2."""
+    if chord2 <= sum2:
+        return 2.0 * EARTH_RADIUS * _atan(np.sqrt(chord2) / np.sqrt(sum2)) if chord2 > 0.0 else 0.0
+    return 2.0 * EARTH_RADIUS * (_HALF_PI - _atan(np.sqrt(sum2) / np.sqrt(chord2)))
+
+
+@njit(**JIT)
+def sphere_distance(ax, ay, az, bx, by, bz):  # type: ignore[no-untyped-def]
+    """Return the great-circle distance of two unit vectors in metres: ``2 R atan2(|a - b|, |a + b|)``."""
+    x, y, z = ax - bx, ay - by, az - bz
+    u, v, w = ax + bx, ay + by, az + bz
+    return arc(x * x + y * y + z * z, u * u + v * v + w * w)
+
+
+@njit(**JIT)
+def plane_distance(ax, ay, bx, by):  # type: ignore[no-untyped-def]
+    """Return the Euclidean distance in CRS units."""
+    x, y = ax - bx, ay - by
+    return np.sqrt(x * x + y * y)
+
+
+_sphere = vectorize(["float64(float64, float64, float64, float64, float64, float64)"], nopython=True, cache=True)(
+    sphere_distance.py_func
+)
+_plane = vectorize(["float64(float64, float64, float64, float64)"], nopython=True, cache=True)(plane_distance.py_func)
+
+
+def distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distances of vectors a (..., dimension) and b (..., dimension), broadcast against each other.
+
+    Metres for unit vectors in 3-D, CRS units for vectors in the plane. Equal vectors are exactly 0 apart; the relative error is
+    below 1e-15 times a few.
+
+    Examples
+    --------
+    >>> float(distance(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])))
+    10007557.221017962
+    >>> float(distance(np.array([3.0, 0.0]), np.array([0.0, 4.0])))
+    5.0
+    """
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if a.shape[-1] == 3:
+        return _sphere(a[..., 0], a[..., 1], a[..., 2], b[..., 0], b[..., 1], b[..., 2])
+    return _plane(a[..., 0], a[..., 1], b[..., 0], b[..., 1])
+
+
+def chord_of(radius: ArrayLike) -> NDArray[np.float64]:
+    """Return the chord of the unit sphere that spans a distance in metres; 2 from half round the Earth on."""
+    angle = np.minimum(np.asarray(radius, dtype=np.float64) / (2.0 * EARTH_RADIUS), _HALF_PI)
+    return 2.0 * np.sin(angle)

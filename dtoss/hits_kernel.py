@@ -1,0 +1,119 @@
+"""Found objects in kernels: reported distances, the order (distance, id), and merging partitions."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from dtoss.distance import plane_distance, sphere_distance
+from dtoss.pointers import JIT, int64_at, uint8_at
+from dtoss.table import ID_OFFSETS, IDS
+
+
+@njit(**JIT)
+def reported(sites, site, dimension, x, y, z):  # type: ignore[no-untyped-def]
+    """Return the distance from a site to a query as it is reported."""
+    at = site * dimension
+    if dimension == 2:
+        return plane_distance(sites[at], sites[at + 1], x, y)
+    return sphere_distance(sites[at], sites[at + 1], sites[at + 2], x, y, z)
+
+
+@njit(**JIT)
+def id_before(rows, p, i, q, j):  # type: ignore[no-untyped-def]
+    """Return whether object i of partition p has a lower id than object j of partition q; strings by code point."""
+    if rows[p, ID_OFFSETS] == 0:
+        return int64_at(rows[p, IDS])[i] < int64_at(rows[q, IDS])[j]
+    a, a_at = uint8_at(rows[p, IDS]), int64_at(rows[p, ID_OFFSETS])
+    b, b_at = uint8_at(rows[q, IDS]), int64_at(rows[q, ID_OFFSETS])
+    m, n = a_at[i + 1] - a_at[i], b_at[j + 1] - b_at[j]
+    for t in range(min(m, n)):
+        s, r = a[a_at[i] + t], b[b_at[j] + t]
+        if s != r:
+            return s < r
+    return m < n
+
+
+@njit(**JIT)
+def comes_before(rows, distance, part, item, i, j):  # type: ignore[no-untyped-def]
+    """Return whether hit i comes before hit j in the order (distance, id)."""
+    if distance[i] != distance[j]:
+        return distance[i] < distance[j]
+    return id_before(rows, part[i], item[i], part[j], item[j])
+
+
+@njit(**JIT)
+def _swap(distance, part, item, i, j):  # type: ignore[no-untyped-def]
+    distance[i], distance[j] = distance[j], distance[i]
+    part[i], part[j] = part[j], part[i]
+    item[i], item[j] = item[j], item[i]
+
+
+@njit(**JIT)
+def insert_sorted(rows, distance, part, item, first, last):  # type: ignore[no-untyped-def]
+    """Sort hits ``first:last`` that are nearly in order."""
+    for i in range(first + 1, last):
+        j = i
+        while j > first and comes_before(rows, distance, part, item, j, j - 1):
+            _swap(distance, part, item, j, j - 1)
+            j -= 1
+
+
+@njit(**JIT)
+def heap_sort(rows, distance, part, item, first, last):  # type: ignore[no-untyped-def]
+    """Sort hits ``first:last`` in any order, in place."""
+    n = last - first
+    for begin in range(n // 2 - 1, -1, -1):
+        _sift(rows, distance, part, item, first, begin, n)
+    for end in range(n - 1, 0, -1):
+        _swap(distance, part, item, first, first + end)
+        _sift(rows, distance, part, item, first, 0, end)
+
+
+@njit(**JIT)
+def _sift(rows, distance, part, item, first, root, end):  # type: ignore[no-untyped-def]
+    while True:
+        child = 2 * root + 1
+        if child >= end:
+            return
+        if child + 1 < end and comes_before(rows, distance, part, item, first + child, first + child + 1):
+            child += 1
+        if not comes_before(rows, distance, part, item, first + root, first + child):
+            return
+        _swap(distance, part, item, first + root, first + child)
+        root = child
+
+
+@njit(**JIT)
+def bucket_sort(rows, distance, part, item, first, last, furthest, spare_distance, spare_part, spare_item, counts):  # type: ignore[no-untyped-def]
+    """Sort hits ``first:last`` of a disc by counting them into rings of equal area, then each ring.
+
+    ``counts`` has room for 4097 numbers, the spares for as many hits as there are.
+    """
+    n = last - first
+    if n <= 24:
+        insert_sorted(rows, distance, part, item, first, last)
+        return
+    buckets = min(n, 4096)
+    scale = buckets / (furthest * furthest) if furthest > 0.0 else 0.0
+    for b in range(buckets + 1):
+        counts[b] = 0
+    for i in range(first, last):
+        b = min(int(distance[i] * distance[i] * scale), buckets - 1)
+        counts[b + 1] += 1
+        spare_distance[i - first], spare_part[i - first], spare_item[i - first] = distance[i], part[i], item[i]
+    for b in range(buckets):
+        counts[b + 1] += counts[b]
+    for i in range(n):
+        d = spare_distance[i]
+        b = min(int(d * d * scale), buckets - 1)
+        at = first + counts[b]
+        counts[b] += 1
+        distance[at], part[at], item[at] = d, spare_part[i], spare_item[i]
+    begin = first
+    for b in range(buckets):
+        end = first + counts[b]
+        if end - begin <= 24:
+            insert_sorted(rows, distance, part, item, begin, end)
+        else:
+            heap_sort(rows, distance, part, item, begin, end)
+        begin = end

@@ -1,0 +1,210 @@
+"""The two metrics and one way to see them: positions as vectors whose chords are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyproj
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+from pyproj.exceptions import CRSError
+
+from dtoss.pointers import JIT
+
+LONLAT = "EPSG:4326"
+NO_CRS = "none"
+"""The name of a plane that has no CRS: its unit is whatever the coordinates are in."""
+FURTHEST = 1e100
+"""The largest planar coordinate: squares of larger ones could overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A CRS and the metric in which its positions are compared.
+
+    Parameters
+    ----------
+    crs : as the user named it, or "none".
+    metric : "sphere" (positions are lon, lat in degrees, distances metres) or "plane" (x, y and distances in CRS units).
+    to_lonlat : positions are in a projected CRS and compared on the sphere.
+    """
+
+    crs: str
+    metric: str
+    to_lonlat: bool = False
+
+    @property
+    def dimension(self) -> int:
+        """Coordinates of a vector: 3 on the sphere, 2 in the plane."""
+        return 3 if self.metric == "sphere" else 2
+
+    @property
+    def geographic(self) -> bool:
+        """Whether positions are lon, lat in degrees."""
+        return self.metric == "sphere" and not self.to_lonlat
+
+    @property
+    def unit(self) -> str:
+        """Name of the unit of distances."""
+        return "metres" if self.metric == "sphere" else "CRS units"
+
+    def vectors(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the vectors (n, dimension) of legal positions (n, 2); equal places are equal vectors.
+
+        On the sphere lon -180 is 180, lon does not matter at the poles, and -0.0 is 0.0.
+        """
+        positions = np.ascontiguousarray(positions, dtype=np.float64)
+        if self.to_lonlat:
+            positions = np.stack(_transformer(self.crs).transform(positions[:, 0], positions[:, 1]), axis=1)
+        if self.metric == "sphere":
+            return _unit_vectors(np.ascontiguousarray(positions))
+        return positions + 0.0
+
+    def positions(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the positions (n, 2) of vectors (n, dimension): the inverse of :meth:`vectors` within rounding."""
+        if self.metric == "plane":
+            return np.array(vectors)
+        x, y, z = vectors[:, 0], vectors[:, 1], vectors[:, 2]
+        lonlat = np.stack([np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))], axis=1)
+        if self.to_lonlat:
+            return np.stack(_transformer(self.crs).transform(lonlat[:, 0], lonlat[:, 1], direction="INVERSE"), axis=1)
+        return lonlat
+
+    def legal(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which of the positions (n, 2) are legal: finite, and lon in [-180, 180], lat in [-90, 90] or |x| <= 1e100."""
+        x, y = positions[:, 0], positions[:, 1]
+        if self.geographic:
+            return (np.abs(x) <= 180.0) & (np.abs(y) <= 90.0)
+        return (np.abs(x) <= FURTHEST) & (np.abs(y) <= FURTHEST)
+
+
+def space_of(crs: str | pyproj.CRS | None = None, metric: str | None = None) -> Space:
+    """Return the space of a CRS: geographic -> sphere, projected -> plane.
+
+    Parameters
+    ----------
+    crs : anything pyproj reads; "none" is a plane without one. None is EPSG:4326, or "none" where metric is "plane".
+    metric : "sphere" for a projected CRS compares its positions on the sphere; None is what the CRS says.
+
+    Raises
+    ------
+    ValueError
+        If pyproj cannot read the CRS, it is neither geographic in degrees nor projected, or the metric does not go with it.
+
+    Examples
+    --------
+    >>> space_of().metric, space_of("EPSG:32610").metric, space_of(metric="plane").crs
+    ('sphere', 'plane', 'none')
+    """
+    if metric not in (None, "sphere", "plane"):
+        raise ValueError(f"metric {metric!r} is not known: sphere or plane")
+    if crs is None:
+        crs = NO_CRS if metric == "plane" else LONLAT
+    if isinstance(crs, str) and crs.lower() == NO_CRS:
+        if metric == "sphere":
+            raise ValueError("crs 'none' is a plane: name a CRS to use metric 'sphere'")
+        return Space(NO_CRS, "plane")
+    try:
+        read = pyproj.CRS.from_user_input(crs)
+    except CRSError as error:
+        raise ValueError(f"crs {crs!r} is not one that pyproj reads: {str(error).splitlines()[0]}") from None
+    name = crs if isinstance(crs, str) else read.to_string()
+    if read.is_projected:
+        return Space(name, "sphere", to_lonlat=True) if metric == "sphere" else Space(name, "plane")
+    if not read.is_geographic or any(axis.unit_name not in ("degree", "metre") for axis in read.axis_info):
+        raise ValueError(f"crs {name!r} is neither geographic in degrees nor projected: transform the positions first")
+    if metric == "plane":
+        raise ValueError(f"crs {name!r} is in degrees, which are not a plane: name a projected CRS, or crs 'none'")
+    return Space(name, "sphere")
+
+
+def same_crs(a: str, b: str) -> bool:
+    """Return whether two names mean the same CRS."""
+    if a == b:
+        return True
+    if NO_CRS in (a.lower(), b.lower()):
+        return a.lower() == b.lower()
+    return bool(pyproj.CRS.from_user_input(a).equals(pyproj.CRS.from_user_input(b), ignore_axis_order=True))
+
+
+def _transformer(crs: str) -> pyproj.Transformer:
+    return pyproj.Transformer.from_crs(crs, LONLAT, always_xy=True)
+
+
+def as_positions(positions: ArrayLike, space: Space, name: str = "positions") -> NDArray[np.float64]:
+    """Return positions as float64 (n, 2), C-contiguous.
+
+    Raises
+    ------
+    ValueError
+        If the shape is not (2,) or (n, 2), or a position is not legal; it names the argument, the row and the value.
+    """
+    try:
+        array = np.ascontiguousarray(positions, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} are not numbers: give an array of shape (n, 2)") from None
+    if array.ndim == 1 and array.shape[0] == 2:
+        array = array[None]
+    if array.size == 0:
+        return np.zeros((0, 2))
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"{name} have shape {array.shape}: (2,) or (n, 2) is wanted, lon before lat")
+    legal = space.legal(array)
+    if not legal.all():
+        row = int(np.flatnonzero(~legal)[0])
+        x, y = array[row].tolist()
+        bound = f"finite and at most {FURTHEST:g} in size"
+        hint = ""
+        if space.geographic:
+            bound = "lon in [-180, 180] and lat in [-90, 90]"
+            if abs(y) <= 180.0 and abs(x) <= 90.0:
+                hint = "; lon comes before lat, are they swapped?"
+            elif 180.0 < x <= 360.0:
+                hint = "; lon seems to run from 0 to 360, subtract 360 where it is above 180"
+        raise ValueError(f"{name} row {row} is ({x:g}, {y:g}): {bound} is legal{hint}")
+    return array
+
+
+_DEGREE = 0.017453292519943295
+
+
+@njit(**JIT)
+def _sin_cos(degrees):  # type: ignore[no-untyped-def]
+    """Return sine and cosine of an angle in [-180, 180] degrees: exact at multiples of 90, the same bits everywhere."""
+    quarter = int(np.floor(degrees / 90.0 + 0.5))
+    t = (degrees - 90.0 * quarter) * _DEGREE  # exact before the product: |t| <= pi / 4
+    s = t * t
+    sine = 1.0 / 6227020800.0 - s * (1.0 / 1307674368000.0 - s * (1.0 / 355687428096000.0))
+    sine = 1.0 / 362880.0 - s * (1.0 / 39916800.0 - s * sine)
+    sine = t - t * s * (1.0 / 6.0 - s * (1.0 / 120.0 - s * (1.0 / 5040.0 - s * sine)))
+    cosine = 1.0 / 479001600.0 - s * (1.0 / 87178291200.0 - s * (1.0 / 20922789888000.0))
+    cosine = 1.0 / 40320.0 - s * (1.0 / 3628800.0 - s * cosine)
+    cosine = 1.0 - s * (0.5 - s * (1.0 / 24.0 - s * (1.0 / 720.0 - s * cosine)))
+    turn = quarter & 3
+    if turn == 0:
+        return sine, cosine
+    if turn == 1:
+        return cosine, -sine
+    if turn == 2:
+        return -sine, -cosine
+    return -cosine, sine
+
+
+@njit(["float64[:, ::1](float64[:, ::1])"], **JIT)
+def _unit_vectors(lonlat):  # type: ignore[no-untyped-def]
+    n = lonlat.shape[0]
+    out = np.empty((n, 3))
+    for i in range(n):
+        lon, lat = lonlat[i, 0], lonlat[i, 1]
+        if lon == -180.0:
+            lon = 180.0
+        if abs(lat) == 90.0:
+            lon = 0.0
+        sin_lon, cos_lon = _sin_cos(lon)
+        sin_lat, cos_lat = _sin_cos(lat)
+        # + 0.0 turns -0.0 into 0.0
+        out[i, 0] = cos_lat * cos_lon + 0.0
+        out[i, 1] = cos_lat * sin_lon + 0.0
+        out[i, 2] = sin_lat + 0.0
+    return out
