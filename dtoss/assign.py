@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from dtoss.pointers import JIT
-from dtoss.regions import Regions, nearest_region, past_border
+from dtoss.kernels import kernel
+from dtoss.pointers import pointer
+from dtoss.regions import Regions, nearest_region, past_border, pivot_gap2
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,47 +27,51 @@ class Assignment:
     partition: NDArray[np.int32]
 
 
-@njit(
-    [
-        "int64(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], boolean, float64[::1], "
-        "float64, int32[::1], int32[::1], int32[::1])"
-    ],
-    **JIT,
+@kernel(
+    "int64(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[::1], float64, "
+    "int32[::1], int32[::1], int32[::1])"
 )
-def _assign(vectors, pivots, weights, order, distance, complete, reach, furthest, home, row, partition):  # type: ignore[no-untyped-def]
+def _assign(vectors, pivots_, weights_, order_, distance_, reach, furthest, home, row, partition):  # type: ignore[no-untyped-def]
     """Fill home, and row and partition as far as they have room; returns how many copies there are."""
     n, dimension = vectors.shape
-    count = pivots.shape[0]
-    listed = order.shape[1]
+    count, listed = pivots_.shape[0], order_.shape[1]
+    pivots, weights, order, distance = (
+        pointer(pivots_),
+        pointer(weights_),
+        pointer(order_),
+        pointer(distance_),
+    )
+    v = pointer(vectors)
     copies = 0
-    guess = 0
+    i = 0
     for r in range(n):
-        vector = vectors[r]
-        guess = nearest_region(vector, pivots, weights, order, distance, complete, guess)
-        home[r] = guess
-        d = 0.0
-        for axis in range(dimension):
-            a = vector[axis] - pivots[guess, axis]
-            d += a * a
-        d = np.sqrt(d)
-        ended = complete
-        for t in range(listed):
-            if distance[guess, t] > d + furthest:
+        at = r * dimension
+        x, y, z = v[at], v[at + 1], 0.0
+        if dimension == 3:
+            z = v[at + 2]
+        i = nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, distance, i)
+        home[r] = i
+        d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, i))
+        ended = listed == count - 1
+        for t in range(i * listed, (i + 1) * listed):
+            if distance[t] > d + furthest:
                 ended = True
                 break
-            j = order[guess, t]
-            if distance[guess, t] <= d + reach[j] and past_border(vector, pivots, weights, guess, j) >= -reach[j]:
+            j = int(order[t])
+            if distance[t] > d + reach[j]:
+                continue
+            if past_border(x, y, z, dimension, pivots, weights, i, j) >= -reach[j]:
                 if copies < row.size:
                     row[copies], partition[copies] = r, j
                 copies += 1
         if not ended:
             for j in range(count):
-                known = j == guess
-                for t in range(listed):
-                    if order[guess, t] == j:
+                known = j == i
+                for t in range(i * listed, (i + 1) * listed):
+                    if order[t] == j:
                         known = True
                         break
-                if not known and past_border(vector, pivots, weights, guess, j) >= -reach[j]:
+                if not known and past_border(x, y, z, dimension, pivots, weights, i, j) >= -reach[j]:
                     if copies < row.size:
                         row[copies], partition[copies] = r, j
                     copies += 1
@@ -104,7 +108,6 @@ def assign(vectors: NDArray[np.float64], regions: Regions, reach: NDArray[np.flo
             regions.weights,
             b.order,
             b.distance,
-            b.complete,
             reach,
             furthest,
             home,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from dtoss.pointers import JIT
+from dtoss.kernels import kernel
 
 LEAF = 8
 """Consecutive sites in one leaf."""
@@ -31,7 +30,7 @@ class Boxes:
     high: NDArray[np.float64]
 
 
-@njit(["void(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1])"], **JIT)
+@kernel("void(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1])")
 def _fill(vectors, starts, low, high):  # type: ignore[no-untyped-def]
     n, dimension = vectors.shape
     for node in range(starts[1]):

@@ -186,7 +186,9 @@ def planar_bounds(vectors: NDArray[np.float64], bounds: ArrayLike | None) -> NDA
     return bounds_round(low, high, bounds)
 
 
-def bounds_round(low: NDArray[np.float64], high: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:
+def bounds_round(
+    low: NDArray[np.float64], high: NDArray[np.float64], bounds: ArrayLike | None
+) -> NDArray[np.float64]:
     """Return given bounds once they are found to hold the box ``low, high``, or that box grown by a tenth of its longer side."""
     if bounds is None:
         side = float((high - low).max())
@@ -194,7 +196,9 @@ def bounds_round(low: NDArray[np.float64], high: NDArray[np.float64], bounds: Ar
         return np.concatenate([low - margin, high + margin])
     box = np.asarray(bounds, dtype=np.float64)
     if box.shape != (4,) or not np.isfinite(box).all() or not (box[0] < box[2] and box[1] < box[3]):
-        raise ValueError(f"bounds are {np.asarray(bounds).tolist()}: xmin, ymin, xmax, ymax with xmin < xmax, ymin < ymax")
+        raise ValueError(
+            f"bounds are {np.asarray(bounds).tolist()}: xmin, ymin, xmax, ymax with xmin < xmax, ymin < ymax"
+        )
     if (low < box[:2]).any() or (high > box[2:]).any():
         raise ValueError(
             f"bounds {box.tolist()} do not hold all objects, which reach from {low.tolist()} to {high.tolist()}"

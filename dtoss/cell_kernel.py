@@ -9,10 +9,10 @@ the discs round the cell's vertices, which are what could still hold a neighbour
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dtoss.boxes import FAN, LEAF
-from dtoss.pointers import JIT, pointer, shifted
+from dtoss.kernels import kernel
+from dtoss.pointers import pointer, shifted
 from dtoss.polygon import FRAME, SLACK, chord, cut, frame, furthest, plane_area, sphere_area
 
 NEAR = 128
@@ -28,17 +28,20 @@ FIRST = 9
 DONE, MORE_VERTICES, MORE_NEIGHBOURS = 0, 1, 2
 
 
-@njit(**JIT)
+@kernel
 def _box_gap(low, high, a, b, dimension):  # type: ignore[no-untyped-def]
     gap = 0.0
     for axis in range(dimension):
-        d = max(low[a * dimension + axis] - high[b * dimension + axis], low[b * dimension + axis] - high[a * dimension + axis])
+        d = max(
+            low[a * dimension + axis] - high[b * dimension + axis],
+            low[b * dimension + axis] - high[a * dimension + axis],
+        )
         if d > 0:
             gap += d * d
     return gap
 
 
-@njit(**JIT)
+@kernel
 def _point_gap(low, high, node, x, y, z, dimension):  # type: ignore[no-untyped-def]
     at = node * dimension
     a = max(max(low[at] - x, x - high[at]), 0.0)
@@ -50,7 +53,7 @@ def _point_gap(low, high, node, x, y, z, dimension):  # type: ignore[no-untyped-
     return gap
 
 
-@njit(**JIT)
+@kernel
 def _leaves_near(starts, levels, low, high, dimension, node, gap, found, stack, level_of):  # type: ignore[no-untyped-def]
     """List the leaves whose box lies within sqrt(gap) of a node's box; -1 if there are more than NEAR."""
     stack[0] = starts[levels] - 1
@@ -75,7 +78,7 @@ def _leaves_near(starts, levels, low, high, dimension, node, gap, found, stack, 
     return count
 
 
-@njit(**JIT)
+@kernel
 def _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach):  # type: ignore[no-untyped-def]
     """Centres and squared radii of the discs round the vertices through the site: the influence region."""
     if basis[6] == 0.0:
@@ -92,7 +95,7 @@ def _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach):  # type: ignore[no-untyp
         reach[i] = a * a + b * b + c * c
 
 
-@njit(**JIT)
+@kernel
 def _meets(low, high, node, dimension, m, cx, cy, cz, reach):  # type: ignore[no-untyped-def]
     at = node * dimension
     x0, x1, y0, y1 = low[at], high[at], low[at + 1], high[at + 1]
@@ -113,7 +116,7 @@ def _meets(low, high, node, dimension, m, cx, cy, cz, reach):  # type: ignore[no
     return False
 
 
-@njit(**JIT)
+@kernel
 def tangent(x, y, z, basis):  # type: ignore[no-untyped-def]
     """Fill ``basis[0:6]`` with two unit vectors that span the tangent plane of the sphere at (x, y, z)."""
     sign = 1.0 if z >= 0 else -1.0
@@ -123,15 +126,26 @@ def tangent(x, y, z, basis):  # type: ignore[no-untyped-def]
     basis[3], basis[4], basis[5] = b, sign + y * y * a, -y
 
 
-@njit(
-    [
-        "int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[::1], int64, int64, uint8[::1], "
-        "float64[::1], int64[::1], int32[::1], int32[::1], float64[::1], float64[::1], uint8[::1])"
-    ],
-    **JIT,
+@kernel(
+    "int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[::1], int64, int64, uint8[::1], "
+    "float64[::1], int64[::1], int32[::1], int32[::1], float64[::1], float64[::1], uint8[::1])"
 )
 def cut_cells(  # type: ignore[no-untyped-def]
-    vectors, starts, low_, high_, bounds, begin, end, wanted, real, whole, degree, neighbours, area, radius, rim
+    vectors,
+    starts,
+    low_,
+    high_,
+    bounds,
+    begin,
+    end,
+    wanted,
+    real,
+    whole,
+    degree,
+    neighbours,
+    area,
+    radius,
+    rim,
 ):
     """Cut the cells of the sites ``begin:end``; fill degree, neighbours, area, radius and rim for them.
 
@@ -144,7 +158,13 @@ def cut_cells(  # type: ignore[no-untyped-def]
     low, high = pointer(low_), pointer(high_)
     capacity = (real.size - 2 * LIST - 2 - STACK - 8) // 9
     r = pointer(real)
-    u, v, ex, ey, eh = r, shifted(r, capacity), shifted(r, 2 * capacity), shifted(r, 3 * capacity), shifted(r, 4 * capacity)
+    u, v, ex, ey, eh = (
+        r,
+        shifted(r, capacity),
+        shifted(r, 2 * capacity),
+        shifted(r, 3 * capacity),
+        shifted(r, 4 * capacity),
+    )
     cx, cy, cz = shifted(r, 5 * capacity), shifted(r, 6 * capacity), shifted(r, 7 * capacity)
     reach = shifted(r, 8 * capacity)
     gap_of = shifted(r, 9 * capacity)
@@ -179,7 +199,9 @@ def cut_cells(  # type: ignore[no-untyped-def]
             parent_gap = REACH * REACH * diagonal / (LEAF * FAN)
             near = -1
             for _ in range(3):
-                near = _leaves_near(starts, levels, low, high, dimension, node, parent_gap, found, stack, level_of)
+                near = _leaves_near(
+                    starts, levels, low, high, dimension, node, parent_gap, found, stack, level_of
+                )
                 if near >= 0:
                     break
                 parent_gap *= 0.125
@@ -272,7 +294,9 @@ def cut_cells(  # type: ignore[no-untyped-def]
                         level_of[waiting] = level - 1
                         waiting += 1
                     continue
-                if _box_gap(low, high, other, leaf, dimension) < leaf_gap or (leaf_gap < 0.0 and other // FAN == leaf // FAN):
+                if _box_gap(low, high, other, leaf, dimension) < leaf_gap or (
+                    leaf_gap < 0.0 and other // FAN == leaf // FAN
+                ):
                     continue  # cut already, from the list
 
             for c in range(other * LEAF, min(n, other * LEAF + LEAF)):

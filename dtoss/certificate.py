@@ -7,45 +7,47 @@ know can be nearer to v than o is. All vertices safe: the cell is exact (dissert
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from dtoss.pointers import JIT
-from dtoss.regions import Regions, past_border
+from dtoss.kernels import kernel
+from dtoss.pointers import pointer
+from dtoss.regions import Regions, past_border, pivot_gap2
 from dtoss.shapes import shapes
 
 SLACK = 1e-12
 
 
-@njit(
-    [
-        "void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], boolean, int64, float64[::1])"
-    ],
-    **JIT,
+@kernel(
+    "void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], int64, float64[::1])"
 )
-def _furthest_past(points, pivots, weights, order, distance, complete, region, out):  # type: ignore[no-untyped-def]
+def _furthest_past(points, pivots_, weights_, order_, distance_, region, out):  # type: ignore[no-untyped-def]
     n, dimension = points.shape
-    count = pivots.shape[0]
-    listed = order.shape[1]
+    count, listed = pivots_.shape[0], order_.shape[1]
+    pivots, weights, order, distance = (
+        pointer(pivots_),
+        pointer(weights_),
+        pointer(order_),
+        pointer(distance_),
+    )
+    v = pointer(points)
     for r in range(n):
-        point = points[r]
-        d = 0.0
-        for axis in range(dimension):
-            a = point[axis] - pivots[region, axis]
-            d += a * a
-        d = np.sqrt(d)
+        at = r * dimension
+        x, y, z = v[at], v[at + 1], 0.0
+        if dimension == 3:
+            z = v[at + 2]
+        d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, region))
         most = -np.inf
-        ended = complete
-        for t in range(listed):
+        ended = listed == count - 1
+        for t in range(region * listed, (region + 1) * listed):
             # f_j(x) <= |x - p_i| - distance[j], and the list ascends
-            if d - distance[region, t] < most:
+            if d - distance[t] < most:
                 ended = True
                 break
-            most = max(most, past_border(point, pivots, weights, region, order[region, t]))
+            most = max(most, past_border(x, y, z, dimension, pivots, weights, region, int(order[t])))
         if not ended:
             for j in range(count):
                 if j != region:
-                    most = max(most, past_border(point, pivots, weights, region, j))
+                    most = max(most, past_border(x, y, z, dimension, pivots, weights, region, j))
         out[r] = most
 
 
@@ -54,7 +56,7 @@ def furthest_past(points: NDArray[np.float64], regions: Regions, region: int) ->
     points = np.ascontiguousarray(points)
     out = np.empty(len(points))
     b = regions.borders
-    _furthest_past(points, regions.pivots, regions.weights, b.order, b.distance, b.complete, region, out)
+    _furthest_past(points, regions.pivots, regions.weights, b.order, b.distance, region, out)
     return out
 
 
@@ -117,6 +119,10 @@ def uncertified(
         return doubtful.astype(np.int32)
     count = (first[doubtful + 1] - first[doubtful]).astype(np.int64)
     start = np.concatenate([[0], np.cumsum(count)])
-    at = np.arange(start[-1]) - np.repeat(start[:-1], count) + np.repeat(first[doubtful].astype(np.int64), count)
+    at = (
+        np.arange(start[-1])
+        - np.repeat(start[:-1], count)
+        + np.repeat(first[doubtful].astype(np.int64), count)
+    )
     wanted = needed_reach(sites[doubtful], start, sites[neighbours[at]], bounds, regions, region)
     return doubtful[wanted > limit].astype(np.int32)

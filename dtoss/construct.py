@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 from numpy.typing import NDArray
 
 from dtoss.border import Border, border_of
 from dtoss.cells import voronoi
 from dtoss.certificate import uncertified
-from dtoss.curve import curve_order
+from dtoss.curve import curve_keys, curve_order
+from dtoss.kernels import kernel
 from dtoss.partition import FAN, Graph, Ids, Partition
-from dtoss.pointers import JIT
 from dtoss.regions import Regions
 from dtoss.space import Space
 
@@ -67,7 +66,7 @@ def construct(
     The result depends on the objects alone, not on their order or the number of threads. Cost O(n).
     """
     vectors = space.vectors(positions)
-    order = curve_order(vectors, _ranks(ids))
+    order = curve_order(vectors, _ranks(ids), bounds)
     sorted_vectors = vectors[order]
     starts = np.ones(len(order), np.bool_)
     if len(order):
@@ -109,9 +108,12 @@ def construct(
         graph=graph,
         rim=np.flatnonzero(rim).astype(np.int32),
         levels=_hierarchy(sites[:owned_sites], bounds, engine),
+        keys=curve_keys(np.ascontiguousarray(sites[:owned_sites:FAN]), bounds),
         uncertified=open_cells.astype(np.int32),
         furthest=_furthest(sites[:owned_sites], regions.pivots[number]),
-        attributes={name: _plain(column.take(pa.array(order))) for name, column in (attributes or {}).items()},
+        attributes={
+            name: _plain(column.take(pa.array(order))) for name, column in (attributes or {}).items()
+        },
     )
     return Built(partition, border_of(partition), area)
 
@@ -135,7 +137,9 @@ def _furthest(sites: NDArray[np.float64], pivot: NDArray[np.float64]) -> float:
     return float(np.sqrt(((sites - pivot) ** 2).sum(axis=1).max()))
 
 
-def _hierarchy(sites: NDArray[np.float64], bounds: NDArray[np.float64] | None, engine: str) -> tuple[Graph, ...]:
+def _hierarchy(
+    sites: NDArray[np.float64], bounds: NDArray[np.float64] | None, engine: str
+) -> tuple[Graph, ...]:
     """Return the graphs over every 16th, 256th, ... site, down to the level that is looked at one by one.
 
     Each level is a Voronoi diagram of its own, so a walk ends in the site of that level nearest to the query, and goes on from
@@ -143,17 +147,14 @@ def _hierarchy(sites: NDArray[np.float64], bounds: NDArray[np.float64] | None, e
     """
     levels: list[Graph] = []
     stride = FAN
-    while len(sites) > TOP * stride // FAN:
-        level = np.ascontiguousarray(sites[::stride])
-        if len(level) <= TOP:
-            break
+    while len(level := np.ascontiguousarray(sites[::stride])) > TOP:
         diagram = voronoi(level, bounds, engine=engine)
         levels.append(Graph(diagram.first, diagram.neighbours))
         stride *= FAN
     return tuple(levels)
 
 
-@njit(["Tuple((int32[::1], int32[::1]))(int32[::1], int32[::1], int32[::1], int32[::1])"], **JIT)
+@kernel("Tuple((int32[::1], int32[::1]))(int32[::1], int32[::1], int32[::1], int32[::1])")
 def _renumber(first, neighbours, to_old, to_new):  # type: ignore[no-untyped-def]
     n = to_old.size
     new_first = np.empty(n + 1, np.int32)

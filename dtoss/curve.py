@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from dtoss.pointers import JIT
+from dtoss.kernels import kernel
 
 
 def _hilbert_table() -> NDArray[np.int64]:
     """Return four levels of the Hilbert curve at once: ``[x bits, y bits, state] -> (position bits, state)``."""
-    corner = ((0, 1, 3, 2), (0, 2, 3, 1), (3, 2, 0, 1), (3, 1, 0, 2))  # quarter visited at each step, by state
+    corner = (
+        (0, 1, 3, 2),
+        (0, 2, 3, 1),
+        (3, 2, 0, 1),
+        (3, 1, 0, 2),
+    )  # quarter visited at each step, by state
     turn = (1, 0, 0, 3)  # the state changes by exclusive or
     table = np.zeros(1024, dtype=np.int64)
 
@@ -39,7 +43,7 @@ _HILBERT = _hilbert_table()
 _FACE_BITS = 30
 
 
-@njit(**JIT)
+@kernel
 def _hilbert(x, y):  # type: ignore[no-untyped-def]
     state = 0
     key = 0
@@ -50,7 +54,7 @@ def _hilbert(x, y):  # type: ignore[no-untyped-def]
     return key
 
 
-@njit(**JIT)
+@kernel
 def _spread(u):  # type: ignore[no-untyped-def]
     # Evens out the area of cells over a face of the cube, from [-1, 1] to [0, 1].
     if u >= 0:
@@ -58,7 +62,7 @@ def _spread(u):  # type: ignore[no-untyped-def]
     return 1.0 - 0.5 * np.sqrt(1.0 - 3.0 * u)
 
 
-@njit(**JIT)
+@kernel
 def _sphere_key(x, y, z):  # type: ignore[no-untyped-def]
     a, b, c = abs(x), abs(y), abs(z)
     if a >= b and a >= c:
@@ -74,7 +78,7 @@ def _sphere_key(x, y, z):  # type: ignore[no-untyped-def]
     return face << (2 * _FACE_BITS) | _hilbert(int(_spread(u) * top), int(_spread(v) * top))
 
 
-@njit(["int64[::1](float64[:, ::1], float64[::1])"], **JIT)
+@kernel("int64[::1](float64[:, ::1], float64[::1])")
 def _keys(vectors, box):  # type: ignore[no-untyped-def]
     n, dimension = vectors.shape
     keys = np.empty(n, np.int64)
@@ -118,7 +122,7 @@ def curve_keys(vectors: NDArray[np.float64], box: NDArray[np.float64] | None = N
     return _keys(np.ascontiguousarray(vectors), np.ascontiguousarray(box, dtype=np.float64))
 
 
-@njit(["int32[::1](int64[::1])"], **JIT)
+@kernel("int32[::1](int64[::1])")
 def _radix_order(keys):  # type: ignore[no-untyped-def]
     n = keys.size
     order = np.empty(n, np.int32)
@@ -161,7 +165,7 @@ def radix_order(keys: NDArray[np.int64]) -> NDArray[np.int32]:
     return _radix_order(np.ascontiguousarray(keys))
 
 
-@njit(**JIT)
+@kernel
 def _before(vectors, ranks, i, j):  # type: ignore[no-untyped-def]
     for axis in range(vectors.shape[1]):
         if vectors[i, axis] != vectors[j, axis]:
@@ -169,7 +173,7 @@ def _before(vectors, ranks, i, j):  # type: ignore[no-untyped-def]
     return ranks[i] < ranks[j]
 
 
-@njit(**JIT)
+@kernel
 def _sort_run(order, first, last, vectors, ranks):  # type: ignore[no-untyped-def]
     """Heap-sort ``order[first:last]`` by (vector, rank): no extra memory and O(n log n) for a run of any length."""
     n = last - first
@@ -206,7 +210,7 @@ def _sort_run(order, first, last, vectors, ranks):  # type: ignore[no-untyped-de
         order[first + root] = item
 
 
-@njit(["void(int32[::1], int64[::1], float64[:, ::1], int64[::1])"], **JIT)
+@kernel("void(int32[::1], int64[::1], float64[:, ::1], int64[::1])")
 def _settle_ties(order, keys, vectors, ranks):  # type: ignore[no-untyped-def]
     n = order.size
     first = 0
@@ -219,7 +223,9 @@ def _settle_ties(order, keys, vectors, ranks):  # type: ignore[no-untyped-def]
         first = last
 
 
-def curve_order(vectors: NDArray[np.float64], ranks: NDArray[np.int64]) -> NDArray[np.int32]:
+def curve_order(
+    vectors: NDArray[np.float64], ranks: NDArray[np.int64], box: NDArray[np.float64] | None = None
+) -> NDArray[np.int32]:
     """Return the order of objects along the curve: by (curve key, vector, rank).
 
     Objects on one site are neighbours in it, in the order of their ranks, so the result depends on the objects alone and
@@ -229,12 +235,13 @@ def curve_order(vectors: NDArray[np.float64], ranks: NDArray[np.int64]) -> NDArr
     ----------
     vectors : (n, 2) or (n, 3), C-contiguous.
     ranks : int64 (n,), distinct: the ids, or the ids' places in code point order.
+    box : plane only: as in :func:`curve_keys`.
 
     Returns
     -------
     int32 (n,). Cost O(n), O(n log n) in the longest run of one key.
     """
-    keys = curve_keys(vectors)
+    keys = curve_keys(vectors, box)
     order = radix_order(keys)
     _settle_ties(order, keys, np.ascontiguousarray(vectors), np.ascontiguousarray(ranks, dtype=np.int64))
     return order

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from dtoss.distance import plane_distance, sphere_distance
-from dtoss.pointers import JIT, int64_at, uint8_at
+from dtoss.kernels import kernel
+from dtoss.pointers import int64_at, uint8_at
 from dtoss.table import ID_OFFSETS, IDS
 
 
-@njit(**JIT)
+@kernel
 def reported(sites, site, dimension, x, y, z):  # type: ignore[no-untyped-def]
     """Return the distance from a site to a query as it is reported."""
     at = site * dimension
@@ -18,7 +17,7 @@ def reported(sites, site, dimension, x, y, z):  # type: ignore[no-untyped-def]
     return sphere_distance(sites[at], sites[at + 1], sites[at + 2], x, y, z)
 
 
-@njit(**JIT)
+@kernel
 def id_before(rows, p, i, q, j):  # type: ignore[no-untyped-def]
     """Return whether object i of partition p has a lower id than object j of partition q; strings by code point."""
     if rows[p, ID_OFFSETS] == 0:
@@ -33,7 +32,7 @@ def id_before(rows, p, i, q, j):  # type: ignore[no-untyped-def]
     return m < n
 
 
-@njit(**JIT)
+@kernel
 def comes_before(rows, distance, part, item, i, j):  # type: ignore[no-untyped-def]
     """Return whether hit i comes before hit j in the order (distance, id)."""
     if distance[i] != distance[j]:
@@ -41,14 +40,14 @@ def comes_before(rows, distance, part, item, i, j):  # type: ignore[no-untyped-d
     return id_before(rows, part[i], item[i], part[j], item[j])
 
 
-@njit(**JIT)
+@kernel
 def _swap(distance, part, item, i, j):  # type: ignore[no-untyped-def]
     distance[i], distance[j] = distance[j], distance[i]
     part[i], part[j] = part[j], part[i]
     item[i], item[j] = item[j], item[i]
 
 
-@njit(**JIT)
+@kernel
 def insert_sorted(rows, distance, part, item, first, last):  # type: ignore[no-untyped-def]
     """Sort hits ``first:last`` that are nearly in order."""
     for i in range(first + 1, last):
@@ -58,7 +57,7 @@ def insert_sorted(rows, distance, part, item, first, last):  # type: ignore[no-u
             j -= 1
 
 
-@njit(**JIT)
+@kernel
 def heap_sort(rows, distance, part, item, first, last):  # type: ignore[no-untyped-def]
     """Sort hits ``first:last`` in any order, in place."""
     n = last - first
@@ -69,7 +68,7 @@ def heap_sort(rows, distance, part, item, first, last):  # type: ignore[no-untyp
         _sift(rows, distance, part, item, first, 0, end)
 
 
-@njit(**JIT)
+@kernel
 def _sift(rows, distance, part, item, first, root, end):  # type: ignore[no-untyped-def]
     while True:
         child = 2 * root + 1
@@ -83,8 +82,10 @@ def _sift(rows, distance, part, item, first, root, end):  # type: ignore[no-unty
         root = child
 
 
-@njit(**JIT)
-def bucket_sort(rows, distance, part, item, first, last, furthest, spare_distance, spare_part, spare_item, counts):  # type: ignore[no-untyped-def]
+@kernel
+def bucket_sort(
+    rows, distance, part, item, first, last, furthest, spare_distance, spare_part, spare_item, counts
+):  # type: ignore[no-untyped-def]
     """Sort hits ``first:last`` of a disc by counting them into rings of equal area, then each ring.
 
     ``counts`` has room for 4097 numbers, the spares for as many hits as there are.
@@ -100,7 +101,11 @@ def bucket_sort(rows, distance, part, item, first, last, furthest, spare_distanc
     for i in range(first, last):
         b = min(int(distance[i] * distance[i] * scale), buckets - 1)
         counts[b + 1] += 1
-        spare_distance[i - first], spare_part[i - first], spare_item[i - first] = distance[i], part[i], item[i]
+        spare_distance[i - first], spare_part[i - first], spare_item[i - first] = (
+            distance[i],
+            part[i],
+            item[i],
+        )
     for b in range(buckets):
         counts[b + 1] += counts[b]
     for i in range(n):

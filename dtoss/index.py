@@ -22,6 +22,7 @@ from dtoss.range_kernel import range_kernel
 from dtoss.regions import Regions
 from dtoss.space import Space, as_positions, same_crs
 from dtoss.table import Table, make_table
+from dtoss.walk import plan_starts
 
 SORTED_FROM = 16
 """Queries from which on a batch is put in curve order first."""
@@ -47,7 +48,6 @@ class Scratch(threading.local):
     def __init__(self) -> None:
         self.sites = 0
         self.seen = np.zeros(0, np.uint8)
-        self.gaps = np.empty(256)
         self.found = np.empty(256, np.int64)
         self.hits = 1024
         self.hit_distance = np.empty(self.hits)
@@ -62,8 +62,8 @@ class Scratch(threading.local):
 
     def grow(self) -> None:
         """Double what a query may list and hit."""
-        self.gaps, self.found = np.empty(2 * len(self.gaps)), np.empty(2 * len(self.found), np.int64)
-        self.hits = max(2 * self.hits, len(self.gaps))
+        self.found = np.empty(2 * len(self.found), np.int64)
+        self.hits = max(2 * self.hits, len(self.found))
         self.hit_distance, self.hit_place = np.empty(self.hits), np.empty(2 * self.hits, np.int64)
 
 
@@ -104,7 +104,9 @@ class Index:
 
     def __repr__(self) -> str:
         name = f", snapshot {self.snapshot}" if self.snapshot else ""
-        return f"<dtoss.Index of {len(self):,} objects in {len(self.partitions)} partitions, {self.crs}{name}>"
+        return (
+            f"<dtoss.Index of {len(self):,} objects in {len(self.partitions)} partitions, {self.crs}{name}>"
+        )
 
     @property
     def crs(self) -> str:
@@ -199,7 +201,9 @@ class Index:
         queries = self.space.vectors(as_positions(positions, self.space))
         return self._hits(self._run(queries, _radii("radius", radius, len(queries)), 0, threads), columns)
 
-    def count(self, positions: ArrayLike, radius: ArrayLike, *, crs: str | None = None, threads: int = 1) -> NDArray[np.int64]:
+    def count(
+        self, positions: ArrayLike, radius: ArrayLike, *, crs: str | None = None, threads: int = 1
+    ) -> NDArray[np.int64]:
         """Return how many objects lie within a radius of each position, int64 (m,); as :meth:`range`, without a list."""
         self._same_crs(crs)
         queries = self.space.vectors(as_positions(positions, self.space))
@@ -221,28 +225,45 @@ class Index:
 
     def _same_crs(self, crs: str | None) -> None:
         if crs is not None and not same_crs(crs, self.crs):
-            raise ValueError(f"crs {crs!r} of the query is not {self.crs!r} of the snapshot: transform the query first")
+            raise ValueError(
+                f"crs {crs!r} of the query is not {self.crs!r} of the snapshot: transform the query first"
+            )
 
     def _run(self, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int) -> Found:
         """Answer a batch: k nearest for k > 0, all within the radius for 0, their number for -1."""
         m = len(queries)
         order: NDArray[np.int32] | None = None
+        homes, blocks = _NONE, _NONE
         if m >= SORTED_FROM:
-            box = self._box if self.space.dimension == 2 else None
-            order = radix_order(curve_keys(queries, box))
-            queries, radius = queries[order], radius[order]
+            keys = curve_keys(queries, self._box if self.space.dimension == 2 else None)
+            if (keys[1:] < keys[:-1]).any():
+                order = radix_order(keys)
+                queries, radius, keys = queries[order], radius[order], keys[order]
+            homes, blocks = np.empty(m, np.int32), np.empty(m, np.int32)
+            b = self.regions.borders
+            plan_starts(
+                self._table.rows,
+                self.regions.pivots,
+                self.regions.weights,
+                b.order,
+                b.distance,
+                queries,
+                keys,
+                homes,
+                blocks,
+            )
         chord = (chord_of(radius) if self.space.dimension == 3 else radius) ** 2
         if self.space.dimension == 3:
             chord[radius >= np.pi * 6_371_008.8] = np.inf
         threads = min(_whole("threads", threads, 1), max(m // 256, 1))
         one = self._knn_piece if k > 0 else self._range_piece
         if threads == 1:
-            found = one(queries, radius, chord, k)
+            found = one(queries, homes, blocks, radius, chord, k)
         else:
             cuts = np.linspace(0, m, 4 * threads + 1).astype(int)
             with ThreadPoolExecutor(threads) as pool:
                 jobs = [
-                    pool.submit(one, queries[a:b], radius[a:b], chord[a:b], k)
+                    pool.submit(one, queries[a:b], homes[a:b], blocks[a:b], radius[a:b], chord[a:b], k)
                     for a, b in zip(cuts[:-1], cuts[1:], strict=True)
                 ]
                 found = _joined([job.result() for job in jobs])
@@ -257,13 +278,18 @@ class Index:
             self.regions.weights,
             b.order,
             b.distance,
-            b.complete,
             self.reach,
             self._box,
         )
 
     def _knn_piece(
-        self, queries: NDArray[np.float64], radius: NDArray[np.float64], chord: NDArray[np.float64], k: int
+        self,
+        queries: NDArray[np.float64],
+        homes: NDArray[np.int32],
+        blocks: NDArray[np.int32],
+        radius: NDArray[np.float64],
+        chord: NDArray[np.float64],
+        k: int,
     ) -> Found:
         m = len(queries)
         k = min(k, max(len(self), 1))
@@ -271,7 +297,9 @@ class Index:
         if m > step:
             return _joined(
                 [
-                    self._knn_piece(queries[a : a + step], radius[a : a + step], chord[a : a + step], k)
+                    self._knn_piece(
+                        *(part[a : a + step] for part in (queries, homes, blocks, radius, chord)), k
+                    )
                     for a in range(0, m, step)
                 ]
             )
@@ -281,17 +309,18 @@ class Index:
         distance = np.empty((m, k))
         part, item = np.empty((m, k), np.int32), np.empty((m, k), np.int32)
         count, reads = np.empty(m, np.int64), np.empty(m, np.int32)
-        limits = np.array([k, self.string_ids], np.int64)
         at = 0
         while True:
             at = knn_kernel(
                 *self._arguments(),
                 queries,
+                homes,
+                blocks,
                 at,
-                limits,
+                k,
+                self.string_ids,
                 radius,
                 chord,
-                scratch.gaps,
                 scratch.found,
                 scratch.seen,
                 scratch.hit_distance,
@@ -315,7 +344,13 @@ class Index:
         return Found(count, shaped[0], shaped[1], shaped[2], None if self.string_ids else shaped[3], reads)
 
     def _range_piece(
-        self, queries: NDArray[np.float64], radius: NDArray[np.float64], chord: NDArray[np.float64], k: int
+        self,
+        queries: NDArray[np.float64],
+        homes: NDArray[np.int32],
+        blocks: NDArray[np.int32],
+        radius: NDArray[np.float64],
+        chord: NDArray[np.float64],
+        k: int,
     ) -> Found:
         m = len(queries)
         counting = k < 0
@@ -331,6 +366,8 @@ class Index:
             came, total = range_kernel(
                 *self._arguments(),
                 queries,
+                homes,
+                blocks,
                 at,
                 self.string_ids,
                 counting,
@@ -360,7 +397,9 @@ class Index:
             if at == m:
                 break
         part, item, distance, ids = (
-            parts[0] if len(parts) == 1 else tuple(np.concatenate([p[c] for p in parts]) if parts else _EMPTY[c] for c in range(4))
+            parts[0]
+            if len(parts) == 1
+            else tuple(np.concatenate([p[c] for p in parts]) if parts else _EMPTY[c] for c in range(4))
         )
         return Found(count, part, item, distance, None if self.string_ids else ids, reads)
 
@@ -369,7 +408,9 @@ class Index:
             raise ValueError(f"columns is the string {columns!r}: give a list of names")
         for name in columns:
             if name not in self.column_names:
-                raise ValueError(f"column {name!r} is not carried by the objects; they carry {self.column_names or 'none'}")
+                raise ValueError(
+                    f"column {name!r} is not carried by the objects; they carry {self.column_names or 'none'}"
+                )
         query = np.repeat(np.arange(len(found.count)), found.count)
         ids: NDArray[Any]
         if found.ids is not None:
@@ -395,6 +436,7 @@ class Index:
         return pa.concat_arrays(pieces).take(pa.array(back))
 
 
+_NONE = np.zeros(0, np.int32)
 _EMPTY = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64))
 
 
@@ -459,7 +501,9 @@ def _radii(name: str, value: ArrayLike, count: int) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         raise ValueError(f"{name} is {value!r}: a number that is not negative is wanted") from None
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != count):
-        raise ValueError(f"{name} has shape {array.shape}: one number, or one for each of the {count} positions")
+        raise ValueError(
+            f"{name} has shape {array.shape}: one number, or one for each of the {count} positions"
+        )
     bad = ~(array >= 0.0)
     if bad.any():
         first = float(array[bad][0]) if array.ndim else float(array)

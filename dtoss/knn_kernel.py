@@ -3,51 +3,64 @@
 The i-th nearest site is a neighbour of one of the i - 1 nearer ones, so taking the nearest site of the frontier again and
 again yields the sites in order. It goes on until the frontier is strictly further than the k-th object, with a slack for the
 rounding of squared distances, because sites as far as the k-th may hold lower ids.
+
+The frontier is one sorted array of 64-bit keys: the upper bits of the squared distance, then the site. What is left out of the
+distance is added to the slack; the answer is ordered by reported distances.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dtoss.hits_kernel import heap_sort, insert_sorted, reported
-from dtoss.knows import SLACK, knows, pivot_distance, unlisted
-from dtoss.pointers import JIT, float64_at, int32_at, int64_at, pointer, uint8_at
-from dtoss.regions import nearest_region, past_border
-from dtoss.table import (
-    FIRST,
-    IDS,
-    MASK,
-    NEIGHBOURS,
-    OBJECTS,
-    OWNED_SITES,
-    RIM,
-    RIM_COUNT,
-    SITES,
+from dtoss.kernels import kernel
+from dtoss.knows import SLACK, knows, must_read, other_partition
+from dtoss.pointers import (
+    bits_float,
+    float64_at,
+    float_bits,
+    int32_at,
+    int64_at,
+    pointer,
+    shifted,
+    uint8_at,
 )
-from dtoss.walk import gap2, nearest_site, outside
+from dtoss.regions import nearest_region, pivot_gap2
+from dtoss.table import FIRST, IDS, MASK, NEIGHBOURS, OBJECTS, OWNED_SITES, RIM, RIM_COUNT, SITES
+from dtoss.walk import fetch, fetch_graph, gap2, nearest_site, outside
+
+SITE_BITS = 29
+_SITE = (1 << SITE_BITS) - 1
+_COARSE = 1.0 + 2.0**-22
+"""A squared distance read back from a key is at most this much too small."""
+AHEAD = 4
+"""Queries ahead for which memory is asked for."""
 
 
-@njit(**JIT)
-def _insert(gaps, found, end, gap, site):  # type: ignore[no-untyped-def]
+@kernel
+def _insert(keys, end, key):  # type: ignore[no-untyped-def]
     i = end
-    while i > 0 and gaps[i - 1] > gap:
-        gaps[i] = gaps[i - 1]
-        found[i] = found[i - 1]
+    while i > 0 and keys[i - 1] > key:
+        keys[i] = keys[i - 1]
         i -= 1
-    gaps[i] = gap
-    found[i] = site
+    keys[i] = key
 
 
-@njit(**JIT)
-def _cut_off(gaps, found, end, bound, seen):  # type: ignore[no-untyped-def]
-    while gaps[end - 1] > bound:
+@kernel
+def _least(key):  # type: ignore[no-untyped-def]
+    return bits_float(key & ~_SITE)
+
+
+@kernel
+def _cut_off(keys, end, bound, seen):  # type: ignore[no-untyped-def]
+    while _least(keys[end - 1]) > bound:
         end -= 1
-        seen[found[end] >> 3] &= ~(1 << (found[end] & 7))
+        site = keys[end] & _SITE
+        seen[site >> 3] &= ~(1 << (site & 7))
     return end
 
 
-@njit(**JIT)
+@kernel
 def _matching(mask, objects, site):  # type: ignore[no-untyped-def]
     count = 0
     for i in range(objects[site], objects[site + 1]):
@@ -55,32 +68,30 @@ def _matching(mask, objects, site):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(**JIT)
-def expand(row, dimension, bounds, x, y, z, k, start, limit, gaps, found, room, seen):  # type: ignore[no-untyped-def]
-    """List the sites nearest to a query that hold its k nearest objects, with all ties, nearest first.
+@kernel
+def expand(rows, p, dimension, bounds, x, y, z, k, nearest, gap, limit, keys, room, seen):  # type: ignore[no-untyped-def]
+    """List the sites nearest to a query that hold its k nearest objects, with all ties, almost in order.
 
-    Sites beyond the squared distance ``limit`` are left out. Returns (sites listed, objects on them, nearest site); sites listed
-    is -1 where ``room`` was too small. ``seen`` is a bit a site, all 0, and is left so.
+    Sites beyond the squared distance ``limit`` are left out. Returns (sites listed, objects on them, a squared distance within
+    which all of them lie); sites listed is -1 where ``room`` was too small. ``seen`` is a bit a site, all 0, and is left so.
     """
-    nearest, gap = nearest_site(row, dimension, bounds, x, y, z, start)
-    if nearest < 0:
-        return 0, 0, -1
-    sites = float64_at(row[SITES])
-    objects = int32_at(row[OBJECTS])
-    first, neighbours = int32_at(row[FIRST]), int32_at(row[NEIGHBOURS])
-    masked = row[MASK] != 0
-    mask = uint8_at(row[MASK])
-    end, taken, count = 0, 0, 0
     bound = limit * (1.0 + SLACK)
+    if gap > bound:
+        return 0, 0, bound
+    sites = float64_at(rows[p, SITES])
+    objects = int32_at(rows[p, OBJECTS])
+    first, neighbours = int32_at(rows[p, FIRST]), int32_at(rows[p, NEIGHBOURS])
+    masked = rows[p, MASK] != 0
+    mask = uint8_at(rows[p, MASK])
+    taken, count = 0, 0
     full = False
-    if gap <= bound:
-        gaps[0], found[0] = gap, nearest
-        end = 1
-        seen[nearest >> 3] |= 1 << (nearest & 7)
+    keys[0] = (float_bits(gap) & ~_SITE) | nearest
+    end = 1
+    seen[nearest >> 3] |= 1 << (nearest & 7)
     if dimension == 2 and outside(bounds, x, y):
-        rim = int32_at(row[RIM])
-        for t in range(row[RIM_COUNT]):
-            site = rim[t]
+        rim = int32_at(rows[p, RIM])
+        for t in range(rows[p, RIM_COUNT]):
+            site = int(rim[t])
             if (seen[site >> 3] >> (site & 7)) & 1:
                 continue
             gap = gap2(sites, site, dimension, x, y, z)
@@ -89,61 +100,61 @@ def expand(row, dimension, bounds, x, y, z, k, start, limit, gaps, found, room, 
                     end = -1 - end
                     break
                 seen[site >> 3] |= 1 << (site & 7)
-                _insert(gaps, found, end, gap, site)
+                _insert(keys, end, (float_bits(gap) & ~_SITE) | site)
                 end += 1
-                if not masked and end >= k and gaps[k - 1] * (1.0 + SLACK) < bound:
-                    bound = gaps[k - 1] * (1.0 + SLACK)
-                    end = _cut_off(gaps, found, end, bound, seen)
+                if not masked and end >= k and _least(keys[k - 1]) * _COARSE < bound:
+                    bound = _least(keys[k - 1]) * _COARSE
+                    end = _cut_off(keys, end, bound, seen)
     while 0 <= taken < end:
-        here = found[taken]
-        if gaps[taken] > bound:
+        key = keys[taken]
+        if _least(key) > bound:
             break
         taken += 1
+        here = key & _SITE
         count += _matching(mask, objects, here) if masked else objects[here + 1] - objects[here]
         if not full and count >= k:
             full = True
-            bound = min(bound, gaps[taken - 1] * (1.0 + SLACK))
+            bound = min(bound, _least(key) * _COARSE)
         for t in range(first[here], first[here + 1]):
             site = int(neighbours[t])
             gap = gap2(sites, site, dimension, x, y, z)
-            if gap > bound:
-                continue
-            if (seen[site >> 3] >> (site & 7)) & 1:
+            if gap > bound or (seen[site >> 3] >> (site & 7)) & 1:
                 continue
             if end == room:
                 end = -1 - end
                 break
             seen[site >> 3] |= 1 << (site & 7)
-            _insert(gaps, found, end, gap, site)
+            _insert(keys, end, (float_bits(gap) & ~_SITE) | site)
             end += 1
-            if not masked and end >= k and gaps[k - 1] * (1.0 + SLACK) < bound:
+            if not masked and end >= k and _least(keys[k - 1]) * _COARSE < bound:
                 # each site holds an object, so the k-th site listed is as far as the answer goes
-                bound = gaps[k - 1] * (1.0 + SLACK)
-                end = _cut_off(gaps, found, end, bound, seen)
+                bound = _least(keys[k - 1]) * _COARSE
+                end = _cut_off(keys, end, bound, seen)
         if end < 0:
             break
-    listed = end if end >= 0 else -1 - end
-    for i in range(listed):
-        seen[found[i] >> 3] &= ~(1 << (found[i] & 7))
+    for i in range(end if end >= 0 else -1 - end):
+        site = keys[i] & _SITE
+        seen[site >> 3] &= ~(1 << (site & 7))
     if end < 0:
-        return -1, 0, nearest
-    return taken, count, nearest
+        return -1, 0, bound
+    return taken, count, bound
 
 
-@njit(**JIT)
-def gather(rows, p, dimension, x, y, z, k, radius, owned_only, found, listed, distance, part, item, size, room):  # type: ignore[no-untyped-def]
+@kernel
+def gather(
+    rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, distance, part, item, size, room
+):  # type: ignore[no-untyped-def]
     """Append the objects of listed sites to the hits from ``size`` on; -1 where ``room`` was too small.
 
     At most k objects of one site can be among the k nearest; they stand in id order.
     """
-    row = rows[p]
-    sites = float64_at(row[SITES])
-    objects = int32_at(row[OBJECTS])
-    masked = row[MASK] != 0
-    mask = uint8_at(row[MASK])
+    sites = float64_at(rows[p, SITES])
+    objects = int32_at(rows[p, OBJECTS])
+    masked = rows[p, MASK] != 0
+    mask = uint8_at(rows[p, MASK])
     for t in range(listed):
-        site = found[t]
-        if owned_only and site >= row[OWNED_SITES]:
+        site = keys[t] & _SITE
+        if owned_only and site >= rows[p, OWNED_SITES]:
             continue
         d = reported(sites, site, dimension, x, y, z)
         if d > radius:
@@ -162,31 +173,30 @@ def gather(rows, p, dimension, x, y, z, k, radius, owned_only, found, listed, di
     return size
 
 
-@njit(
-    [
-        "int64(int64[:, ::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], boolean, float64[::1], "
-        "float64[::1], float64[:, ::1], int64, int64[::1], float64[::1], float64[::1], float64[::1], int64[::1], uint8[::1], "
-        "float64[::1], int64[::1], int64[:, ::1], float64[:, ::1], int32[:, ::1], int32[:, ::1], int64[::1], int32[::1])"
-    ],
-    **JIT,
+@kernel(
+    "int64(int64[:, ::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[::1], "
+    "float64[::1], float64[:, ::1], int32[::1], int32[::1], int64, int64, boolean, float64[::1], float64[::1], int64[::1], "
+    "uint8[::1], float64[::1], int64[::1], int64[:, ::1], float64[:, ::1], int32[:, ::1], int32[:, ::1], int64[::1], "
+    "int32[::1])"
 )
 def knn_kernel(  # type: ignore[no-untyped-def]
     rows,
-    furthest,
-    pivots,
-    weights,
-    border,
-    border_distance,
-    complete,
-    reach,
+    furthest_,
+    pivots_,
+    weights_,
+    order_,
+    border_,
+    reach_,
     bounds,
     queries,
+    homes,
+    blocks,
     begin,
-    limits,
+    k,
+    strings,
     radius,
     chord,
-    gaps_,
-    found_,
+    keys_,
     seen_,
     hit_distance,
     hit_place,
@@ -199,95 +209,143 @@ def knn_kernel(  # type: ignore[no-untyped-def]
 ):
     """Answer the queries from ``begin`` on; returns how far it came: all of them, or the one that had too little room.
 
-    ``limits`` is k and then 1 where strings are ids; ``radius`` and ``chord`` are the largest distance of each query, reported
-    and squared.
+    ``homes`` and ``blocks`` say where the queries of a batch start; empty, each comes down the hierarchy. ``radius`` and
+    ``chord`` are the largest distance of each query, as it is reported and squared.
     """
-    count, dimension = queries.shape
-    partitions = pivots.shape[0]
-    listed_borders = border.shape[1]
-    most_k = limits[0]
-    strings = limits[1] != 0
-    gaps, found, seen = pointer(gaps_), pointer(found_), pointer(seen_)
-    room = gaps_.size
-    hit_room = hit_distance.size
-    distance = pointer(hit_distance)
-    part = pointer(hit_place)
-    item = pointer(hit_place[hit_room:])
-    home, start, last_home = 0, -1, -1
-    for r in range(begin, count):
-        query = queries[r]
-        x, y = query[0], query[1]
-        z = query[2] if dimension == 3 else 0.0
-        k = most_k
-        home = 0
-        if partitions > 1:
+    m, dimension = queries.shape
+    count, listed_borders = pivots_.shape[0], order_.shape[1]
+    furthest, pivots, weights = pointer(furthest_), pointer(pivots_), pointer(weights_)
+    order, border, reach = pointer(order_), pointer(border_), pointer(reach_)
+    q = pointer(queries)
+    keys, seen = pointer(keys_), pointer(seen_)
+    room, hit_room = keys_.size, hit_distance.size
+    distance, part = pointer(hit_distance), pointer(hit_place)
+    item = shifted(part, hit_room)
+    planned = homes.size > 0
+    home, start = -1, -1
+    for r in range(begin, m):
+        at = r * dimension
+        x, y, z = q[at], q[at + 1], 0.0
+        if dimension == 3:
+            z = q[at + 2]
+        before = home
+        block = -1
+        if planned:
+            home, block = int(homes[r]), int(blocks[r])
+            if r + AHEAD < m:
+                fetch(rows, int(homes[r + AHEAD]), int(blocks[r + AHEAD]), dimension)
+                fetch_graph(rows, int(homes[r + AHEAD // 2]), int(blocks[r + AHEAD // 2]))
+        else:
             home = nearest_region(
-                query, pivots, weights, border, border_distance, complete, max(last_home, 0)
+                x, y, z, dimension, count, listed_borders, pivots, weights, order, border, max(before, 0)
             )
-        if home != last_home:
+        if home != before or not planned:
             start = -1
-        last_home = home
-        reads = 0
-        size = 0
-        limit = chord[r]
-        within = radius[r]
-        alone = partitions == 1
+        reads, size = 0, 0
+        limit, within = chord[r], radius[r]
+        alone = count == 1
         if rows[home, OWNED_SITES] > 0:
             reads = 1
-            listed, objects, start = expand(
-                rows[home], dimension, bounds, x, y, z, k, start, limit, gaps, found, room, seen
-            )
-            if listed < 0:
-                return r
-            if objects >= k:
-                limit = min(limit, gaps[listed - 1] * (1.0 + SLACK))
-            if not alone and limit < np.inf:
-                alone = knows(
-                    query, home, np.sqrt(limit), pivots, weights, border, border_distance, complete, reach
-                )
-            size = gather(
-                rows, home, dimension, x, y, z, k, within, not alone, found, listed, distance, part, item, 0, hit_room
-            )
-            if size < 0:
-                return r
-        else:
-            start = -1
-        if not alone:
-            for step in range(partitions - 1):
-                far = np.sqrt(limit) * (1.0 + SLACK)
-                if step < listed_borders:
-                    j = border[home, step]
-                    d = pivot_distance(query, pivots, home)
-                    if border_distance[home, step] > d + far:
-                        break
-                else:
-                    # rare: more partitions than borders are listed; the rest in the order of their numbers
-                    j = unlisted(border, home, step - listed_borders, partitions)
-                if rows[j, OWNED_SITES] == 0:
-                    continue
-                if past_border(query, pivots, weights, home, j) + far < 0.0:
-                    continue
-                if pivot_distance(query, pivots, j) - furthest[j] > far:
-                    continue
-                reads += 1
-                listed, objects, _ = expand(
-                    rows[j], dimension, bounds, x, y, z, k, -1, limit, gaps, found, room, seen
+            start, gap, second = nearest_site(rows, home, dimension, bounds, x, y, z, start, block)
+            if (
+                k == 1
+                and rows[home, MASK] == 0
+                and second > gap * (1.0 + SLACK)
+                and gap <= limit * (1.0 + SLACK)
+            ):
+                keys[0] = start
+                listed, objects, inside = 1, 1, gap * (1.0 + SLACK)
+            else:
+                listed, objects, inside = expand(
+                    rows, home, dimension, bounds, x, y, z, k, start, gap, limit, keys, room, seen
                 )
                 if listed < 0:
                     return r
-                if objects >= k and listed > 0:
-                    limit = min(limit, gaps[listed - 1] * (1.0 + SLACK))
+            if objects >= k:
+                limit = min(limit, inside)
+            if not alone and limit < np.inf:
+                far = np.sqrt(limit) * (1.0 + SLACK)
+                alone = knows(
+                    x,
+                    y,
+                    z,
+                    dimension,
+                    home,
+                    far,
+                    count,
+                    listed_borders,
+                    pivots,
+                    weights,
+                    order,
+                    border,
+                    reach,
+                )
+            size = gather(
+                rows,
+                home,
+                dimension,
+                x,
+                y,
+                z,
+                k,
+                within,
+                not alone,
+                keys,
+                listed,
+                distance,
+                part,
+                item,
+                0,
+                hit_room,
+            )
+            if size < 0:
+                return r
+        if alone:
+            insert_sorted(rows, distance, part, item, 0, size)
+        else:
+            d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, home))
+            for step in range(count - 1):
+                far = np.sqrt(limit) * (1.0 + SLACK)
+                if step < listed_borders and border[home * listed_borders + step] > d + far:
+                    break
+                j = other_partition(home, step, count, listed_borders, order)
+                if rows[j, OWNED_SITES] == 0:
+                    continue
+                if not must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
+                    continue
+                reads += 1
+                near, gap, _ = nearest_site(rows, j, dimension, bounds, x, y, z, -1, -1)
+                listed, objects, inside = expand(
+                    rows, j, dimension, bounds, x, y, z, k, near, gap, limit, keys, room, seen
+                )
+                if listed < 0:
+                    return r
+                if objects >= k:
+                    limit = min(limit, inside)
                 size = gather(
-                    rows, j, dimension, x, y, z, k, within, True, found, listed, distance, part, item, size, hit_room
+                    rows,
+                    j,
+                    dimension,
+                    x,
+                    y,
+                    z,
+                    k,
+                    within,
+                    True,
+                    keys,
+                    listed,
+                    distance,
+                    part,
+                    item,
+                    size,
+                    hit_room,
                 )
                 if size < 0:
                     return r
                 if size > 4 * k + 64:
                     heap_sort(rows, distance, part, item, 0, size)
-                    size = min(size, k)
+                    size = k
             heap_sort(rows, distance, part, item, 0, size)
-        else:
-            insert_sorted(rows, distance, part, item, 0, size)
         size = min(size, k)
         for t in range(size):
             out_distance[r, t] = distance[t]
@@ -297,4 +355,4 @@ def knn_kernel(  # type: ignore[no-untyped-def]
                 out_id[r, t] = int64_at(rows[part[t], IDS])[item[t]]
         out_count[r] = size
         out_reads[r] = reads
-    return count
+    return m

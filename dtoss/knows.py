@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from dtoss.pointers import JIT
-from dtoss.regions import past_border
+from dtoss.kernels import kernel
+from dtoss.regions import past_border, pivot_gap2
 
 SLACK = 1e-12
 """Relative slack of distances when something is left out for being too far."""
 
 
-@njit(**JIT)
-def pivot_distance(query, pivots, i):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for axis in range(pivots.shape[1]):
-        d = query[axis] - pivots[i, axis]
-        total += d * d
-    return np.sqrt(total)
+@kernel
+def knows(x, y, z, dimension, home, far, count, listed, pivots, weights, order, distance, reach):  # type: ignore[no-untyped-def]
+    """Return whether home knows every object within ``far`` of the query: ``max_j f_j(q) + r <= lambda``."""
+    d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, home))
+    scale = 1.0 if dimension == 3 else abs(x) + abs(y) + d
+    allowed = reach[home] - far - SLACK * (scale + far)
+    for t in range(home * listed, (home + 1) * listed):
+        if d - distance[t] <= allowed:
+            return True  # f_j(q) <= |q - p_i| - distance[j], and the list ascends
+        if past_border(x, y, z, dimension, pivots, weights, home, int(order[t])) > allowed:
+            return False
+    if listed < count - 1:
+        for j in range(count):
+            if j != home and past_border(x, y, z, dimension, pivots, weights, home, j) > allowed:
+                return False
+    return True
 
 
-@njit(**JIT)
-def unlisted(border, home, nth, partitions):  # type: ignore[no-untyped-def]
-    """Return the nth partition, by number, that is neither home nor among its listed borders."""
-    left = nth
-    for j in range(partitions):
+@kernel
+def other_partition(home, step, count, listed, order):  # type: ignore[no-untyped-def]
+    """Return the partition to look at in a step: first the listed borders, then the rest by number."""
+    if step < listed:
+        return int(order[home * listed + step])
+    left = step - listed
+    for j in range(count):
         known = j == home
-        for t in range(border.shape[1]):
-            if border[home, t] == j:
+        for t in range(home * listed, (home + 1) * listed):
+            if order[t] == j:
                 known = True
                 break
         if not known:
@@ -38,21 +48,9 @@ def unlisted(border, home, nth, partitions):  # type: ignore[no-untyped-def]
     return home
 
 
-@njit(**JIT)
-def knows(query, home, far, pivots, weights, border, border_distance, complete, reach):  # type: ignore[no-untyped-def]
-    """Return whether home knows every object within ``far`` of the query: ``max_j f_j(q) + r <= lambda``."""
-    partitions, dimension = pivots.shape
-    d = pivot_distance(query, pivots, home)
-    scale = 1.0 if dimension == 3 else abs(query[0]) + abs(query[1]) + d
-    allowed = reach[home] - far - SLACK * (scale + far)
-    for t in range(border.shape[1]):
-        if d - border_distance[home, t] <= allowed:
-            return True
-        if past_border(query, pivots, weights, home, border[home, t]) > allowed:
-            return False
-    if complete:
-        return True
-    for j in range(partitions):
-        if j != home and past_border(query, pivots, weights, home, j) > allowed:
-            return False
-    return True
+@kernel
+def must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):  # type: ignore[no-untyped-def]
+    """Return whether partition j may own an object within ``far`` of a query whose home is another one (3.3.1)."""
+    if past_border(x, y, z, dimension, pivots, weights, home, j) + far < 0.0:
+        return False
+    return np.sqrt(pivot_gap2(x, y, z, dimension, pivots, j)) - furthest[j] <= far

@@ -49,6 +49,7 @@ class Partition:
     graph : the diagram of all sites, clipped to the bounds in the plane.
     rim : int32: sites whose cells reach the bounds; empty on the sphere.
     levels : graphs over the owned sites 0, F, 2F, ...; 0, F^2, ...; and so on, F = 16: to find where a query starts.
+    keys : int64: places on the curve of the owned sites 0, F, 2F, ...: where a batch in curve order starts.
     uncertified : int32, ascending: owned sites whose cells the border table holds.
     furthest : distance or chord from the pivot to the furthest owned site; -1 where there is none.
     attributes : further columns, Arrow arrays of length n.
@@ -64,6 +65,7 @@ class Partition:
     graph: Graph
     rim: NDArray[np.int32]
     levels: tuple[Graph, ...]
+    keys: NDArray[np.int64]
     uncertified: NDArray[np.int32]
     furthest: float
     attributes: dict[str, pa.Array] = field(default_factory=dict)
@@ -84,6 +86,7 @@ def _arrays(partition: Partition) -> dict[str, Any]:
         "first": partition.graph.first,
         "neighbours": partition.graph.neighbours,
         "rim": partition.rim,
+        "keys": partition.keys,
         "uncertified": partition.uncertified,
     }
     for level, graph in enumerate(partition.levels):
@@ -150,7 +153,9 @@ def decode(source: pa.Buffer | pa.NativeFile | io.IOBase, name: str) -> Partitio
     try:
         arrays, facts = unpack(pa.ipc.open_file(source).get_batch(0))
     except (pa.ArrowInvalid, OSError, KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{name} is not a partition file or is damaged ({error}); roll back or rebuild") from None
+        raise StoreError(
+            f"{name} is not a partition file or is damaged ({error}); roll back or rebuild"
+        ) from None
     plain = {
         key: value.to_numpy(zero_copy_only=True)
         for key, value in arrays.items()
@@ -168,11 +173,15 @@ def decode(source: pa.Buffer | pa.NativeFile | io.IOBase, name: str) -> Partitio
         graph=Graph(plain["first"], plain["neighbours"]),
         rim=plain["rim"],
         levels=tuple(
-            Graph(plain[f"first_{level + 1}"], plain[f"neighbours_{level + 1}"]) for level in range(facts["levels"])
+            Graph(plain[f"first_{level + 1}"], plain[f"neighbours_{level + 1}"])
+            for level in range(facts["levels"])
         ),
+        keys=plain["keys"],
         uncertified=plain["uncertified"],
         furthest=facts["furthest"],
         attributes={
-            key.removeprefix("attribute:"): value for key, value in arrays.items() if key.startswith("attribute:")
+            key.removeprefix("attribute:"): value
+            for key, value in arrays.items()
+            if key.startswith("attribute:")
         },
     )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dtoss.curve import curve_keys, radix_order
-from dtoss.pointers import JIT
+from dtoss.kernels import kernel
 from dtoss.regions import Regions
 
 SAMPLE_PER_PARTITION = 8_000
@@ -54,7 +53,10 @@ def choose_pivots(
     distinct = np.concatenate([[True], (sample[1:] != sample[:-1]).any(axis=1)])
     partitions = min(partitions, int(distinct.sum()))
     if method == "spread":
-        return Regions(_spread(sample[distinct], partitions, candidates, np.random.default_rng(seed)), np.zeros(partitions))
+        return Regions(
+            _spread(sample[distinct], partitions, candidates, np.random.default_rng(seed)),
+            np.zeros(partitions),
+        )
     return _balanced(sample, partitions)
 
 
@@ -100,7 +102,9 @@ def _medians(sample: NDArray[np.float64], group: NDArray[np.int32], partitions: 
     """Return the median of each group, axis by axis: means would follow far outliers and leave the crowd."""
     order = np.argsort(group, kind="stable")
     first = np.searchsorted(group[order], np.arange(partitions + 1))
-    medians = np.stack([np.median(sample[order[a:b]], axis=0) for a, b in zip(first[:-1], first[1:], strict=True)])
+    medians = np.stack(
+        [np.median(sample[order[a:b]], axis=0) for a, b in zip(first[:-1], first[1:], strict=True)]
+    )
     if sample.shape[1] == 3:
         length = np.linalg.norm(medians, axis=1)[:, None]
         middle = sample[order[(first[:-1] + first[1:]) // 2]]
@@ -121,12 +125,9 @@ def _distinct(pivots: NDArray[np.float64], sample: NDArray[np.float64]) -> NDArr
     return pivots
 
 
-@njit(
-    [
-        "void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], "
-        "int32[::1], int32[::1], float64[::1])"
-    ],
-    **JIT,
+@kernel(
+    "void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], "
+    "int32[::1], int32[::1], float64[::1])"
 )
 def _two_nearest(sample, pivots, weights, order, distance, best, second, margin):  # type: ignore[no-untyped-def]
     """Fill the region of each row, the next one, and by how much more power; ``best`` holds guesses.

@@ -12,9 +12,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-JIT = {"nogil": True, "cache": True, "error_model": "numpy"}
-"""How every kernel is compiled: once, kept on disk, without the interpreter's lock, and dividing as IEEE says."""
-
 
 @intrinsic
 def pointer(typingctx, array):  # type: ignore[no-untyped-def]
@@ -64,6 +61,26 @@ def trailing_zeros(typingctx, mask):  # type: ignore[no-untyped-def]
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), codegen
+
+
+@intrinsic
+def float_bits(typingctx, value):  # type: ignore[no-untyped-def]
+    """Return the bits of a float64; those of numbers that are not negative are in their order."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic
+def bits_float(typingctx, bits):  # type: ignore[no-untyped-def]
+    """Return the float64 with these bits."""
+
+    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
 
 
 @intrinsic

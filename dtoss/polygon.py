@@ -11,9 +11,9 @@ i + 1 on the line ``ex * u + ey * v = eh`` and belongs to site ``edge[i]``, or t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from dtoss.pointers import JIT, trailing_zeros
+from dtoss.kernels import kernel
+from dtoss.pointers import trailing_zeros
 
 FRAME = 5.671281819617709  # tan(80 degrees)
 """Half the side of the square that a spherical cell starts from; a cell that keeps a part of it is a rim cell."""
@@ -22,7 +22,7 @@ SLACK = 1e-13
 """A cut shallower than this share of the squared distance to the other site is rounding, not an edge."""
 
 
-@njit(**JIT)
+@kernel
 def frame(u, v, ex, ey, eh, edge, u0, v0, u1, v1):  # type: ignore[no-untyped-def]
     """Start from a rectangle round the origin; its edges are -1 to -4. Returns the number of vertices."""
     u[0], v[0], ex[0], ey[0], eh[0], edge[0] = u0, v0, 0.0, -1.0, -v0, -1
@@ -32,7 +32,7 @@ def frame(u, v, ex, ey, eh, edge, u0, v0, u1, v1):  # type: ignore[no-untyped-de
     return 4
 
 
-@njit(**JIT)
+@kernel
 def _between(u, v, i, j, dx, dy, h):  # type: ignore[no-untyped-def]
     # Where the cut crosses the chord from i to j: exact enough where the two lines are almost parallel.
     a = h - (u[i] * dx + v[i] * dy)
@@ -41,7 +41,7 @@ def _between(u, v, i, j, dx, dy, h):  # type: ignore[no-untyped-def]
     return u[i] + share * (u[j] - u[i]), v[i] + share * (v[j] - v[i])
 
 
-@njit(**JIT)
+@kernel
 def _furthest_run(u, v, m, dx, dy, h, slack):  # type: ignore[no-untyped-def]
     """Return the first and last of the run of vertices outside that holds the furthest one, or (-1, -1)."""
     far, deepest = -1, slack
@@ -66,7 +66,7 @@ def _furthest_run(u, v, m, dx, dy, h, slack):  # type: ignore[no-untyped-def]
     return first, last
 
 
-@njit(**JIT)
+@kernel
 def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):  # type: ignore[no-untyped-def]
     """Cut the polygon by ``u * dx + v * dy <= h`` for site ``number``.
 
@@ -141,7 +141,7 @@ def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):  # type: ignore[no
     return size
 
 
-@njit(**JIT)
+@kernel
 def furthest(u, v, m):  # type: ignore[no-untyped-def]
     """Return the squared distance from the origin to the furthest vertex, in the tangent plane."""
     far = 0.0
@@ -150,14 +150,14 @@ def furthest(u, v, m):  # type: ignore[no-untyped-def]
     return far
 
 
-@njit(**JIT)
+@kernel
 def chord(far):  # type: ignore[no-untyped-def]
     """Return the chord from the site to a point whose squared distance in the tangent plane is ``far``."""
     root = np.sqrt(1.0 + far)
     return np.sqrt(2.0 * far / (root * (root + 1.0)))
 
 
-@njit(**JIT)
+@kernel
 def plane_area(u, v, m):  # type: ignore[no-untyped-def]
     """Return the area of the polygon."""
     twice = 0.0
@@ -168,7 +168,7 @@ def plane_area(u, v, m):  # type: ignore[no-untyped-def]
     return 0.5 * twice
 
 
-@njit(**JIT)
+@kernel
 def sphere_area(u, v, m):  # type: ignore[no-untyped-def]
     """Return the solid angle of the spherical polygon whose gnomonic picture this is.
 

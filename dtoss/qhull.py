@@ -30,7 +30,9 @@ def qhull_diagram(
     used[edges.ravel()] = True
     if n > 1 and not used.all():
         lost = int((~used).sum())
-        raise ValueError(f"scipy's Qhull lost {lost} of {n} sites that lie within its rounding of others: use engine='kernel'")
+        raise ValueError(
+            f"scipy's Qhull lost {lost} of {n} sites that lie within its rounding of others: use engine='kernel'"
+        )
     both = np.concatenate([edges, edges[:, ::-1]]) if len(edges) else np.zeros((0, 2), np.int64)
     both = np.unique(both, axis=0)
     first = np.searchsorted(both[:, 0], np.arange(n + 1)).astype(np.int64)

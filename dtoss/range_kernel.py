@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dtoss.hits_kernel import bucket_sort, reported
-from dtoss.knows import SLACK, knows, pivot_distance, unlisted
-from dtoss.pointers import JIT, float64_at, int32_at, int64_at, pointer, shifted, uint8_at
-from dtoss.regions import nearest_region, past_border
+from dtoss.kernels import kernel
+from dtoss.knn_kernel import AHEAD
+from dtoss.knows import SLACK, knows, must_read, other_partition
+from dtoss.pointers import float64_at, int32_at, int64_at, pointer, shifted, uint8_at
+from dtoss.regions import nearest_region, pivot_gap2
 from dtoss.table import FIRST, IDS, MASK, NEIGHBOURS, OBJECTS, OWNED_SITES, RIM, RIM_COUNT, SITES
-from dtoss.walk import gap2, nearest_site, outside
+from dtoss.walk import fetch, fetch_graph, gap2, nearest_site, outside
 
 
-@njit(**JIT)
-def flood(row, dimension, bounds, x, y, z, start, limit, found, room, seen):  # type: ignore[no-untyped-def]
+@kernel
+def flood(rows, p, dimension, bounds, x, y, z, start, block, limit, found, room, seen):  # type: ignore[no-untyped-def]
     """List the sites within the squared distance ``limit`` of a query, with a slack, in no order.
 
     Returns (sites listed, nearest site); -1 where ``room`` was too small. ``seen`` is a bit a site, all 0, and is left so.
     """
-    nearest, gap = nearest_site(row, dimension, bounds, x, y, z, start)
+    nearest, gap, _ = nearest_site(rows, p, dimension, bounds, x, y, z, start, block)
     if nearest < 0:
         return 0, -1
-    sites = float64_at(row[SITES])
-    first, neighbours = int32_at(row[FIRST]), int32_at(row[NEIGHBOURS])
+    sites = float64_at(rows[p, SITES])
+    first, neighbours = int32_at(rows[p, FIRST]), int32_at(rows[p, NEIGHBOURS])
     bound = limit * (1.0 + SLACK)
     if gap > bound:
         return 0, nearest
@@ -31,8 +32,8 @@ def flood(row, dimension, bounds, x, y, z, start, limit, found, room, seen):  # 
     seen[nearest >> 3] |= 1 << (nearest & 7)
     end, taken = 1, 0
     if dimension == 2 and outside(bounds, x, y):
-        rim = int32_at(row[RIM])
-        for t in range(row[RIM_COUNT]):
+        rim = int32_at(rows[p, RIM])
+        for t in range(rows[p, RIM_COUNT]):
             site = int(rim[t])
             if gap2(sites, site, dimension, x, y, z) <= bound and not (seen[site >> 3] >> (site & 7)) & 1:
                 if end == room:
@@ -64,20 +65,21 @@ def flood(row, dimension, bounds, x, y, z, start, limit, found, room, seen):  # 
     return end, nearest
 
 
-@njit(**JIT)
-def _collect(rows, p, dimension, x, y, z, radius, owned_only, found, listed, distance, part, item, size, room):  # type: ignore[no-untyped-def]
+@kernel
+def _collect(
+    rows, p, dimension, x, y, z, radius, owned_only, found, listed, distance, part, item, size, room
+):  # type: ignore[no-untyped-def]
     """Append the objects of listed sites within the radius to the hits; returns the new size, or -1 for lack of room.
 
     Where ``part`` has no room at all, objects are only counted.
     """
-    row = rows[p]
-    sites = float64_at(row[SITES])
-    objects = int32_at(row[OBJECTS])
-    masked = row[MASK] != 0
-    mask = uint8_at(row[MASK])
+    sites = float64_at(rows[p, SITES])
+    objects = int32_at(rows[p, OBJECTS])
+    masked = rows[p, MASK] != 0
+    mask = uint8_at(rows[p, MASK])
     for t in range(listed):
         site = found[t]
-        if owned_only and site >= row[OWNED_SITES]:
+        if owned_only and site >= rows[p, OWNED_SITES]:
             continue
         d = reported(sites, site, dimension, x, y, z)
         if d > radius:
@@ -93,26 +95,24 @@ def _collect(rows, p, dimension, x, y, z, radius, owned_only, found, listed, dis
     return size
 
 
-@njit(
-    [
-        "Tuple((int64, int64))(int64[:, ::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], "
-        "boolean, float64[::1], float64[::1], float64[:, ::1], int64, boolean, boolean, float64[::1], float64[::1], int64[::1], "
-        "uint8[::1], float64[::1], int64[::1], int64[::1], float64[::1], int32[::1], int32[::1], int64[::1], int64[::1], "
-        "int32[::1])"
-    ],
-    **JIT,
+@kernel(
+    "Tuple((int64, int64))(int64[:, ::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], "
+    "float64[::1], float64[::1], float64[:, ::1], int32[::1], int32[::1], int64, boolean, boolean, float64[::1], "
+    "float64[::1], int64[::1], uint8[::1], float64[::1], int64[::1], int64[::1], float64[::1], int32[::1], int32[::1], "
+    "int64[::1], int64[::1], int32[::1])"
 )
 def range_kernel(  # type: ignore[no-untyped-def]
     rows,
-    furthest,
-    pivots,
-    weights,
-    border,
-    border_distance,
-    complete,
-    reach,
+    furthest_,
+    pivots_,
+    weights_,
+    order_,
+    border_,
+    reach_,
     bounds,
     queries,
+    homes,
+    blocks,
     begin,
     strings,
     counting,
@@ -132,71 +132,117 @@ def range_kernel(  # type: ignore[no-untyped-def]
 ):
     """Answer the queries from ``begin`` on as far as there is room; returns the query it came to and the hits written.
 
-    A query that had too little room in ``found_`` comes back with the hits so far negated and less one.
+    The hits are negated and less one where a workspace was too small. Arguments as in ``knn_kernel``.
     """
-    count, dimension = queries.shape
-    partitions = pivots.shape[0]
-    listed_borders = border.shape[1]
+    m, dimension = queries.shape
+    count, listed_borders = pivots_.shape[0], order_.shape[1]
+    furthest, pivots, weights = pointer(furthest_), pointer(pivots_), pointer(weights_)
+    order, border, reach = pointer(order_), pointer(border_), pointer(reach_)
+    q = pointer(queries)
     found, seen = pointer(found_), pointer(seen_)
     distance, part, item = pointer(out_distance), pointer(out_part), pointer(out_item)
-    room = out_distance.size
-    spare_room = spare_distance.size
+    room, site_room, spare_room = out_distance.size, found_.size, spare_distance.size
     spare_d, spare_p = pointer(spare_distance), pointer(spare_place)
     spare_i = shifted(spare_p, spare_room)
     counters = pointer(counts)
+    planned = homes.size > 0
     total = 0
-    home, start, last_home = 0, -1, -1
-    for r in range(begin, count):
-        query = queries[r]
-        x, y = query[0], query[1]
-        z = query[2] if dimension == 3 else 0.0
-        home = 0
-        if partitions > 1:
-            home = nearest_region(query, pivots, weights, border, border_distance, complete, max(last_home, 0))
-        if home != last_home:
+    home, start = -1, -1
+    for r in range(begin, m):
+        at = r * dimension
+        x, y, z = q[at], q[at + 1], 0.0
+        if dimension == 3:
+            z = q[at + 2]
+        before = home
+        block = -1
+        if planned:
+            home, block = int(homes[r]), int(blocks[r])
+            if r + AHEAD < m:
+                fetch(rows, int(homes[r + AHEAD]), int(blocks[r + AHEAD]), dimension)
+                fetch_graph(rows, int(homes[r + AHEAD // 2]), int(blocks[r + AHEAD // 2]))
+        else:
+            home = nearest_region(
+                x, y, z, dimension, count, listed_borders, pivots, weights, order, border, max(before, 0)
+            )
+        if home != before or not planned:
             start = -1
-        last_home = home
         reads = 0
         size = 0 if counting else total
         limit = chord[r]
         far = np.sqrt(limit) * (1.0 + SLACK)
-        alone = partitions == 1
+        alone = count == 1
         if rows[home, OWNED_SITES] > 0:
             reads = 1
             if not alone and limit < np.inf:
-                alone = knows(query, home, far, pivots, weights, border, border_distance, complete, reach)
-            listed, start = flood(rows[home], dimension, bounds, x, y, z, start, limit, found, found_.size, seen)
+                alone = knows(
+                    x,
+                    y,
+                    z,
+                    dimension,
+                    home,
+                    far,
+                    count,
+                    listed_borders,
+                    pivots,
+                    weights,
+                    order,
+                    border,
+                    reach,
+                )
+            listed, start = flood(
+                rows, home, dimension, bounds, x, y, z, start, block, limit, found, site_room, seen
+            )
             if listed < 0:
                 return r, -1 - total
             size = _collect(
-                rows, home, dimension, x, y, z, radius[r], not alone, found, listed, distance, part, item, size, room
+                rows,
+                home,
+                dimension,
+                x,
+                y,
+                z,
+                radius[r],
+                not alone,
+                found,
+                listed,
+                distance,
+                part,
+                item,
+                size,
+                room,
             )
             if size < 0:
                 return r, total
-        else:
-            start = -1
-            alone = False
         if not alone:
-            d = pivot_distance(query, pivots, home)
-            for step in range(partitions - 1):
-                if step < listed_borders:
-                    j = int(border[home, step])
-                    if border_distance[home, step] > d + far:
-                        break
-                else:
-                    j = unlisted(border, home, step - listed_borders, partitions)
+            d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, home))
+            for step in range(count - 1):
+                if step < listed_borders and border[home * listed_borders + step] > d + far:
+                    break
+                j = other_partition(home, step, count, listed_borders, order)
                 if rows[j, OWNED_SITES] == 0:
                     continue
-                if past_border(query, pivots, weights, home, j) + far < 0.0:
-                    continue
-                if pivot_distance(query, pivots, j) - furthest[j] > far:
+                if not must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
                     continue
                 reads += 1
-                listed, _ = flood(rows[j], dimension, bounds, x, y, z, -1, limit, found, found_.size, seen)
+                listed, _ = flood(rows, j, dimension, bounds, x, y, z, -1, -1, limit, found, site_room, seen)
                 if listed < 0:
                     return r, -1 - total
                 size = _collect(
-                    rows, j, dimension, x, y, z, radius[r], True, found, listed, distance, part, item, size, room
+                    rows,
+                    j,
+                    dimension,
+                    x,
+                    y,
+                    z,
+                    radius[r],
+                    True,
+                    found,
+                    listed,
+                    distance,
+                    part,
+                    item,
+                    size,
+                    room,
                 )
                 if size < 0:
                     return r, total
@@ -204,15 +250,17 @@ def range_kernel(  # type: ignore[no-untyped-def]
         if counting:
             out_count[r] = size
             continue
-        out_count[r] = size - total
         if size - total > spare_room:
             return r, -1 - total
+        out_count[r] = size - total
         furthest_hit = 0.0
         for t in range(total, size):
             furthest_hit = max(furthest_hit, distance[t])
-        bucket_sort(rows, distance, part, item, total, size, furthest_hit, spare_d, spare_p, spare_i, counters)
+        bucket_sort(
+            rows, distance, part, item, total, size, furthest_hit, spare_d, spare_p, spare_i, counters
+        )
         if not strings:
             for t in range(total, size):
                 out_id[t] = int64_at(rows[part[t], IDS])[item[t]]
         total = size
-    return count, total
+    return m, total

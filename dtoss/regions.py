@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from dtoss.pointers import JIT
+from dtoss.kernels import kernel
+from dtoss.pointers import pointer
 
 LISTED = 256
 """Borders listed for one region, the nearest to its pivot first."""
@@ -42,7 +42,7 @@ class Regions:
         """The borders of each region, nearest to its pivot first. Cost O(P^2 log P) once."""
         return _borders(self.pivots, self.weights)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A hash of pivots and weights, in hexadecimal: plans and patterns carry it."""
         data = np.concatenate([self.pivots.ravel(), self.weights]).astype("<f8").tobytes()
@@ -50,9 +50,8 @@ class Regions:
 
     def nearest(self, vectors: NDArray[np.float64]) -> NDArray[np.int32]:
         """Return the number of the region that holds each vector (n, dimension), int32 (n,)."""
-        vectors = np.ascontiguousarray(vectors)
         b = self.borders
-        return _nearest(vectors, self.pivots, self.weights, b.order, b.distance, b.complete)
+        return _nearest(np.ascontiguousarray(vectors), self.pivots, self.weights, b.order, b.distance)
 
     def past(self, vectors: NDArray[np.float64], region: int) -> NDArray[np.float64]:
         """Return ``f_j(x)``, float64 (n, P), seen from one region; its own column is -inf."""
@@ -73,21 +72,19 @@ class Borders:
 
     Parameters
     ----------
-    order : int32 (P, L): other regions; L is at most 256.
+    order : int32 (P, L): other regions; L is P - 1, or 256 if that is less.
     distance : float64 (P, L): ``-f_j(p_i)``, ascending; negative where a pivot lies past the border.
-    complete : whether all P - 1 others are listed.
     """
 
     order: NDArray[np.int32]
     distance: NDArray[np.float64]
-    complete: bool
 
 
 def _borders(pivots: NDArray[np.float64], weights: NDArray[np.float64]) -> Borders:
     count = len(pivots)
     listed = min(count - 1, LISTED)
-    order = np.zeros((count, max(listed, 0)), np.int32)
-    distance = np.zeros((count, max(listed, 0)))
+    order = np.zeros((count, listed), np.int32)
+    distance = np.zeros((count, listed))
     for i in range(count):
         length = np.sqrt(((pivots - pivots[i]) ** 2).sum(axis=1))
         length[i] = 1.0
@@ -95,64 +92,63 @@ def _borders(pivots: NDArray[np.float64], weights: NDArray[np.float64]) -> Borde
         far[i] = np.inf
         best = np.lexsort((np.arange(count), far))[:listed]
         order[i], distance[i] = best, far[best]
-    return Borders(order, distance, listed == count - 1)
+    return Borders(order, distance)
 
 
-@njit(**JIT)
-def power(vector, pivots, weights, i):  # type: ignore[no-untyped-def]
-    """Return ``|x - p_i|^2 - w_i``."""
-    total = 0.0
-    for axis in range(pivots.shape[1]):
-        d = vector[axis] - pivots[i, axis]
-        total += d * d
-    return total - weights[i]
+@kernel
+def pivot_gap2(x, y, z, dimension, pivots, i):  # type: ignore[no-untyped-def]
+    """Return ``|x - p_i|^2``."""
+    at = i * dimension
+    a, b = x - pivots[at], y - pivots[at + 1]
+    if dimension == 2:
+        return a * a + b * b
+    c = z - pivots[at + 2]
+    return a * a + b * b + c * c
 
 
-@njit(**JIT)
-def past_border(vector, pivots, weights, i, j):  # type: ignore[no-untyped-def]
+@kernel
+def past_border(x, y, z, dimension, pivots, weights, i, j):  # type: ignore[no-untyped-def]
     """Return f_j(x) seen from region i: the signed distance past their border, positive on j's side."""
-    length2, along = 0.0, 0.0
-    for axis in range(pivots.shape[1]):
-        a = pivots[i, axis]
-        d = pivots[j, axis] - a
-        length2 += d * d
-        along += d * (vector[axis] - a)
-    length = np.sqrt(length2)
+    p, q = i * dimension, j * dimension
+    a, b, c = pivots[q] - pivots[p], pivots[q + 1] - pivots[p + 1], 0.0
+    along = a * (x - pivots[p]) + b * (y - pivots[p + 1])
+    if dimension == 3:
+        c = pivots[q + 2] - pivots[p + 2]
+        along += c * (z - pivots[p + 2])
+    length = np.sqrt(a * a + b * b + c * c)
     return along / length - (0.5 * length + (weights[i] - weights[j]) / (2.0 * length))
 
 
-@njit(**JIT)
-def nearest_region(vector, pivots, weights, order, distance, complete, guess):  # type: ignore[no-untyped-def]
+@kernel
+def nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, distance, guess):  # type: ignore[no-untyped-def]
     """Return the region that holds a vector: the least power, ties to the lowest number, whatever the guess.
 
     From the guess, step to a region beyond a border that the vector has passed. A border further from the pivot than the
     vector is cannot be passed, so few are looked at. The last step compares the powers of all that come in question,
     so the result does not depend on the way there.
     """
-    count, dimension = pivots.shape
-    listed = order.shape[1]
     i = guess
+    if listed == 0:
+        return i
     for _ in range(count):
-        d = 0.0
-        for axis in range(dimension):
-            a = vector[axis] - pivots[i, axis]
-            d += a * a
-        best, least = i, d - weights[i]
-        d = np.sqrt(d)
+        gap2 = pivot_gap2(x, y, z, dimension, pivots, i)
+        best, least = i, gap2 - weights[i]
+        d = np.sqrt(gap2)
+        base = i * listed
         # wide enough that whatever is left out is worse than the rounding of powers
-        reach = d + 1e-9 * (d + abs(distance[i, listed - 1])) if listed > 0 else d
-        ended = complete
-        for t in range(listed):
-            if distance[i, t] > reach:
+        reach = d + 1e-9 * (d + abs(distance[base + listed - 1]))
+        ended = listed == count - 1
+        for t in range(base, base + listed):
+            if distance[t] > reach:
                 ended = True
                 break
-            j = order[i, t]
-            value = power(vector, pivots, weights, j)
+            j = int(order[t])
+            value = pivot_gap2(x, y, z, dimension, pivots, j) - weights[j]
             if value < least or (value == least and j < best):
                 best, least = j, value
         if not ended:
             for j in range(count):
-                value = power(vector, pivots, weights, j)
+                value = pivot_gap2(x, y, z, dimension, pivots, j) - weights[j]
                 if value < least or (value == least and j < best):
                     best, least = j, value
             return best
@@ -162,15 +158,24 @@ def nearest_region(vector, pivots, weights, order, distance, complete, guess):  
     return i
 
 
-@njit(
-    ["int32[::1](float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], boolean)"],
-    **JIT,
-)
-def _nearest(vectors, pivots, weights, order, distance, complete):  # type: ignore[no-untyped-def]
-    n = vectors.shape[0]
+@kernel("int32[::1](float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1])")
+def _nearest(vectors, pivots_, weights_, order_, distance_):  # type: ignore[no-untyped-def]
+    n, dimension = vectors.shape
+    count, listed = pivots_.shape[0], order_.shape[1]
+    pivots, weights, order, distance = (
+        pointer(pivots_),
+        pointer(weights_),
+        pointer(order_),
+        pointer(distance_),
+    )
+    v = pointer(vectors)
     out = np.empty(n, np.int32)
     guess = 0
     for r in range(n):
-        guess = nearest_region(vectors[r], pivots, weights, order, distance, complete, guess)
+        at = r * dimension
+        z = v[at + 2] if dimension == 3 else 0.0
+        guess = nearest_region(
+            v[at], v[at + 1], z, dimension, count, listed, pivots, weights, order, distance, guess
+        )
         out[r] = guess
     return out

@@ -84,7 +84,9 @@ def choose_reach(
         if len(wanted) == 0:
             tried.append((np.zeros(1), np.zeros(1)))
             continue
-        values = np.concatenate([[0.0], np.unique(wanted[np.linspace(0, len(wanted) - 1, STEPS).astype(int)])])
+        values = np.concatenate(
+            [[0.0], np.unique(wanted[np.linspace(0, len(wanted) - 1, STEPS).astype(int)])]
+        )
         values = values[np.isfinite(values)]
         copies = np.searchsorted(margin, values, side="right") * objects_per_row
         left = (len(wanted) - np.searchsorted(wanted, values, side="right")) * objects_per_row

@@ -8,17 +8,17 @@ the same line as in the tangent plane, ``dx * e1 + dy * e2 - h * s``, so both pi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dtoss.boxes import FAN, LEAF
 from dtoss.cell_kernel import DONE, MORE_NEIGHBOURS, MORE_VERTICES, tangent
-from dtoss.pointers import JIT, pointer
+from dtoss.kernels import kernel
+from dtoss.pointers import pointer
 
 _EPSILON = 4e-16
 STACK = 1024
 
 
-@njit(**JIT)
+@kernel
 def _normal(x, y, z, basis, a, b, c, out):  # type: ignore[no-untyped-def]
     """Unit normal of the plane between the site (x, y, z) and the site at (a, b, c) from it; the cell is where it is <= 0."""
     dx = a * basis[0] + b * basis[1] + c * basis[2]
@@ -30,7 +30,7 @@ def _normal(x, y, z, basis, a, b, c, out):  # type: ignore[no-untyped-def]
     out[2] = f * (dx * basis[2] + dy * basis[5] - h * z)
 
 
-@njit(**JIT)
+@kernel
 def _place(corner, edge, line, at, x, y, z, owner, nx, ny, nz):  # type: ignore[no-untyped-def]
     length = 1.0 / np.sqrt(x * x + y * y + z * z)
     corner[at, 0], corner[at, 1], corner[at, 2] = x * length, y * length, z * length
@@ -38,7 +38,7 @@ def _place(corner, edge, line, at, x, y, z, owner, nx, ny, nz):  # type: ignore[
     line[at, 0], line[at, 1], line[at, 2] = nx, ny, nz
 
 
-@njit(**JIT)
+@kernel
 def _hemisphere(corner, edge, line, n, owner):  # type: ignore[no-untyped-def]
     """Start from the hemisphere ``x . n <= 0``: four points on its rim, counter-clockwise seen from inside it."""
     inward = np.empty(7)
@@ -64,7 +64,7 @@ def _hemisphere(corner, edge, line, n, owner):  # type: ignore[no-untyped-def]
     return 4
 
 
-@njit(**JIT)
+@kernel
 def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):  # type: ignore[no-untyped-def]
     """Cut the polygon by ``x . n <= 0``; returns the number of corners, or -1 where nothing was cut."""
     deepest, far = _EPSILON, -1
@@ -140,7 +140,7 @@ def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):  # typ
     return size
 
 
-@njit(**JIT)
+@kernel
 def _reaches(low, high, node, corner, m, x, y, z, gap):  # type: ignore[no-untyped-def]
     """Whether a box, sqrt(gap) from the site, holds a point nearer to one of the corners than the site is."""
     least = _EPSILON * np.sqrt(gap)
@@ -154,15 +154,26 @@ def _reaches(low, high, node, corner, m, x, y, z, gap):  # type: ignore[no-untyp
     return False
 
 
-@njit(
-    [
-        "int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], int64[::1], int64[::1], int32[::1], int64, "
-        "int32[::1], int32[::1], float64[::1], float64[::1], float64[:, ::1], int64[::1], int64[::1])"
-    ],
-    **JIT,
+@kernel(
+    "int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], int64[::1], int64[::1], int32[::1], int64, "
+    "int32[::1], int32[::1], float64[::1], float64[::1], float64[:, ::1], int64[::1], int64[::1])"
 )
 def cut_rim_cells(  # type: ignore[no-untyped-def]
-    vectors, starts, low, high, sites, first_of, known, capacity, degree, neighbours, area, radius, corners, owner, corner_count
+    vectors,
+    starts,
+    low,
+    high,
+    sites,
+    first_of,
+    known,
+    capacity,
+    degree,
+    neighbours,
+    area,
+    radius,
+    corners,
+    owner,
+    corner_count,
 ):
     """Cut the cells of ``sites`` in 3-D.
 
@@ -198,7 +209,16 @@ def cut_rim_cells(  # type: ignore[no-untyped-def]
                     nearest, gap = c, a * a + b * b + d * d
         m = 0
         if nearest >= 0:
-            _normal(x, y, z, basis, vectors[nearest, 0] - x, vectors[nearest, 1] - y, vectors[nearest, 2] - z, normal)
+            _normal(
+                x,
+                y,
+                z,
+                basis,
+                vectors[nearest, 0] - x,
+                vectors[nearest, 1] - y,
+                vectors[nearest, 2] - z,
+                normal,
+            )
             m = _hemisphere(corner, edge, line, normal, nearest)
             for t in range(first_of[r], first_of[r + 1]):
                 c = known[t]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dtoss.boxes import box_tree
 from dtoss.cell_kernel import tangent
 from dtoss.cells import rim_cells
-from dtoss.pointers import JIT, pointer, shifted
+from dtoss.kernels import kernel
+from dtoss.pointers import pointer, shifted
 from dtoss.polygon import FRAME, SLACK, chord, cut, frame, furthest, plane_area, sphere_area
 
 
@@ -36,19 +36,22 @@ class Shapes:
     radius: NDArray[np.float64]
 
 
-@njit(
-    [
-        "void(float64[:, ::1], int64[::1], float64[:, ::1], float64[::1], float64[::1], int64[::1], int64[::1], "
-        "float64[:, ::1], int64[::1], float64[::1], float64[::1])"
-    ],
-    **JIT,
+@kernel(
+    "void(float64[:, ::1], int64[::1], float64[:, ::1], float64[::1], float64[::1], int64[::1], int64[::1], "
+    "float64[:, ::1], int64[::1], float64[::1], float64[::1])"
 )
 def _shape(centres, first, others, bounds, real, whole, count, vertices, owner, area, radius):  # type: ignore[no-untyped-def]
     """Cut each cell by its candidates; count -1 marks one that must be cut in 3-D."""
     cells, dimension = centres.shape
     capacity = (real.size - 8) // 5
     r = pointer(real)
-    u, v, ex, ey, eh = r, shifted(r, capacity), shifted(r, 2 * capacity), shifted(r, 3 * capacity), shifted(r, 4 * capacity)
+    u, v, ex, ey, eh = (
+        r,
+        shifted(r, capacity),
+        shifted(r, 2 * capacity),
+        shifted(r, 3 * capacity),
+        shifted(r, 4 * capacity),
+    )
     basis = shifted(r, 5 * capacity)
     edge = pointer(whole)
     filled = 0
@@ -151,5 +154,7 @@ def _shape_in_3d(
     keep = np.flatnonzero((others != centre).any(axis=1))
     sites = np.concatenate([centre[None], others[keep]])
     known = np.arange(1, len(sites), dtype=np.int32)
-    cell = rim_cells(sites, box_tree(sites), np.zeros(1, np.int64), np.array([0, len(known)]), known, drawn=True)
+    cell = rim_cells(
+        sites, box_tree(sites), np.zeros(1, np.int64), np.array([0, len(known)]), known, drawn=True
+    )
     return cell.corners, keep[cell.owner - 1], float(cell.area[0]), float(cell.radius[0])

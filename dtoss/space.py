@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyproj
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from pyproj.exceptions import CRSError
 
-from dtoss.pointers import JIT
+from dtoss.kernels import kernel
 
 LONLAT = "EPSG:4326"
 NO_CRS = "none"
@@ -68,7 +67,9 @@ class Space:
         x, y, z = vectors[:, 0], vectors[:, 1], vectors[:, 2]
         lonlat = np.stack([np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))], axis=1)
         if self.to_lonlat:
-            return np.stack(_transformer(self.crs).transform(lonlat[:, 0], lonlat[:, 1], direction="INVERSE"), axis=1)
+            return np.stack(
+                _transformer(self.crs).transform(lonlat[:, 0], lonlat[:, 1], direction="INVERSE"), axis=1
+            )
         return lonlat
 
     def legal(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -113,9 +114,13 @@ def space_of(crs: str | pyproj.CRS | None = None, metric: str | None = None) -> 
     if read.is_projected:
         return Space(name, "sphere", to_lonlat=True) if metric == "sphere" else Space(name, "plane")
     if not read.is_geographic or any(axis.unit_name not in ("degree", "metre") for axis in read.axis_info):
-        raise ValueError(f"crs {name!r} is neither geographic in degrees nor projected: transform the positions first")
+        raise ValueError(
+            f"crs {name!r} is neither geographic in degrees nor projected: transform the positions first"
+        )
     if metric == "plane":
-        raise ValueError(f"crs {name!r} is in degrees, which are not a plane: name a projected CRS, or crs 'none'")
+        raise ValueError(
+            f"crs {name!r} is in degrees, which are not a plane: name a projected CRS, or crs 'none'"
+        )
     return Space(name, "sphere")
 
 
@@ -169,7 +174,7 @@ def as_positions(positions: ArrayLike, space: Space, name: str = "positions") ->
 _DEGREE = 0.017453292519943295
 
 
-@njit(**JIT)
+@kernel
 def _sin_cos(degrees):  # type: ignore[no-untyped-def]
     """Return sine and cosine of an angle in [-180, 180] degrees: exact at multiples of 90, the same bits everywhere."""
     quarter = int(np.floor(degrees / 90.0 + 0.5))
@@ -191,7 +196,7 @@ def _sin_cos(degrees):  # type: ignore[no-untyped-def]
     return -cosine, sine
 
 
-@njit(["float64[:, ::1](float64[:, ::1])"], **JIT)
+@kernel("float64[:, ::1](float64[:, ::1])")
 def _unit_vectors(lonlat):  # type: ignore[no-untyped-def]
     n = lonlat.shape[0]
     out = np.empty((n, 3))

@@ -15,8 +15,22 @@ from numpy.typing import NDArray
 
 from dtoss.partition import Partition
 
-SITES, OBJECTS, FIRST, NEIGHBOURS, IDS, ID_OFFSETS, SITE_COUNT, OWNED_SITES, RIM, RIM_COUNT, LEVELS, MASK = range(12)
-LEVEL = 12
+(
+    SITES,
+    OBJECTS,
+    FIRST,
+    NEIGHBOURS,
+    IDS,
+    ID_OFFSETS,
+    SITE_COUNT,
+    OWNED_SITES,
+    RIM,
+    RIM_COUNT,
+    LEVELS,
+    MASK,
+    KEYS,
+) = range(13)
+LEVEL = 13
 """Column of the first level's graph; each level takes two."""
 MOST_LEVELS = 7
 COLUMNS = LEVEL + 2 * MOST_LEVELS
@@ -64,6 +78,7 @@ def make_table(partitions: Sequence[Partition | None]) -> Table:
         row[RIM] = _address(partition.rim)
         row[RIM_COUNT] = len(partition.rim)
         row[LEVELS] = len(partition.levels)
+        row[KEYS] = _address(partition.keys)
         for level, graph in enumerate(partition.levels):
             row[LEVEL + 2 * level] = _address(graph.first)
             row[LEVEL + 2 * level + 1] = _address(graph.neighbours)
@@ -76,5 +91,3 @@ def _address(array: NDArray[np.generic]) -> int:
     if not array.flags.c_contiguous:
         raise ValueError("columns of a partition must be contiguous")
     return int(array.ctypes.data)
-
-

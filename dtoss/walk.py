@@ -1,4 +1,4 @@
-"""Finding the site nearest to a query: down the hierarchy, then along the graph.
+"""Finding the site nearest to a query: down the hierarchy or from a place on the curve, then along the graph.
 
 A site that is not the nearest has a neighbour nearer to the query, so a walk to the best neighbour ends in the nearest site. In the
 plane the graph is clipped to the bounds and this holds inside them only; from outside, the nearest site is a rim site.
@@ -7,14 +7,27 @@ plane the graph is clipped to the bounds and this holds inside them only; from o
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dtoss.kernels import kernel
 from dtoss.partition import FAN
-from dtoss.pointers import JIT, float64_at, int32_at
-from dtoss.table import FIRST, LEVEL, LEVELS, NEIGHBOURS, OWNED_SITES, RIM, RIM_COUNT, SITE_COUNT, SITES
+from dtoss.pointers import float64_at, int32_at, int64_at, pointer, prefetch
+from dtoss.regions import nearest_region
+from dtoss.table import (
+    FIRST,
+    KEYS,
+    LEVEL,
+    LEVELS,
+    NEIGHBOURS,
+    OBJECTS,
+    OWNED_SITES,
+    RIM,
+    RIM_COUNT,
+    SITE_COUNT,
+    SITES,
+)
 
 
-@njit(**JIT)
+@kernel
 def gap2(sites, site, dimension, x, y, z):  # type: ignore[no-untyped-def]
     """Return the squared distance or chord from a site to (x, y, z)."""
     at = site * dimension
@@ -25,61 +38,139 @@ def gap2(sites, site, dimension, x, y, z):  # type: ignore[no-untyped-def]
     return a * a + b * b + c * c
 
 
-@njit(**JIT)
+@kernel
 def walk(sites, first, neighbours, stride, dimension, x, y, z, start):  # type: ignore[no-untyped-def]
-    """Return the node from which no neighbour is nearer, and its squared distance; node i is site ``i * stride``."""
+    """Return the node from which no neighbour is nearer, its squared distance, and that of its nearest neighbour.
+
+    Node i of the graph is site ``i * stride``.
+    """
     here = start
     least = gap2(sites, here * stride, dimension, x, y, z)
     while True:
-        best = here
+        best, nearest = here, np.inf
         for t in range(first[here], first[here + 1]):
-            other = neighbours[t]
+            other = int(neighbours[t])
             gap = gap2(sites, other * stride, dimension, x, y, z)
-            if gap < least:
-                least, best = gap, other
-        if best == here:
-            return here, least
-        here = best
+            if gap < nearest:
+                best, nearest = other, gap
+        if nearest >= least:
+            return here, least, nearest
+        here, least = best, nearest
 
 
-@njit(**JIT)
+@kernel
 def outside(bounds, x, y):  # type: ignore[no-untyped-def]
     """Return whether a place of the plane lies outside the bounds."""
     return x < bounds[0] or x > bounds[2] or y < bounds[1] or y > bounds[3]
 
 
-@njit(**JIT)
-def nearest_site(row, dimension, bounds, x, y, z, start):  # type: ignore[no-untyped-def]
-    """Return the site of a partition nearest to a query and its squared distance; -1 where there are no sites.
+@kernel
+def nearest_site(rows, p, dimension, bounds, x, y, z, start, block):  # type: ignore[no-untyped-def]
+    """Return the site of partition p nearest to a query, its squared distance and that of its nearest neighbour.
 
-    ``start`` is a site to walk from, or -1 to come down the hierarchy.
+    ``start`` is a site to walk from, or -1; ``block`` a run of F sites near the query on the curve, or -1. With neither, the walk
+    comes down the hierarchy. (-1, inf, inf) where there are no sites.
     """
-    if row[SITE_COUNT] == 0:
-        return -1, np.inf
-    sites = float64_at(row[SITES])
+    if rows[p, SITE_COUNT] == 0:
+        return -1, np.inf, np.inf
+    sites = float64_at(rows[p, SITES])
     if dimension == 2 and outside(bounds, x, y):
-        rim = int32_at(row[RIM])
+        rim = int32_at(rows[p, RIM])
         best, least = 0, np.inf
-        for t in range(row[RIM_COUNT]):
-            gap = gap2(sites, rim[t], dimension, x, y, z)
+        for t in range(rows[p, RIM_COUNT]):
+            gap = gap2(sites, int(rim[t]), dimension, x, y, z)
             if gap < least:
                 best, least = int(rim[t]), gap
-        return best, least
-    if start < 0:
+        return best, least, 0.0
+    owned = rows[p, OWNED_SITES]
+    if block >= 0:
+        least = np.inf
+        if start >= 0:
+            least = gap2(sites, start, dimension, x, y, z)
+        for i in range(block * FAN, min(block * FAN + FAN, owned)):
+            gap = gap2(sites, i, dimension, x, y, z)
+            if gap < least:
+                start, least = i, gap
+    elif start < 0:
         start = 0
-        owned = row[OWNED_SITES]
         if owned > 0:
-            stride = FAN ** (row[LEVELS] + 1)
+            levels = rows[p, LEVELS]
+            stride = FAN ** (levels + 1)
             least = np.inf
             node = 0
             for i in range((owned + stride - 1) // stride):
                 gap = gap2(sites, i * stride, dimension, x, y, z)
                 if gap < least:
                     node, least = i, gap
-            for level in range(row[LEVELS] - 1, -1, -1):
+            for level in range(levels - 1, -1, -1):
                 stride //= FAN
-                first = int32_at(row[LEVEL + 2 * level])
-                neighbours = int32_at(row[LEVEL + 2 * level + 1])
-                node, least = walk(sites, first, neighbours, stride, dimension, x, y, z, node * FAN)
+                first = int32_at(rows[p, LEVEL + 2 * level])
+                neighbours = int32_at(rows[p, LEVEL + 2 * level + 1])
+                node, least, _ = walk(sites, first, neighbours, stride, dimension, x, y, z, node * FAN)
             start = node * FAN
-    return walk(sites, int32_at(row[FIRST]), int32_at(row[NEIGHBOURS]), 1, dimension, x, y, z, start)
+    return walk(sites, int32_at(rows[p, FIRST]), int32_at(rows[p, NEIGHBOURS]), 1, dimension, x, y, z, start)
+
+
+@kernel(
+    "void(int64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], "
+    "int32[::1], int32[::1])"
+)
+def plan_starts(rows, pivots_, weights_, order_, distance_, queries, keys, home, block):  # type: ignore[no-untyped-def]
+    """Fill the home of each query of a batch in curve order, and the run of sites at its place on the curve."""
+    n, dimension = queries.shape
+    count, listed = pivots_.shape[0], order_.shape[1]
+    pivots, weights, order, distance = (
+        pointer(pivots_),
+        pointer(weights_),
+        pointer(order_),
+        pointer(distance_),
+    )
+    q = pointer(queries)
+    p, at, size = -1, 0, 0
+    for r in range(n):
+        i = r * dimension
+        z = q[i + 2] if dimension == 3 else 0.0
+        j = nearest_region(
+            q[i], q[i + 1], z, dimension, count, listed, pivots, weights, order, distance, max(p, 0)
+        )
+        places = int64_at(rows[j, KEYS])
+        key = keys[r]
+        if j != p:
+            p = j
+            size = (rows[p, OWNED_SITES] + FAN - 1) // FAN
+            at = 0
+            left = size
+            while left > 1:
+                half = left >> 1
+                if places[at + half] <= key:
+                    at += half
+                left -= half
+        while at + 1 < size and places[at + 1] <= key:
+            at += 1
+        home[r] = p
+        block[r] = at if size > 0 else -1
+
+
+@kernel
+def fetch(rows, p, block, dimension):  # type: ignore[no-untyped-def]
+    """Ask for what a query that starts in a run of sites will read first."""
+    if block < 0:
+        return
+    sites = float64_at(rows[p, SITES])
+    first = int32_at(rows[p, FIRST])
+    begin = block * FAN
+    for i in range(begin * dimension, (begin + FAN) * dimension, 8):
+        prefetch(sites, i)
+    prefetch(first, begin)
+    prefetch(int32_at(rows[p, OBJECTS]), begin)
+
+
+@kernel
+def fetch_graph(rows, p, block):  # type: ignore[no-untyped-def]
+    """Ask for the neighbours of a run of sites, once where they begin has come."""
+    if block < 0:
+        return
+    begin = int32_at(rows[p, FIRST])[block * FAN]
+    neighbours = int32_at(rows[p, NEIGHBOURS])
+    for i in range(begin, begin + 7 * FAN, 16):
+        prefetch(neighbours, i)
