@@ -115,10 +115,9 @@ def curve_keys(vectors: NDArray[np.float64], box: NDArray[np.float64] | None = N
     [0, 1, 2, 3]
     """
     if box is None:
-        if len(vectors):
-            box = np.concatenate([vectors[:, :2].min(axis=0), vectors[:, :2].max(axis=0)])
-        else:
-            box = np.zeros(4)
+        box = np.zeros(4)
+        if vectors.shape[1] == 2 and len(vectors):
+            box = np.array([vectors[:, 0].min(), vectors[:, 1].min(), vectors[:, 0].max(), vectors[:, 1].max()])
     return _keys(np.ascontiguousarray(vectors), np.ascontiguousarray(box, dtype=np.float64))
 
 

@@ -16,7 +16,7 @@ from dtoss.border import BorderTable
 from dtoss.curve import curve_keys, radix_order
 from dtoss.distance import chord_of
 from dtoss.hits import Hits
-from dtoss.knn_kernel import knn_kernel
+from dtoss.knn_kernel import NEIGHBOURHOOD, knn_kernel
 from dtoss.partition import Partition
 from dtoss.range_kernel import range_kernel
 from dtoss.regions import Regions
@@ -50,7 +50,7 @@ class Scratch(threading.local):
         self.seen = np.zeros(0, np.uint8)
         self.found = np.empty(256, np.int64)
         self.hits = 1024
-        self.hit_distance = np.empty(self.hits)
+        self.hit_distance = np.empty(self.hits + NEIGHBOURHOOD)
         self.hit_place = np.empty(2 * self.hits, np.int64)
         self.counters = np.empty(4097, np.int64)
 
@@ -64,7 +64,8 @@ class Scratch(threading.local):
         """Double what a query may list and hit."""
         self.found = np.empty(2 * len(self.found), np.int64)
         self.hits = max(2 * self.hits, len(self.found))
-        self.hit_distance, self.hit_place = np.empty(self.hits), np.empty(2 * self.hits, np.int64)
+        self.hit_distance = np.empty(self.hits + NEIGHBOURHOOD)
+        self.hit_place = np.empty(2 * self.hits, np.int64)
 
 
 _scratch = Scratch()

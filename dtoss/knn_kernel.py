@@ -23,6 +23,7 @@ from dtoss.pointers import (
     int64_at,
     pointer,
     shifted,
+    trailing_zeros,
     uint8_at,
 )
 from dtoss.regions import nearest_region, pivot_gap2
@@ -30,11 +31,29 @@ from dtoss.table import FIRST, IDS, MASK, NEIGHBOURS, OBJECTS, OWNED_SITES, RIM,
 from dtoss.walk import fetch, fetch_graph, gap2, nearest_site, outside
 
 SITE_BITS = 29
-_SITE = (1 << SITE_BITS) - 1
-_COARSE = 1.0 + 2.0**-22
+_LOW = (1 << (SITE_BITS + 1)) - 1
+"""The bits of a key below the distance: the site, and whether it is expanded."""
+_COARSE = 1.0 + 2.0**-21
 """A squared distance read back from a key is at most this much too small."""
+NEIGHBOURHOOD = 32
+"""Neighbours that are looked at together."""
 AHEAD = 4
 """Queries ahead for which memory is asked for."""
+
+
+@kernel
+def _key(gap, site):  # type: ignore[no-untyped-def]
+    return (float_bits(gap) & ~_LOW) | (site << 1)
+
+
+@kernel
+def _site(key):  # type: ignore[no-untyped-def]
+    return (key & _LOW) >> 1
+
+
+@kernel
+def _least(key):  # type: ignore[no-untyped-def]
+    return bits_float(key & ~_LOW)
 
 
 @kernel
@@ -47,15 +66,10 @@ def _insert(keys, end, key):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _least(key):  # type: ignore[no-untyped-def]
-    return bits_float(key & ~_SITE)
-
-
-@kernel
 def _cut_off(keys, end, bound, seen):  # type: ignore[no-untyped-def]
     while _least(keys[end - 1]) > bound:
         end -= 1
-        site = keys[end] & _SITE
+        site = _site(keys[end])
         seen[site >> 3] &= ~(1 << (site & 7))
     return end
 
@@ -69,26 +83,27 @@ def _matching(mask, objects, site):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def expand(rows, p, dimension, bounds, x, y, z, k, nearest, gap, limit, keys, room, seen):  # type: ignore[no-untyped-def]
+def expand(rows, p, dimension, bounds, x, y, z, k, nearest, gap, limit, keys, room, seen, gaps):  # type: ignore[no-untyped-def]
     """List the sites nearest to a query that hold its k nearest objects, with all ties, almost in order.
 
     Sites beyond the squared distance ``limit`` are left out. Returns (sites listed, objects on them, a squared distance within
     which all of them lie); sites listed is -1 where ``room`` was too small. ``seen`` is a bit a site, all 0, and is left so.
     """
+    masked = rows[p, MASK] != 0
+    beyond = dimension == 2 and outside(bounds, x, y)
     bound = limit * (1.0 + SLACK)
     if gap > bound:
         return 0, 0, bound
     sites = float64_at(rows[p, SITES])
     objects = int32_at(rows[p, OBJECTS])
     first, neighbours = int32_at(rows[p, FIRST]), int32_at(rows[p, NEIGHBOURS])
-    masked = rows[p, MASK] != 0
     mask = uint8_at(rows[p, MASK])
     taken, count = 0, 0
     full = False
-    keys[0] = (float_bits(gap) & ~_SITE) | nearest
+    keys[0] = _key(gap, nearest)
     end = 1
     seen[nearest >> 3] |= 1 << (nearest & 7)
-    if dimension == 2 and outside(bounds, x, y):
+    if beyond:
         rim = int32_at(rows[p, RIM])
         for t in range(rows[p, RIM_COUNT]):
             site = int(rim[t])
@@ -100,7 +115,7 @@ def expand(rows, p, dimension, bounds, x, y, z, k, nearest, gap, limit, keys, ro
                     end = -1 - end
                     break
                 seen[site >> 3] |= 1 << (site & 7)
-                _insert(keys, end, (float_bits(gap) & ~_SITE) | site)
+                _insert(keys, end, _key(gap, site))
                 end += 1
                 if not masked and end >= k and _least(keys[k - 1]) * _COARSE < bound:
                     bound = _least(keys[k - 1]) * _COARSE
@@ -110,30 +125,47 @@ def expand(rows, p, dimension, bounds, x, y, z, k, nearest, gap, limit, keys, ro
         if _least(key) > bound:
             break
         taken += 1
-        here = key & _SITE
+        if key & 1:
+            continue
+        keys[taken - 1] = key | 1
+        here = _site(key)
         count += _matching(mask, objects, here) if masked else objects[here + 1] - objects[here]
         if not full and count >= k:
             full = True
             bound = min(bound, _least(key) * _COARSE)
-        for t in range(first[here], first[here + 1]):
-            site = int(neighbours[t])
-            gap = gap2(sites, site, dimension, x, y, z)
-            if gap > bound or (seen[site >> 3] >> (site & 7)) & 1:
-                continue
-            if end == room:
-                end = -1 - end
-                break
-            seen[site >> 3] |= 1 << (site & 7)
-            _insert(keys, end, (float_bits(gap) & ~_SITE) | site)
-            end += 1
+        at = first[here]
+        left = first[here + 1] - at
+        while left > 0 and end >= 0:
+            # no branch a neighbour: which are near and new is not to be predicted
+            wanted = 0
+            for t in range(min(left, NEIGHBOURHOOD)):
+                site = int(neighbours[at + t])
+                gap = gap2(sites, site, dimension, x, y, z)
+                gaps[t] = gap
+                wanted |= int((gap <= bound) & ((seen[site >> 3] >> (site & 7)) & 1 == 0)) << t
+            while wanted != 0:
+                t = trailing_zeros(wanted)
+                wanted &= wanted - 1
+                site = int(neighbours[at + t])
+                if end == room:
+                    end = -1 - end
+                    break
+                seen[site >> 3] |= 1 << (site & 7)
+                new = _key(gaps[t], site)
+                _insert(keys, end, new)
+                end += 1
+                if new < key:
+                    taken = 0  # rounding of keys: it comes before one that is expanded
             if not masked and end >= k and _least(keys[k - 1]) * _COARSE < bound:
                 # each site holds an object, so the k-th site listed is as far as the answer goes
                 bound = _least(keys[k - 1]) * _COARSE
                 end = _cut_off(keys, end, bound, seen)
+            at += NEIGHBOURHOOD
+            left -= NEIGHBOURHOOD
         if end < 0:
             break
     for i in range(end if end >= 0 else -1 - end):
-        site = keys[i] & _SITE
+        site = _site(keys[i])
         seen[site >> 3] &= ~(1 << (site & 7))
     if end < 0:
         return -1, 0, bound
@@ -153,7 +185,7 @@ def gather(
     masked = rows[p, MASK] != 0
     mask = uint8_at(rows[p, MASK])
     for t in range(listed):
-        site = keys[t] & _SITE
+        site = _site(keys[t])
         if owned_only and site >= rows[p, OWNED_SITES]:
             continue
         d = reported(sites, site, dimension, x, y, z)
@@ -217,9 +249,10 @@ def knn_kernel(  # type: ignore[no-untyped-def]
     furthest, pivots, weights = pointer(furthest_), pointer(pivots_), pointer(weights_)
     order, border, reach = pointer(order_), pointer(border_), pointer(reach_)
     q = pointer(queries)
-    keys, seen = pointer(keys_), pointer(seen_)
-    room, hit_room = keys_.size, hit_distance.size
-    distance, part = pointer(hit_distance), pointer(hit_place)
+    # the first places of the workspace hold the gaps of one site's neighbours
+    gaps, keys, seen = pointer(hit_distance), pointer(keys_), pointer(seen_)
+    room, hit_room = keys_.size, hit_distance.size - NEIGHBOURHOOD
+    distance, part = shifted(gaps, NEIGHBOURHOOD), pointer(hit_place)
     item = shifted(part, hit_room)
     planned = homes.size > 0
     home, start = -1, -1
@@ -253,11 +286,11 @@ def knn_kernel(  # type: ignore[no-untyped-def]
                 and second > gap * (1.0 + SLACK)
                 and gap <= limit * (1.0 + SLACK)
             ):
-                keys[0] = start
+                keys[0] = start << 1
                 listed, objects, inside = 1, 1, gap * (1.0 + SLACK)
             else:
                 listed, objects, inside = expand(
-                    rows, home, dimension, bounds, x, y, z, k, start, gap, limit, keys, room, seen
+                    rows, home, dimension, bounds, x, y, z, k, start, gap, limit, keys, room, seen, gaps
                 )
                 if listed < 0:
                     return r
@@ -316,7 +349,7 @@ def knn_kernel(  # type: ignore[no-untyped-def]
                 reads += 1
                 near, gap, _ = nearest_site(rows, j, dimension, bounds, x, y, z, -1, -1)
                 listed, objects, inside = expand(
-                    rows, j, dimension, bounds, x, y, z, k, near, gap, limit, keys, room, seen
+                    rows, j, dimension, bounds, x, y, z, k, near, gap, limit, keys, room, seen, gaps
                 )
                 if listed < 0:
                     return r

@@ -6,9 +6,9 @@ import numpy as np
 
 from dtoss.hits_kernel import bucket_sort, reported
 from dtoss.kernels import kernel
-from dtoss.knn_kernel import AHEAD
+from dtoss.knn_kernel import AHEAD, NEIGHBOURHOOD
 from dtoss.knows import SLACK, knows, must_read, other_partition
-from dtoss.pointers import float64_at, int32_at, int64_at, pointer, shifted, uint8_at
+from dtoss.pointers import float64_at, int32_at, int64_at, pointer, shifted, trailing_zeros, uint8_at
 from dtoss.regions import nearest_region, pivot_gap2
 from dtoss.table import FIRST, IDS, MASK, NEIGHBOURS, OBJECTS, OWNED_SITES, RIM, RIM_COUNT, SITES
 from dtoss.walk import fetch, fetch_graph, gap2, nearest_site, outside
@@ -45,18 +45,25 @@ def flood(rows, p, dimension, bounds, x, y, z, start, block, limit, found, room,
     while 0 <= taken < end:
         here = found[taken]
         taken += 1
-        for t in range(first[here], first[here + 1]):
-            site = int(neighbours[t])
-            if (seen[site >> 3] >> (site & 7)) & 1:
-                continue
-            if gap2(sites, site, dimension, x, y, z) > bound:
-                continue
-            if end == room:
-                taken = -1
-                break
-            seen[site >> 3] |= 1 << (site & 7)
-            found[end] = site
-            end += 1
+        at = first[here]
+        left = first[here + 1] - at
+        while left > 0 and taken > 0:
+            wanted = 0
+            for t in range(min(left, NEIGHBOURHOOD)):
+                site = int(neighbours[at + t])
+                gap = gap2(sites, site, dimension, x, y, z)
+                wanted |= int((gap <= bound) & ((seen[site >> 3] >> (site & 7)) & 1 == 0)) << t
+            while wanted != 0:
+                site = int(neighbours[at + trailing_zeros(wanted)])
+                wanted &= wanted - 1
+                if end == room:
+                    taken = -1
+                    break
+                seen[site >> 3] |= 1 << (site & 7)
+                found[end] = site
+                end += 1
+            at += NEIGHBOURHOOD
+            left -= NEIGHBOURHOOD
     for i in range(end):
         site = found[i]
         seen[site >> 3] &= ~(1 << (site & 7))
@@ -141,7 +148,7 @@ def range_kernel(  # type: ignore[no-untyped-def]
     q = pointer(queries)
     found, seen = pointer(found_), pointer(seen_)
     distance, part, item = pointer(out_distance), pointer(out_part), pointer(out_item)
-    room, site_room, spare_room = out_distance.size, found_.size, spare_distance.size
+    room, site_room, spare_room = out_distance.size, found_.size, spare_distance.size - NEIGHBOURHOOD
     spare_d, spare_p = pointer(spare_distance), pointer(spare_place)
     spare_i = shifted(spare_p, spare_room)
     counters = pointer(counts)
