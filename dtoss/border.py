@@ -93,9 +93,7 @@ def border_of(partition: Partition) -> Border:
     return Border(
         sites=partition.sites[points],
         home=home,
-        ids=partition.ids.take(pa.array(lowest))
-        if isinstance(partition.ids, pa.Array)
-        else partition.ids[lowest],
+        ids=partition.ids.take(pa.array(lowest)) if isinstance(partition.ids, pa.Array) else partition.ids[lowest],
         open=open_site[points],
         edges=np.stack([at[source[crossing]], at[target[crossing]]], axis=1),
     )
@@ -129,10 +127,7 @@ def fix(
     area[~open_site] = 0.0
     source = along[np.repeat(np.arange(count), np.diff(diagram.first))]
     made = np.stack([source, along[diagram.neighbours]], axis=1)
-    known = [
-        point[share.edges.astype(np.int64) + offset]
-        for share, offset in zip(shares, offsets[:-1], strict=True)
-    ]
+    known = [point[share.edges.astype(np.int64) + offset] for share, offset in zip(shares, offsets[:-1], strict=True)]
     edges = np.concatenate([made, *known]).astype(np.int64)
     both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
     first = np.searchsorted(both[:, 0], np.arange(count + 1)).astype(np.int32)
@@ -185,7 +180,5 @@ def decode_border(source: Any, name: str) -> Border | BorderTable:
             return Border(sites, home, ids, is_open, arrays["edges"].to_numpy().reshape(-1, 2))
         first, neighbours, area = (arrays[key].to_numpy() for key in ("first", "neighbours", "area"))
     except (pa.ArrowInvalid, OSError, KeyError, ValueError) as error:
-        raise StoreError(
-            f"{name} is not a border file or is damaged ({error}); roll back or rebuild"
-        ) from None
+        raise StoreError(f"{name} is not a border file or is damaged ({error}); roll back or rebuild") from None
     return BorderTable(sites, home, ids, is_open, first, neighbours, area)

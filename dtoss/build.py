@@ -186,9 +186,7 @@ def planar_bounds(vectors: NDArray[np.float64], bounds: ArrayLike | None) -> NDA
     return bounds_round(low, high, bounds)
 
 
-def bounds_round(
-    low: NDArray[np.float64], high: NDArray[np.float64], bounds: ArrayLike | None
-) -> NDArray[np.float64]:
+def bounds_round(low: NDArray[np.float64], high: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:
     """Return given bounds once they are found to hold the box ``low, high``, or that box grown by a tenth of its longer side."""
     if bounds is None:
         side = float((high - low).max())

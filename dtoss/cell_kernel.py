@@ -199,9 +199,7 @@ def cut_cells(  # type: ignore[no-untyped-def]
             parent_gap = REACH * REACH * diagonal / (LEAF * FAN)
             near = -1
             for _ in range(3):
-                near = _leaves_near(
-                    starts, levels, low, high, dimension, node, parent_gap, found, stack, level_of
-                )
+                near = _leaves_near(starts, levels, low, high, dimension, node, parent_gap, found, stack, level_of)
                 if near >= 0:
                     break
                 parent_gap *= 0.125

@@ -216,9 +216,7 @@ def rim_cells(
         capacity *= 4 if status == MORE_VERTICES else 1
         room *= 2
     made = int(count.sum())
-    return RimCells(
-        degree, neighbours[: int(degree.sum())], area, radius, corners[:made], owner[:made], count
-    )
+    return RimCells(degree, neighbours[: int(degree.sum())], area, radius, corners[:made], owner[:made], count)
 
 
 def _with_rim_cells(
@@ -253,9 +251,7 @@ def _runs(starts: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.int64]:
     """Return the positions of runs of given starts and lengths, one after another."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    return (
-        np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(np.asarray(starts, np.int64), counts)
-    )
+    return np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(np.asarray(starts, np.int64), counts)
 
 
 @kernel("int64(int32[::1], int32[::1], int32[::1], int32[::1])")
@@ -278,9 +274,7 @@ def _one_sided(first, neighbours, source, target):  # type: ignore[no-untyped-de
     return count
 
 
-def symmetric(
-    first: NDArray[np.int32], neighbours: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def symmetric(first: NDArray[np.int32], neighbours: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the graph in which an edge listed by either end is listed by both; added ones stand last. Cost O(edges)."""
     none = np.zeros(0, np.int32)
     missing = _one_sided(first, neighbours, none, none)

@@ -17,9 +17,7 @@ from dtoss.shapes import shapes
 SLACK = 1e-12
 
 
-@kernel(
-    "void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], int64, float64[::1])"
-)
+@kernel("void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], int64, float64[::1])")
 def _furthest_past(points, pivots_, weights_, order_, distance_, region, out):  # type: ignore[no-untyped-def]
     n, dimension = points.shape
     count, listed = pivots_.shape[0], order_.shape[1]
@@ -119,10 +117,6 @@ def uncertified(
         return doubtful.astype(np.int32)
     count = (first[doubtful + 1] - first[doubtful]).astype(np.int64)
     start = np.concatenate([[0], np.cumsum(count)])
-    at = (
-        np.arange(start[-1])
-        - np.repeat(start[:-1], count)
-        + np.repeat(first[doubtful].astype(np.int64), count)
-    )
+    at = np.arange(start[-1]) - np.repeat(start[:-1], count) + np.repeat(first[doubtful].astype(np.int64), count)
     wanted = needed_reach(sites[doubtful], start, sites[neighbours[at]], bounds, regions, region)
     return doubtful[wanted > limit].astype(np.int32)

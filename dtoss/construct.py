@@ -111,9 +111,7 @@ def construct(
         keys=curve_keys(np.ascontiguousarray(sites[:owned_sites:FAN]), bounds),
         uncertified=open_cells.astype(np.int32),
         furthest=_furthest(sites[:owned_sites], regions.pivots[number]),
-        attributes={
-            name: _plain(column.take(pa.array(order))) for name, column in (attributes or {}).items()
-        },
+        attributes={name: _plain(column.take(pa.array(order))) for name, column in (attributes or {}).items()},
     )
     return Built(partition, border_of(partition), area)
 
@@ -137,9 +135,7 @@ def _furthest(sites: NDArray[np.float64], pivot: NDArray[np.float64]) -> float:
     return float(np.sqrt(((sites - pivot) ** 2).sum(axis=1).max()))
 
 
-def _hierarchy(
-    sites: NDArray[np.float64], bounds: NDArray[np.float64] | None, engine: str
-) -> tuple[Graph, ...]:
+def _hierarchy(sites: NDArray[np.float64], bounds: NDArray[np.float64] | None, engine: str) -> tuple[Graph, ...]:
     """Return the graphs over every 16th, 256th, ... site, down to the level that is looked at one by one.
 
     Each level is a Voronoi diagram of its own, so a walk ends in the site of that level nearest to the query, and goes on from

@@ -90,12 +90,10 @@ def plane_distance(ax, ay, bx, by):  # type: ignore[no-untyped-def]
     return np.sqrt(x * x + y * y)
 
 
-_sphere = vectorize(
-    ["float64(float64, float64, float64, float64, float64, float64)"], nopython=True, cache=True
-)(sphere_distance.py_func)
-_plane = vectorize(["float64(float64, float64, float64, float64)"], nopython=True, cache=True)(
-    plane_distance.py_func
+_sphere = vectorize(["float64(float64, float64, float64, float64, float64, float64)"], nopython=True, cache=True)(
+    sphere_distance.py_func
 )
+_plane = vectorize(["float64(float64, float64, float64, float64)"], nopython=True, cache=True)(plane_distance.py_func)
 
 
 def distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:

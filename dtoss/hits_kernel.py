@@ -83,9 +83,7 @@ def _sift(rows, distance, part, item, first, root, end):  # type: ignore[no-unty
 
 
 @kernel
-def bucket_sort(
-    rows, distance, part, item, first, last, furthest, spare_distance, spare_part, spare_item, counts
-):  # type: ignore[no-untyped-def]
+def bucket_sort(rows, distance, part, item, first, last, furthest, spare_distance, spare_part, spare_item, counts):  # type: ignore[no-untyped-def]
     """Sort hits ``first:last`` of a disc by counting them into rings of equal area, then each ring.
 
     ``counts`` has room for 4097 numbers, the spares for as many hits as there are.

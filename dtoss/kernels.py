@@ -15,9 +15,7 @@ _OPTIONS = {"nogil": True, "error_model": "numpy"}
 def _digest() -> str:
     """Return a hash of the sources that hold kernels."""
     total = hashlib.sha256()
-    for source in sorted(
-        (f for f in files(__package__).iterdir() if f.name.endswith(".py")), key=lambda f: f.name
-    ):
+    for source in sorted((f for f in files(__package__).iterdir() if f.name.endswith(".py")), key=lambda f: f.name):
         text = source.read_bytes()
         if b"@kernel" in text or b"@intrinsic" in text:
             total.update(text)

@@ -173,9 +173,7 @@ def expand(rows, p, dimension, bounds, x, y, z, k, nearest, gap, limit, keys, ro
 
 
 @kernel
-def gather(
-    rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, distance, part, item, size, room
-):  # type: ignore[no-untyped-def]
+def gather(rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, distance, part, item, size, room):  # type: ignore[no-untyped-def]
     """Append the objects of listed sites to the hits from ``size`` on; -1 where ``room`` was too small.
 
     At most k objects of one site can be among the k nearest; they stand in id order.
@@ -280,12 +278,7 @@ def knn_kernel(  # type: ignore[no-untyped-def]
         if rows[home, OWNED_SITES] > 0:
             reads = 1
             start, gap, second = nearest_site(rows, home, dimension, bounds, x, y, z, start, block)
-            if (
-                k == 1
-                and rows[home, MASK] == 0
-                and second > gap * (1.0 + SLACK)
-                and gap <= limit * (1.0 + SLACK)
-            ):
+            if k == 1 and rows[home, MASK] == 0 and second > gap * (1.0 + SLACK) and gap <= limit * (1.0 + SLACK):
                 keys[0] = start << 1
                 listed, objects, inside = 1, 1, gap * (1.0 + SLACK)
             else:

@@ -153,9 +153,7 @@ def decode(source: pa.Buffer | pa.NativeFile | io.IOBase, name: str) -> Partitio
     try:
         arrays, facts = unpack(pa.ipc.open_file(source).get_batch(0))
     except (pa.ArrowInvalid, OSError, KeyError, TypeError, ValueError) as error:
-        raise StoreError(
-            f"{name} is not a partition file or is damaged ({error}); roll back or rebuild"
-        ) from None
+        raise StoreError(f"{name} is not a partition file or is damaged ({error}); roll back or rebuild") from None
     plain = {
         key: value.to_numpy(zero_copy_only=True)
         for key, value in arrays.items()
@@ -173,15 +171,12 @@ def decode(source: pa.Buffer | pa.NativeFile | io.IOBase, name: str) -> Partitio
         graph=Graph(plain["first"], plain["neighbours"]),
         rim=plain["rim"],
         levels=tuple(
-            Graph(plain[f"first_{level + 1}"], plain[f"neighbours_{level + 1}"])
-            for level in range(facts["levels"])
+            Graph(plain[f"first_{level + 1}"], plain[f"neighbours_{level + 1}"]) for level in range(facts["levels"])
         ),
         keys=plain["keys"],
         uncertified=plain["uncertified"],
         furthest=facts["furthest"],
         attributes={
-            key.removeprefix("attribute:"): value
-            for key, value in arrays.items()
-            if key.startswith("attribute:")
+            key.removeprefix("attribute:"): value for key, value in arrays.items() if key.startswith("attribute:")
         },
     )

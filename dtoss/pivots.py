@@ -60,9 +60,7 @@ def choose_pivots(
     return _balanced(sample, partitions)
 
 
-def _spread(
-    sites: NDArray[np.float64], partitions: int, sets: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _spread(sites: NDArray[np.float64], partitions: int, sets: int, rng: np.random.Generator) -> NDArray[np.float64]:
     best, most = sites[:partitions], -1.0
     for _ in range(max(sets, 1)):
         chosen = sites[rng.choice(len(sites), partitions, replace=False)]
@@ -102,9 +100,7 @@ def _medians(sample: NDArray[np.float64], group: NDArray[np.int32], partitions: 
     """Return the median of each group, axis by axis: means would follow far outliers and leave the crowd."""
     order = np.argsort(group, kind="stable")
     first = np.searchsorted(group[order], np.arange(partitions + 1))
-    medians = np.stack(
-        [np.median(sample[order[a:b]], axis=0) for a, b in zip(first[:-1], first[1:], strict=True)]
-    )
+    medians = np.stack([np.median(sample[order[a:b]], axis=0) for a, b in zip(first[:-1], first[1:], strict=True)])
     if sample.shape[1] == 3:
         length = np.linalg.norm(medians, axis=1)[:, None]
         middle = sample[order[(first[:-1] + first[1:]) // 2]]

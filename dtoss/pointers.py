@@ -96,4 +96,3 @@ def prefetch(typingctx, start, count):  # type: ignore[no-untyped-def]
         return context.get_dummy_value()
 
     return types.void(start, types.int64), codegen
-

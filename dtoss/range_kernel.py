@@ -73,9 +73,7 @@ def flood(rows, p, dimension, bounds, x, y, z, start, block, limit, found, room,
 
 
 @kernel
-def _collect(
-    rows, p, dimension, x, y, z, radius, owned_only, found, listed, distance, part, item, size, room
-):  # type: ignore[no-untyped-def]
+def _collect(rows, p, dimension, x, y, z, radius, owned_only, found, listed, distance, part, item, size, room):  # type: ignore[no-untyped-def]
     """Append the objects of listed sites within the radius to the hits; returns the new size, or -1 for lack of room.
 
     Where ``part`` has no room at all, objects are only counted.
@@ -196,9 +194,7 @@ def range_kernel(  # type: ignore[no-untyped-def]
                     border,
                     reach,
                 )
-            listed, start = flood(
-                rows, home, dimension, bounds, x, y, z, start, block, limit, found, site_room, seen
-            )
+            listed, start = flood(rows, home, dimension, bounds, x, y, z, start, block, limit, found, site_room, seen)
             if listed < 0:
                 return r, -1 - total
             size = _collect(
@@ -263,9 +259,7 @@ def range_kernel(  # type: ignore[no-untyped-def]
         furthest_hit = 0.0
         for t in range(total, size):
             furthest_hit = max(furthest_hit, distance[t])
-        bucket_sort(
-            rows, distance, part, item, total, size, furthest_hit, spare_d, spare_p, spare_i, counters
-        )
+        bucket_sort(rows, distance, part, item, total, size, furthest_hit, spare_d, spare_p, spare_i, counters)
         if not strings:
             for t in range(total, size):
                 out_id[t] = int64_at(rows[part[t], IDS])[item[t]]

@@ -174,8 +174,6 @@ def _nearest(vectors, pivots_, weights_, order_, distance_):  # type: ignore[no-
     for r in range(n):
         at = r * dimension
         z = v[at + 2] if dimension == 3 else 0.0
-        guess = nearest_region(
-            v[at], v[at + 1], z, dimension, count, listed, pivots, weights, order, distance, guess
-        )
+        guess = nearest_region(v[at], v[at + 1], z, dimension, count, listed, pivots, weights, order, distance, guess)
         out[r] = guess
     return out

@@ -77,16 +77,12 @@ def choose_reach(
         counts = first[doubtful + 1] - first[doubtful]
         start = np.concatenate([[0], np.cumsum(counts)])
         at = np.arange(start[-1]) - np.repeat(start[:-1], counts) + np.repeat(first[doubtful], counts)
-        wanted = needed_reach(
-            sites[doubtful], start, sites[diagram.neighbours[at]], bounds, regions, j, shrink=shrink
-        )
+        wanted = needed_reach(sites[doubtful], start, sites[diagram.neighbours[at]], bounds, regions, j, shrink=shrink)
         wanted = np.sort(wanted[wanted > 0.0])
         if len(wanted) == 0:
             tried.append((np.zeros(1), np.zeros(1)))
             continue
-        values = np.concatenate(
-            [[0.0], np.unique(wanted[np.linspace(0, len(wanted) - 1, STEPS).astype(int)])]
-        )
+        values = np.concatenate([[0.0], np.unique(wanted[np.linspace(0, len(wanted) - 1, STEPS).astype(int)])])
         values = values[np.isfinite(values)]
         copies = np.searchsorted(margin, values, side="right") * objects_per_row
         left = (len(wanted) - np.searchsorted(wanted, values, side="right")) * objects_per_row
@@ -96,9 +92,7 @@ def choose_reach(
     return _within(reach, tried, most_copied * objects)
 
 
-def _past(
-    sample: NDArray[np.float64], home: NDArray[np.int32], regions: Regions
-) -> list[NDArray[np.float64]]:
+def _past(sample: NDArray[np.float64], home: NDArray[np.int32], regions: Regions) -> list[NDArray[np.float64]]:
     """Return for each partition j the ascending ``-f_j(o)`` of the rows of all other partitions."""
     out: list[list[NDArray[np.float64]]] = [[] for _ in range(len(regions))]
     order = np.argsort(home, kind="stable")

@@ -154,7 +154,5 @@ def _shape_in_3d(
     keep = np.flatnonzero((others != centre).any(axis=1))
     sites = np.concatenate([centre[None], others[keep]])
     known = np.arange(1, len(sites), dtype=np.int32)
-    cell = rim_cells(
-        sites, box_tree(sites), np.zeros(1, np.int64), np.array([0, len(known)]), known, drawn=True
-    )
+    cell = rim_cells(sites, box_tree(sites), np.zeros(1, np.int64), np.array([0, len(known)]), known, drawn=True)
     return cell.corners, keep[cell.owner - 1], float(cell.area[0]), float(cell.radius[0])

@@ -67,9 +67,7 @@ class Space:
         x, y, z = vectors[:, 0], vectors[:, 1], vectors[:, 2]
         lonlat = np.stack([np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))], axis=1)
         if self.to_lonlat:
-            return np.stack(
-                _transformer(self.crs).transform(lonlat[:, 0], lonlat[:, 1], direction="INVERSE"), axis=1
-            )
+            return np.stack(_transformer(self.crs).transform(lonlat[:, 0], lonlat[:, 1], direction="INVERSE"), axis=1)
         return lonlat
 
     def legal(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -114,13 +112,9 @@ def space_of(crs: str | pyproj.CRS | None = None, metric: str | None = None) -> 
     if read.is_projected:
         return Space(name, "sphere", to_lonlat=True) if metric == "sphere" else Space(name, "plane")
     if not read.is_geographic or any(axis.unit_name not in ("degree", "metre") for axis in read.axis_info):
-        raise ValueError(
-            f"crs {name!r} is neither geographic in degrees nor projected: transform the positions first"
-        )
+        raise ValueError(f"crs {name!r} is neither geographic in degrees nor projected: transform the positions first")
     if metric == "plane":
-        raise ValueError(
-            f"crs {name!r} is in degrees, which are not a plane: name a projected CRS, or crs 'none'"
-        )
+        raise ValueError(f"crs {name!r} is in degrees, which are not a plane: name a projected CRS, or crs 'none'")
     return Space(name, "sphere")
 
 

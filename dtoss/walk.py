@@ -130,9 +130,7 @@ def plan_starts(rows, pivots_, weights_, order_, distance_, queries, keys, home,
     for r in range(n):
         i = r * dimension
         z = q[i + 2] if dimension == 3 else 0.0
-        j = nearest_region(
-            q[i], q[i + 1], z, dimension, count, listed, pivots, weights, order, distance, max(p, 0)
-        )
+        j = nearest_region(q[i], q[i + 1], z, dimension, count, listed, pivots, weights, order, distance, max(p, 0))
         places = int64_at(rows[j, KEYS])
         key = keys[r]
         if j != p:

@@ -1,0 +1,172 @@
+"""Patterns in a Parquet file: one row for each partition and slot, the rest in the file's metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ceps.patterns import DAY, Patterns
+
+FORMAT = 1
+"""Version of the file's layout; a reader refuses a later one."""
+
+_KEY = b"ceps.patterns"
+_COLUMNS = ("partition", "weekday", "slot", "requests_per_second")
+
+
+def write_patterns(path: str | Path, patterns: Patterns | Sequence[Patterns]) -> None:
+    """Write patterns of all days, of one weekday, of several weekdays, or of a whole week.
+
+    Columns: `partition` int64, `weekday` int8 (0 Monday to 6; null = all days), `slot` int32 (in its day),
+    `requests_per_second` float64. Rows of 0 requests/s are left out. The metadata entry `ceps.patterns` is JSON:
+    format, slot_seconds, time_zone, days_observed, requests_per_event, pivots_hash, partitions, bytes (one
+    number a partition), and positions (lon, lat) or null.
+
+    Raises
+    ------
+    ValueError
+        Nothing to write, two of the patterns are of the same day, they differ in partitions or slots, or slots
+        of a week do not divide its days.
+    """
+    given = [patterns] if isinstance(patterns, Patterns) else list(patterns)
+    if not given:
+        raise ValueError("no patterns to write; give at least one")
+    days = [day for item in given for day in _days(item)]
+    first = days[0]
+    weekdays = [day.weekday for day in days]
+    if len(set(weekdays)) < len(weekdays):
+        raise ValueError(f"weekdays {weekdays}: each day may be written once")
+    for day in days[1:]:
+        if day.slots != first.slots or not np.array_equal(day.partitions, first.partitions):
+            raise ValueError(f"weekday {day.weekday} has other partitions or slots than weekday {first.weekday}")
+    _write(Path(path), days)
+
+
+def _write(path: Path, days: list[Patterns]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = []
+    for day in days:
+        row, slot = np.nonzero(day.loads)
+        weekday = pa.nulls(len(row), pa.int8()) if day.weekday is None else pa.array(np.full(len(row), day.weekday, np.int8))
+        arrays = [pa.array(day.partitions[row]), weekday, pa.array(slot.astype(np.int32)), pa.array(day.loads[row, slot])]
+        tables.append(pa.table(dict(zip(_COLUMNS, arrays, strict=True))))
+    first = days[0]
+    about = {
+        "format": FORMAT,
+        "slot_seconds": first.slot_seconds,
+        "time_zone": first.time_zone,
+        "days_observed": first.days,
+        "requests_per_event": first.requests_per_event,
+        "pivots_hash": first.pivots_hash,
+        "weekdays": [day.weekday for day in days],
+        "partitions": first.partitions.tolist(),
+        "bytes": first.sizes.tolist(),
+        "positions": None if first.positions is None else first.positions.tolist(),
+    }
+    table = pa.concat_tables(tables).replace_schema_metadata({_KEY: json.dumps(about)})
+    pq.write_table(table, path, compression="zstd")
+
+
+def read_patterns(path: str | Path, weekday: int | None = None) -> Patterns:
+    """Patterns of a file: of `weekday`, or else of all days.
+
+    Without `weekday`: the rows of all days where the file has them, else its only weekday, else the whole week.
+    Slots without a row are 0 requests/s.
+
+    Raises
+    ------
+    ValueError
+        Not a patterns file, of a later format, without that weekday, or a row that its metadata does not cover.
+    FileNotFoundError
+        There is no such file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path}: not a Parquet file: {error}") from error
+    about = _about(path, table.schema.metadata or {})
+    missing = [name for name in _COLUMNS if name not in table.column_names]
+    if missing:
+        raise ValueError(f"{path}: column {missing[0]!r} is missing; found {', '.join(table.column_names)}")
+    held: list[int | None] = about["weekdays"]
+    wanted: list[int | None]
+    if weekday is not None:
+        wanted = [weekday]
+    elif None in held or len(held) == 1:
+        wanted = [None if None in held else held[0]]
+    else:
+        wanted = list(range(7))
+    absent = [day for day in wanted if day not in held]
+    if absent:
+        raise ValueError(f"{path}: holds no weekday {absent[0]}; it holds {held}")
+    columns = {name: table[name].to_numpy() for name in ("partition", "slot", "requests_per_second")}
+    days = table["weekday"].fill_null(-1).to_numpy()
+    parts = []
+    for day in wanted:
+        rows = days == (-1 if day is None else day)
+        parts.append(_matrix(path, about, {name: column[rows] for name, column in columns.items()}))
+    return Patterns(
+        loads=np.concatenate(parts, axis=1),
+        sizes=np.array(about["bytes"], dtype=np.float64),
+        partitions=np.array(about["partitions"], dtype=np.int64),
+        slot_seconds=about["slot_seconds"],
+        positions=None if about["positions"] is None else np.array(about["positions"], dtype=np.float64).reshape(-1, 2),
+        time_zone=about["time_zone"],
+        weekday=wanted[0] if len(wanted) == 1 else None,
+        days=about["days_observed"],
+        requests_per_event=about["requests_per_event"],
+        pivots_hash=about["pivots_hash"],
+    )
+
+
+def _days(patterns: Patterns) -> list[Patterns]:
+    if patterns.period == DAY:
+        return [patterns]
+    if patterns.slots % 7:
+        raise ValueError(
+            f"a week of {patterns.slots} slots of {patterns.slot_seconds} s cannot be written by day; use a slot "
+            "length that divides a day"
+        )
+    per_day = patterns.slots // 7
+    return [
+        replace(patterns, loads=patterns.loads[:, day * per_day : (day + 1) * per_day], weekday=day)
+        for day in range(7)
+    ]
+
+
+def _about(path: str | Path, metadata: dict[bytes, bytes]) -> dict[str, Any]:
+    if _KEY not in metadata:
+        raise ValueError(f"{path}: not a patterns file: metadata {_KEY.decode()!r} is missing; write it with write_patterns")
+    about: dict[str, Any] = json.loads(metadata[_KEY])
+    if about.get("format", 0) > FORMAT:
+        raise ValueError(f"{path}: format {about['format']} is later than {FORMAT}, the last this version reads")
+    return about
+
+
+def _matrix(path: str | Path, about: dict[str, Any], rows: dict[str, np.ndarray]) -> np.ndarray:
+    slots = DAY // about["slot_seconds"]
+    partitions = np.array(about["partitions"], dtype=np.int64)
+    order = np.argsort(partitions)
+    found = np.searchsorted(partitions, rows["partition"], sorter=order)
+    row = order[np.minimum(found, len(order) - 1)] if len(order) else np.zeros(len(found), np.int64)
+    unknown = partitions[row] != rows["partition"] if len(order) else np.ones(len(found), bool)
+    if unknown.any():
+        raise ValueError(f"{path}: partition {rows['partition'][unknown][0]} has rows but no bytes in the metadata")
+    outside = (rows["slot"] < 0) | (rows["slot"] >= slots)
+    if outside.any():
+        raise ValueError(f"{path}: slot {rows['slot'][outside][0]}; it must be 0 to {slots - 1}")
+    loads = np.zeros((len(partitions), slots))
+    np.add.at(loads, (row, rows["slot"]), rows["requests_per_second"])
+    return loads

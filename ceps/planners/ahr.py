@@ -1,0 +1,85 @@
+"""AHR, algorithm 4.1: merge complementing partitions until the servers are full (CEPS-)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ceps.packing import Effort
+from ceps.problem import TOLERANCE, Ints, Outcome, Problem, Progress, price
+
+METRICS = ("tv", "gain")
+
+_LARGEST = {"tv": 12_000, "gain": 30_000}
+
+
+def agglomerate(problem: Problem, kind: int, metric: str = "gain", wanted: int | None = None) -> Ints:
+    """int64 (M,), clusters of items, none above what one server of type `kind` may hold.
+
+    Parameters
+    ----------
+    problem
+        The items.
+    kind
+        Index of the server type whose capacity no cluster exceeds.
+    metric
+        "tv": the chapter's flatness, the total variation of a cluster's summed pattern round the day, smallest
+        first; "gain": the drop in the Euclidean norm of the slopes that a merge brings, largest first.
+    wanted
+        Stop at this many clusters (default: as few as the total load and bytes need); more are left when no
+        pair may be merged. Items that exceed the capacity alone stay alone.
+
+    Raises
+    ------
+    ValueError
+        An unknown metric, or more items than its M x M matrix is meant for.
+    """
+    from ceps.kernels.merge import merge_flattest, merge_gaining
+
+    if metric not in METRICS:
+        raise ValueError(f"metric = {metric!r}; known: {', '.join(METRICS)}")
+    if len(problem) > _LARGEST[metric]:
+        raise ValueError(
+            f"AHR with metric {metric!r} takes at most {_LARGEST[metric]} items, not {len(problem)} (it compares "
+            "all pairs); use method 'fleet', or larger partitions"
+        )
+    rate, room = problem.rates[kind], problem.room[kind]
+    if wanted is None:
+        total = problem.total
+        wanted = int(np.ceil(max(total[:-1].max() / rate, total[-1] / room) * (1 - TOLERANCE)))
+    # In units of one server, so that the float32 Gram matrix neither overflows nor loses small loads.
+    slopes = (np.roll(problem.loads, -1, axis=1) - problem.loads) / rate
+    groups = int(problem.group_of.max(initial=-1)) + 1
+    limits = (rate * (1 + TOLERANCE / 2), room * (1 + TOLERANCE / 2))
+    rest = (problem.group_start, problem.group_of, groups, max(wanted, 1))
+    if metric == "tv":
+        return merge_flattest(problem.columns.copy(), slopes, *limits, *rest)
+    single = slopes.astype(np.float32)
+    return merge_gaining(problem.columns.copy(), slopes, single @ single.T, *limits, *rest)
+
+
+def ahr(
+    problem: Problem,
+    rng: np.random.Generator,
+    effort: Effort,
+    progress: Progress | None = None,
+    *,
+    metric: str = "tv",
+    cap: str | None = None,
+) -> Outcome:
+    """Clusters of algorithm 4.1, each on the cheapest type that holds it.
+
+    Parameters
+    ----------
+    problem, rng, effort, progress
+        As every planner; nothing here is random.
+    metric
+        As `agglomerate`.
+    cap
+        Name of the type whose capacity ends merging; if not given, each type is tried and the cheapest result kept.
+    """
+    names = [server.name for server in problem.servers]
+    if cap is not None and cap not in names:
+        raise ValueError(f"cap = {cap!r} is no server type; known: {', '.join(names)}")
+    kinds = range(len(names)) if cap is None else [names.index(cap)]
+    found = [price(problem, agglomerate(problem, kind, metric), cap=kind) for kind in kinds]
+    return min(found, key=lambda outcome: outcome.cost_per_day)

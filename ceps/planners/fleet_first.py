@@ -1,0 +1,193 @@
+"""Fleet first: choose what to rent, cheapest first, and pack it; stop at the first fleet that everything fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ceps.fleet import cheapest_fleet, fleet_cost, fleet_types, fleets_between
+from ceps.packing import Effort, Packing
+from ceps.problem import TOLERANCE, Ints, Outcome, Problem, Progress, price
+
+_FINEST = 1.0005  # least growth from one fleet to the next
+_ONE_BY_ONE = 100_000  # items x servers up to which no fleet is skipped
+_TRIES = 400  # fleets of other shapes to try at most
+_WORK = 10_000  # and at most this divided by items x servers: small problems are searched well
+_EVEN_STEPS = 300  # steps to even out a placement that fits
+_HOPELESS = 1.15  # relative peak from which no search will make a fleet fit
+
+
+def fleet_first(
+    problem: Problem, rng: np.random.Generator, effort: Effort, progress: Progress | None = None
+) -> Outcome:
+    """The cheapest fleet found on which every item fits, started from a greedy placement.
+
+    Returns an outcome with extras `fleets` (fleets tried) and `worst` (largest relative peak).
+    """
+    return search_fleets(problem, np.full(len(problem), -1), rng, effort, progress)
+
+
+def search_fleets(
+    problem: Problem, start: Ints, rng: np.random.Generator, effort: Effort, progress: Progress | None = None
+) -> Outcome:
+    """As `fleet_first`, started from clusters `start` (M,): the fullest keep a server, the others are dissolved.
+
+    First up the fleets by capacity until one takes everything; then, where that is not the cheapest fleet of all,
+    through the fleets of every shape that cost less, as long as the size of the problem allows.
+    """
+    bound = fleet_cost(problem, cheapest_fleet(problem))
+    best = first_fit_plan(problem)
+    tell = progress or (lambda name, cost, least: None)
+    tell("fleet", best.cost_per_day, 24 * bound)
+    best, tried = _up_by_capacity(problem, start, rng, effort, best)
+    tell("fleet", best.cost_per_day, 24 * bound)
+    if best.cost_per_day > 24 * bound * (1 + TOLERANCE):
+        size = len(problem) * max(1, len(best.type_of))
+        best, more = _other_shapes(problem, start, rng, effort, best, min(_TRIES, _WORK // size))
+        tried += more
+        tell("fleet", best.cost_per_day, 24 * bound)
+    return replace(best, extras={"fleets": tried, "worst": relative_peak(problem, best)})
+
+
+def _up_by_capacity(
+    problem: Problem, start: Ints, rng: np.random.Generator, effort: Effort, best: Outcome
+) -> tuple[Outcome, int]:
+    """The cheapest fleet of each capacity, from the lower bound up, until one takes everything.
+
+    A first pass without the long search says where to stop. Then small problems go up one by one; large ones halve
+    the range, as if what fits a fleet always fit a larger one.
+    """
+    ladder = _ladder(problem, best.cost_per_day / 24)
+    tried, fitting = 0, len(ladder)
+    low, step = 0, 1
+    while low < fitting and not effort.over:
+        packing = pack(problem, ladder[low], start, rng, effort, search=False)
+        tried += 1
+        if packing.fits:
+            best, fitting = price(problem, even_out(packing, rng, effort).label), low
+        elif low + step < fitting:
+            low, step = low + step, 2 * step
+        else:
+            break
+    large = len(problem) * max(1, len(best.type_of)) > _ONE_BY_ONE
+    low, high = 0, fitting
+    while low < high and not effort.over:
+        middle = (low + high) // 2 if large else low
+        packing = pack(problem, ladder[middle], start, rng, effort)
+        tried += 1
+        if packing.fits:
+            best, high = price(problem, even_out(packing, rng, effort).label), middle
+        else:
+            low = middle + 1
+    return best, tried
+
+
+def _ladder(problem: Problem, most: float) -> list[Ints]:
+    """Server types of the cheapest fleet of each capacity, costing no more than `most` dollars an hour."""
+    rate, room, _ = problem.need
+    found: list[Ints] = []
+    factor = 1.0
+    while len(problem):
+        counts = cheapest_fleet(problem, rate * factor, room * factor)
+        if fleet_cost(problem, counts) > most * (1 + TOLERANCE):
+            break
+        types = fleet_types(problem, counts)
+        found.append(types)
+        spare = [float(problem.rates[types].sum()) / rate] if rate else []
+        spare += [float(problem.room[types].sum()) / room] if room else []
+        if not spare or not np.isfinite(min(spare)):
+            break
+        factor = max(min(spare) * (1 + 1e-6), factor * _FINEST)
+    return found
+
+
+def _other_shapes(
+    problem: Problem, start: Ints, rng: np.random.Generator, effort: Effort, best: Outcome, tries: int
+) -> tuple[Outcome, int]:
+    """Fleets of every shape that cost less than `best`, cheapest first, `tries` at most."""
+    tried = 0
+    holds = problem.types_that_hold(problem.columns)
+    for counts in fleets_between(problem, 0.0, best.cost_per_day / 24):
+        if tried >= tries or effort.over:
+            break
+        if counts.sum() > len(problem) or not holds[:, counts > 0].any(axis=1).all():
+            continue
+        packing = pack(problem, fleet_types(problem, counts), start, rng, effort)
+        tried += 1
+        if packing.fits:
+            return price(problem, even_out(packing, rng, effort).label), tried
+    return best, tried
+
+
+def pack(
+    problem: Problem, types: Ints, start: Ints, rng: np.random.Generator, effort: Effort, search: bool = True
+) -> Packing:
+    """Items on servers of `types`: from clusters `start`, filled up greedily, then searched until they fit.
+
+    Without `search`, only the quick search for the largest peak is made.
+    """
+    packing = Packing(problem, types, keep_fullest(problem, types, start))
+    if packing.fill():
+        return packing
+    if not packing.fits:
+        packing.balance(rng, effort, target=1 + TOLERANCE / 2)
+    if search and not packing.fits and packing.worst < _HOPELESS:
+        packing.relieve(rng, effort)
+    return packing
+
+
+def even_out(packing: Packing, rng: np.random.Generator, effort: Effort) -> Packing:
+    """Lower the largest relative peak of a placement that fits, down to what the totals allow."""
+    problem, types = packing.problem, packing.types
+    floor = max(
+        problem.need[0] / problem.rates[types].sum(),
+        problem.need[1] / problem.room[types].sum(),
+    )
+    packing.balance(rng, replace(effort, steps=min(effort.steps, _EVEN_STEPS)), target=floor * (1 + 1e-6))
+    return packing
+
+
+def keep_fullest(problem: Problem, types: Ints, start: Ints) -> Ints:
+    """Labels (M,) on servers of `types` (largest first): the fullest clusters keep theirs, the rest get -1."""
+    columns = problem.cluster_columns(start)
+    size = np.maximum(
+        columns[:, :-1].max(axis=1, initial=0.0) / problem.rates.max(), columns[:, -1] / problem.room.max()
+    )
+    order = np.argsort(-size, kind="stable")
+    server = np.full(len(columns) + 1, -1)  # one more, for label -1
+    kept = min(len(types), len(columns))
+    server[order[:kept]] = np.arange(kept)
+    return server[start]
+
+
+def first_fit_plan(problem: Problem) -> Outcome:
+    """First fit, largest items first, on servers of each type that holds them all; the cheapest. Always fits."""
+    from ceps.kernels.pack import first_fit
+
+    found = []
+    size = np.maximum(problem.peaks / problem.rates.max(), problem.bytes / problem.room.max())
+    order = np.argsort(-size, kind="stable")
+    holds = problem.types_that_hold(problem.columns)
+    for kind in np.flatnonzero(holds.all(axis=0)):
+        packing = Packing(problem, np.full(len(problem), kind), np.full(len(problem), -1))
+        first_fit(
+            packing.columns, packing.scale, order, 1 + TOLERANCE / 2, packing.label, packing.load, packing.peak,
+            packing.slot, packing.held, problem.group_start, problem.group_of,
+        )  # fmt: skip
+        found.append(price(problem, packing.label))
+    if not found:  # no one type holds all: each item on its own server
+        return price(problem, np.arange(len(problem)))
+    return min(found, key=lambda outcome: outcome.cost_per_day)
+
+
+def relative_peak(problem: Problem, outcome: Outcome) -> float:
+    """Largest load over capacity of any server, requests/s or bytes; 0 without servers."""
+    columns = problem.cluster_columns(outcome.labels)
+    peaks = columns[:, :-1].max(axis=1, initial=0.0) / problem.rates[outcome.type_of]
+    return float(np.maximum(peaks, columns[:, -1] / problem.room[outcome.type_of]).max(initial=0.0))
+
+
+def cheaper(first: Outcome, second: Outcome) -> Outcome:
+    """The cheaper of two outcomes; the first when they cost the same."""
+    return second if second.cost_per_day < first.cost_per_day else first

@@ -1,0 +1,313 @@
+"""Answering batches: put in curve order, split among threads, run through the kernels, put back."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.curve import curve_keys, radix_order
+from dtoss.distance import EARTH_RADIUS, chord_of
+from dtoss.knn_kernel import NEIGHBOURHOOD, knn_kernel
+from dtoss.range_kernel import range_kernel
+from dtoss.regions import Regions
+from dtoss.table import Table
+from dtoss.walk import plan_starts
+
+SORTED_FROM = 16
+"""Queries from which on a batch is put in curve order first."""
+BATCH = 4_000_000
+"""Hits that one kernel call makes room for at the most, unless one query has more."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Raw hits of a batch, query by query: which partition, which object in it, how far."""
+
+    count: NDArray[np.int64]
+    part: NDArray[np.int32]
+    item: NDArray[np.int32]
+    distance: NDArray[np.float64]
+    ids: NDArray[np.int64] | None
+    reads: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class World:
+    """What the kernels read: all partitions' addresses, and which of them a query concerns.
+
+    Parameters
+    ----------
+    box : float64 (4,): the bounds of a planar index, zeros on the sphere.
+    objects : how many there are in all.
+    """
+
+    table: Table
+    regions: Regions
+    reach: NDArray[np.float64]
+    box: NDArray[np.float64]
+    dimension: int
+    string_ids: bool
+    objects: int
+
+
+class Scratch(threading.local):
+    """Workspaces of the kernels, one for each thread, that grow to what its queries need."""
+
+    def __init__(self) -> None:
+        self.sites = 0
+        self.seen = np.zeros(0, np.uint8)
+        self.found = np.empty(256, np.int64)
+        self.hits = 1024
+        self.hit_distance = np.empty(self.hits + NEIGHBOURHOOD)
+        self.hit_place = np.empty(2 * self.hits, np.int64)
+        self.counters = np.empty(4097, np.int64)
+
+    def fit(self, sites: int) -> None:
+        """Make room for a bit a site."""
+        if sites > self.sites:
+            self.sites = sites
+            self.seen = np.zeros(sites // 8 + 1, np.uint8)
+
+    def grow(self) -> None:
+        """Double what a query may list and hit."""
+        self.found = np.empty(2 * len(self.found), np.int64)
+        self.hits = max(2 * self.hits, len(self.found))
+        self.hit_distance = np.empty(self.hits + NEIGHBOURHOOD)
+        self.hit_place = np.empty(2 * self.hits, np.int64)
+
+
+_scratch = Scratch()
+
+
+def answer(world: World, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int = 1) -> Found:
+    """Answer a batch: k nearest for k > 0, all within the radius for 0, their number for -1."""
+    m = len(queries)
+    order: NDArray[np.int32] | None = None
+    homes, blocks = _NONE, _NONE
+    if m >= SORTED_FROM:
+        keys = curve_keys(queries, world.box if world.dimension == 2 else None)
+        if (keys[1:] < keys[:-1]).any():
+            order = radix_order(keys)
+            queries, radius, keys = queries[order], radius[order], keys[order]
+        homes, blocks = np.empty(m, np.int32), np.empty(m, np.int32)
+        b = world.regions.borders
+        plan_starts(
+            world.table.rows,
+            world.regions.pivots,
+            world.regions.weights,
+            b.order,
+            b.distance,
+            queries,
+            keys,
+            homes,
+            blocks,
+        )
+    chord = (chord_of(radius) if world.dimension == 3 else radius) ** 2
+    if world.dimension == 3:
+        chord[radius >= np.pi * EARTH_RADIUS] = np.inf
+    threads = min(threads, max(m // 256, 1))
+    one = _knn_piece if k > 0 else _range_piece
+    if threads == 1:
+        found = one(world, queries, homes, blocks, radius, chord, k)
+    else:
+        cuts = np.linspace(0, m, 4 * threads + 1).astype(int)
+        with ThreadPoolExecutor(threads) as pool:
+            jobs = [
+                pool.submit(one, world, queries[a:b], homes[a:b], blocks[a:b], radius[a:b], chord[a:b], k)
+                for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+            ]
+            found = _joined([job.result() for job in jobs])
+    return found if order is None else _unsorted(found, order)
+
+
+def _arguments(world: World) -> tuple[Any, ...]:
+    b = world.regions.borders
+    return (
+        world.table.rows,
+        world.table.furthest,
+        world.regions.pivots,
+        world.regions.weights,
+        b.order,
+        b.distance,
+        world.reach,
+        world.box,
+    )
+
+
+def _knn_piece(
+    world: World,
+    queries: NDArray[np.float64],
+    homes: NDArray[np.int32],
+    blocks: NDArray[np.int32],
+    radius: NDArray[np.float64],
+    chord: NDArray[np.float64],
+    k: int,
+) -> Found:
+    m = len(queries)
+    k = min(k, max(world.objects, 1))
+    step = max(BATCH // k, 1)
+    if m > step:
+        return _joined(
+            [
+                _knn_piece(world, *(part[a : a + step] for part in (queries, homes, blocks, radius, chord)), k)
+                for a in range(0, m, step)
+            ]
+        )
+    scratch = _scratch
+    scratch.fit(world.table.most_sites)
+    ids = np.empty((0, 0) if world.string_ids else (m, k), np.int64)
+    distance = np.empty((m, k))
+    part, item = np.empty((m, k), np.int32), np.empty((m, k), np.int32)
+    count, reads = np.empty(m, np.int64), np.empty(m, np.int32)
+    at = 0
+    while True:
+        at = knn_kernel(
+            *_arguments(world),
+            queries,
+            homes,
+            blocks,
+            at,
+            k,
+            world.string_ids,
+            radius,
+            chord,
+            scratch.found,
+            scratch.seen,
+            scratch.hit_distance,
+            scratch.hit_place,
+            ids,
+            distance,
+            part,
+            item,
+            count,
+            reads,
+        )
+        if at == m:
+            break
+        scratch.grow()
+    if (count == k).all():
+        flat: Any = slice(None)
+        shaped = [a.reshape(-1) for a in (part, item, distance, ids)]
+    else:
+        flat = (np.arange(k) < count[:, None]).reshape(-1)
+        shaped = [a.reshape(-1)[flat] if a.size else a.reshape(-1) for a in (part, item, distance, ids)]
+    return Found(count, shaped[0], shaped[1], shaped[2], None if world.string_ids else shaped[3], reads)
+
+
+def _range_piece(
+    world: World,
+    queries: NDArray[np.float64],
+    homes: NDArray[np.int32],
+    blocks: NDArray[np.int32],
+    radius: NDArray[np.float64],
+    chord: NDArray[np.float64],
+    k: int,
+) -> Found:
+    m = len(queries)
+    counting = k < 0
+    scratch = _scratch
+    scratch.fit(world.table.most_sites)
+    room = 0 if counting else max(64 * m, 4096) if m < BATCH // 64 else BATCH
+    count, reads = np.zeros(m, np.int64), np.zeros(m, np.int32)
+    parts: list[tuple[NDArray[Any], ...]] = []
+    at = 0
+    while True:
+        out_distance, out_id = np.empty(room), np.empty(0 if world.string_ids else room, np.int64)
+        out_part, out_item = np.empty(room, np.int32), np.empty(room, np.int32)
+        came, total = range_kernel(
+            *_arguments(world),
+            queries,
+            homes,
+            blocks,
+            at,
+            world.string_ids,
+            counting,
+            radius,
+            chord,
+            scratch.found,
+            scratch.seen,
+            scratch.hit_distance,
+            scratch.hit_place,
+            scratch.counters,
+            out_distance,
+            out_part,
+            out_item,
+            out_id,
+            count,
+            reads,
+        )
+        if total < 0:
+            total = -1 - total
+            scratch.grow()
+        elif came < m and total == 0:
+            room *= 4
+        if total > 0:
+            keep = slice(0, total)
+            parts.append((out_part[keep], out_item[keep], out_distance[keep], out_id[keep]))
+        at = came
+        if at == m:
+            break
+    part, item, distance, ids = (
+        parts[0]
+        if len(parts) == 1
+        else tuple(np.concatenate([p[c] for p in parts]) if parts else _EMPTY[c] for c in range(4))
+    )
+    return Found(count, part, item, distance, None if world.string_ids else ids, reads)
+
+
+_NONE = np.zeros(0, np.int32)
+_EMPTY = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64))
+
+
+def _joined(pieces: list[Found]) -> Found:
+    if len(pieces) == 1:
+        return pieces[0]
+    ids = None if pieces[0].ids is None else np.concatenate([p.ids for p in pieces if p.ids is not None])
+    return Found(
+        count=np.concatenate([p.count for p in pieces]),
+        part=np.concatenate([p.part for p in pieces]),
+        item=np.concatenate([p.item for p in pieces]),
+        distance=np.concatenate([p.distance for p in pieces]),
+        ids=ids,
+        reads=np.concatenate([p.reads for p in pieces]),
+    )
+
+
+def _unsorted(found: Found, order: NDArray[np.int32]) -> Found:
+    """Put a batch that was answered in curve order back into the order of its rows."""
+    count = np.empty_like(found.count)
+    count[order] = found.count
+    reads = np.empty_like(found.reads)
+    reads[order] = found.reads
+    if len(found.part) == 0:
+        return Found(count, found.part, found.item, found.distance, found.ids, reads)
+    begin = np.cumsum(count) - count
+    size = found.count
+    if (size == size[0]).all():
+        shape = (len(size), int(size[0]))
+
+        def back(a: NDArray[Any]) -> NDArray[Any]:
+            out = np.empty(shape, a.dtype)
+            out[order] = a.reshape(shape)
+            return out.reshape(-1)
+    else:
+        target = np.repeat(begin[order] - (np.cumsum(size) - size), size) + np.arange(len(found.part))
+
+        def back(a: NDArray[Any]) -> NDArray[Any]:
+            out = np.empty_like(a)
+            out[target] = a
+            return out
+
+    return Found(
+        count,
+        back(found.part),
+        back(found.item),
+        back(found.distance),
+        None if found.ids is None else back(found.ids),
+        reads,
+    )

@@ -1,0 +1,200 @@
+"""Cells, neighbours and areas of single sites, exact across partitions, and the influence set of a new place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.batch import World, answer
+from dtoss.border import BorderTable
+from dtoss.distance import EARTH_RADIUS, distance
+from dtoss.hits import Hits
+from dtoss.lookup import Place
+from dtoss.partition import Ids, Partition
+from dtoss.shapes import shapes
+from dtoss.space import Space
+
+SHORTEST = 1e-9
+"""Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""
+
+
+@dataclass(frozen=True)
+class CellView:
+    """What questions about cells need of an index."""
+
+    space: Space
+    world: World
+    partitions: Sequence[Partition | None]
+    bounds: NDArray[np.float64] | None
+    border: BorderTable | None
+
+    @property
+    def shortest(self) -> float:
+        """The length, in metres or CRS units, up to which an edge makes no neighbours."""
+        if self.bounds is None:
+            return SHORTEST * EARTH_RADIUS
+        return SHORTEST * float(np.hypot(self.bounds[2] - self.bounds[0], self.bounds[3] - self.bounds[1]))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: vertices float64 (v, dimension) counter-clockwise, ids of the neighbours, area in square metres or CRS units."""
+
+    vertices: NDArray[np.float64]
+    neighbours: NDArray[Any]
+    area: float
+
+
+def candidates(view: CellView, partition: Partition, site: int) -> tuple[NDArray[np.float64], Ids]:
+    """Return sites (c, dimension) that hold all Voronoi neighbours of an owned site, and the lowest id on each.
+
+    A certified site's are listed in its partition, and those that only the other side saw in the border table; an
+    uncertified one's are in the border table alone.
+    """
+    is_open = _among(partition.uncertified, site)
+    parts: list[tuple[NDArray[np.float64], Ids]] = []
+    if not is_open:
+        graph = partition.graph
+        near = graph.neighbours[graph.first[site] : graph.first[site + 1]]
+        lowest = partition.first_object[near]
+        ids = partition.ids.take(pa.array(lowest)) if isinstance(partition.ids, pa.Array) else partition.ids[lowest]
+        parts.append((partition.sites[near], ids))
+    table = view.border
+    point = -1 if table is None or len(table.sites) == 0 else table.find(partition.sites[site])
+    if table is not None and point >= 0:
+        near = table.neighbours[table.first[point] : table.first[point + 1]]
+        ids = table.ids.take(pa.array(near)) if isinstance(table.ids, pa.Array) else table.ids[near]
+        parts.append((table.sites[near], ids))
+    if not parts:
+        return np.zeros((0, view.space.dimension)), np.zeros(0, np.int64)
+    sites = np.concatenate([s for s, _ in parts])
+    merged: Ids
+    if isinstance(parts[0][1], pa.Array):
+        merged = pa.concat_arrays([i for _, i in parts])
+    else:
+        merged = np.concatenate([i for _, i in parts])
+    return sites, merged
+
+
+def _among(ascending: NDArray[np.int32], value: int) -> bool:
+    at = int(np.searchsorted(ascending, value))
+    return at < len(ascending) and int(ascending[at]) == value
+
+
+def cell_at(view: CellView, place: Place) -> Cell:
+    """Return the cell of the site on which an object is."""
+    site = place.partition.sites[place.site]
+    others, ids = candidates(view, place.partition, place.site)
+    shape = shapes(site[None], np.array([0, len(others)]), others, view.bounds)
+    vertices, owner = shape.vertices, shape.owner
+    length = distance(vertices, np.roll(vertices, -1, axis=0)) if len(vertices) else np.zeros(0)
+    real = owner >= 0
+    total = np.bincount(owner[real], length[real], minlength=len(others))
+    # owners in the order of their edges; an arc of a hemisphere's rim is in pieces
+    order, first = np.unique(owner[real], return_index=True)
+    around = order[np.argsort(first)]
+    around = around[total[around] > view.shortest]
+    if isinstance(ids, pa.Array):
+        neighbours = ids.take(pa.array(around)).to_numpy(zero_copy_only=False).astype(object)
+    else:
+        neighbours = ids[around]
+    scale = EARTH_RADIUS**2 if view.space.dimension == 3 else 1.0
+    return Cell(vertices, neighbours, float(shape.area[0]) * scale)
+
+
+def reverse_nearest(view: CellView, places: NDArray[np.float64]) -> Hits:
+    """Return the objects nearer to each place (m, 2) than to any other object.
+
+    They are among the Voronoi neighbours of the place in the diagram that has it as a site. Its cell is cut by its nearest
+    sites, more of them until none further off can cut it.
+    """
+    queries = view.space.vectors(places)
+    m = len(queries)
+    near = _neighbours_of_new(view, queries)
+    query = np.concatenate([np.full(len(rows), i) for i, rows in enumerate(near)]) if m else np.zeros(0)
+    query = query.astype(np.int64)
+    handle = np.concatenate(near) if m else np.zeros((0, 2), np.int64)
+    if len(query) == 0:
+        ids: NDArray[Any] = np.zeros(0, object if view.world.string_ids else np.int64)
+        return Hits(query, ids, np.zeros(0), {})
+    vectors, own_ids, alone = _objects_at(view, handle)
+    to_query = distance(vectors, queries[query])
+    second = answer(view.world, vectors, np.full(len(vectors), np.inf), 2)
+    other = np.full(len(vectors), np.inf)
+    ends = np.cumsum(second.count)
+    other[second.count > 1] = second.distance[ends[second.count > 1] - 1]
+    keep = alone & (to_query < other)
+    query, to_query, own_ids = query[keep], to_query[keep], own_ids[keep]
+    order = np.lexsort((own_ids, to_query, query)) if len(query) else np.zeros(0, np.int64)
+    return Hits(query[order], own_ids[order], to_query[order], {})
+
+
+def _neighbours_of_new(view: CellView, queries: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    """Return for each new site (partition, object) of one object on each neighbouring site."""
+    out: list[NDArray[np.int64]] = [np.zeros((0, 2), np.int64)] * len(queries)
+    box = view.bounds
+    if box is not None and len(queries):
+        # the middle between a place and an object it is nearest to lies on their common edge: hold them all
+        box = np.concatenate([np.minimum(box[:2], queries.min(axis=0)), np.maximum(box[2:], queries.max(axis=0))])
+    left, k = np.arange(len(queries)), 24
+    while len(left):
+        found = answer(view.world, queries[left], np.full(len(left), np.inf), k)
+        ends = np.cumsum(found.count)
+        vectors = _site_vectors(view, found.part, found.item)
+        shape = shapes(queries[left], np.concatenate([[0], ends]), vectors, box)
+        again = []
+        for i, row in enumerate(left.tolist()):
+            low, high = int(ends[i] - found.count[i]), int(ends[i])
+            furthest = float(np.linalg.norm(vectors[high - 1] - queries[row])) if high > low else 0.0
+            # a site further than twice the radius cannot cut the cell
+            if (
+                high - low < min(k, view.world.objects)
+                or high - low == view.world.objects
+                or furthest > 2.0 * shape.radius[i]
+            ):
+                owners = np.unique(shape.owner[shape.first[i] : shape.first[i + 1]])
+                same = np.flatnonzero((vectors[low:high] == queries[row]).all(axis=1)) + low
+                rows = np.unique(np.concatenate([owners[owners >= 0], same]))
+                out[row] = np.stack([found.part[rows], found.item[rows]], axis=1).astype(np.int64)
+            else:
+                again.append(row)
+        left, k = np.array(again, dtype=np.int64), min(4 * k, max(view.world.objects, 1))
+    return out
+
+
+def _site_vectors(view: CellView, part: NDArray[np.int32], item: NDArray[np.int32]) -> NDArray[np.float64]:
+    vectors = np.empty((len(part), view.space.dimension))
+    for number in np.unique(part).tolist():
+        partition = view.partitions[number]
+        assert partition is not None  # noqa: S101
+        mine = part == number
+        site = np.searchsorted(partition.first_object, item[mine], side="right") - 1
+        vectors[mine] = partition.sites[site]
+    return vectors
+
+
+def _objects_at(
+    view: CellView, handle: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.bool_]]:
+    """Return the vectors and ids of objects, and which of them have their place to themselves."""
+    vectors = np.empty((len(handle), view.space.dimension))
+    ids: NDArray[Any] = np.empty(len(handle), object if view.world.string_ids else np.int64)
+    alone = np.zeros(len(handle), np.bool_)
+    for number in np.unique(handle[:, 0]).tolist():
+        partition = view.partitions[number]
+        assert partition is not None  # noqa: S101
+        mine = np.flatnonzero(handle[:, 0] == number)
+        item = handle[mine, 1]
+        site = np.searchsorted(partition.first_object, item, side="right") - 1
+        vectors[mine] = partition.sites[site]
+        alone[mine] = partition.first_object[site + 1] - partition.first_object[site] == 1
+        if isinstance(partition.ids, pa.Array):
+            ids[mine] = partition.ids.take(pa.array(item)).to_numpy(zero_copy_only=False)
+        else:
+            ids[mine] = partition.ids[item]
+    return vectors, ids, alone

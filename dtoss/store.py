@@ -1,0 +1,278 @@
+"""A store: immutable snapshots, and a pointer that says which one is current.
+
+::
+
+    STORE/
+      CURRENT                       the name of the current snapshot, replaced atomically and last
+      snapshots/<name>/
+        WRITING                     who is making it; gone once the manifest stands
+        manifest.json
+        partitions/<number>-<hash>.arrow
+        borders-<hash>.arrow
+        quarantine/                 rejected rows with their reasons
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from dtoss.errors import StoreError
+
+FORMAT = 1
+"""Version of the layout and of the files; another one is not read."""
+STALE_SECONDS = 24 * 3600
+"""Age from which on an unfinished snapshot of another machine counts as debris."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A place that holds snapshots, on any file system that pyarrow reaches.
+
+    Parameters
+    ----------
+    path : as the user named it: a local path, or a URI such as ``hdfs://`` or ``s3://``.
+    """
+
+    path: str
+
+    @property
+    def place(self) -> tuple[fs.FileSystem, str]:
+        """The file system and the path of the store on it."""
+        return filesystem_of(self.path)
+
+    def file(self, *parts: str) -> str:
+        """Return the path of something in the store, on its file system."""
+        return "/".join([self.place[1].rstrip("/"), *parts])
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def current(self) -> str:
+        """Return the name of the current snapshot.
+
+        Raises
+        ------
+        StoreError
+            If there is no store at this path, or no snapshot in it yet.
+        """
+        name = self._read("CURRENT")
+        if name is None:
+            raise StoreError(
+                f"{self.path} is not a store, or holds no snapshot yet: dtoss rebuild POSITIONS --store {self.path}"
+            )
+        return name.decode().strip()
+
+    def snapshots(self) -> list[str]:
+        """Return the names of the finished snapshots, oldest first."""
+        filesystem, _ = self.place
+        selector = fs.FileSelector(self.file("snapshots"), allow_not_found=True)
+        names = [info.base_name for info in filesystem.get_file_info(selector) if info.type == fs.FileType.Directory]
+        return sorted(name for name in names if self._exists("snapshots", name, "manifest.json"))
+
+    def manifest(self, snapshot: str | None = None) -> dict[str, Any]:
+        """Return the manifest of a snapshot; of the current one when None.
+
+        Raises
+        ------
+        StoreError
+            If there is none of this name, it is damaged, or of another format.
+        """
+        name = snapshot or self.current()
+        data = self._read("snapshots", name, "manifest.json")
+        if data is None:
+            known = ", ".join(self.snapshots()) or "none"
+            raise StoreError(f"{self.path} has no snapshot {name!r}; it has {known}")
+        try:
+            manifest: dict[str, Any] = json.loads(data)
+            version = manifest["format"]
+        except (ValueError, KeyError, TypeError):
+            raise StoreError(
+                f"manifest.json of snapshot {name!r} in {self.path} is damaged; roll back or rebuild"
+            ) from None
+        if version != FORMAT:
+            raise StoreError(
+                f"snapshot {name!r} has format {version}, this dtoss reads {FORMAT}: rebuild it with this version"
+            )
+        return manifest
+
+    def source(self, snapshot: str, file: str, size: int | None = None) -> pa.NativeFile | pa.Buffer:
+        """Return a file of a snapshot, memory-mapped where it is local.
+
+        Raises
+        ------
+        StoreError
+            If it is missing or not of the size that the manifest states.
+        """
+        filesystem, _ = self.place
+        path = self.file("snapshots", snapshot, file)
+        try:
+            if isinstance(filesystem, fs.LocalFileSystem):
+                source = pa.memory_map(path)
+                found = source.size()
+            else:
+                with filesystem.open_input_file(path) as stream:
+                    source = stream.read_buffer()
+                found = source.size
+        except (OSError, pa.ArrowInvalid):
+            raise StoreError(f"{path} is missing or cannot be read; roll back or rebuild") from None
+        if size is not None and found != size:
+            raise StoreError(f"{path} has {found} bytes, the manifest says {size}: it is damaged; roll back or rebuild")
+        return source
+
+    def _read(self, *parts: str) -> bytes | None:
+        filesystem, _ = self.place
+        try:
+            with filesystem.open_input_stream(self.file(*parts)) as stream:
+                return bytes(stream.read())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _exists(self, *parts: str) -> bool:
+        filesystem, _ = self.place
+        return bool(filesystem.get_file_info(self.file(*parts)).type == fs.FileType.File)
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> str:
+        """Make the directory of a new snapshot and return its name, which is later than all others'."""
+        filesystem, _ = self.place
+        name = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        filesystem.create_dir(self.file("snapshots", name, "partitions"), recursive=True)
+        who = {"host": socket.gethostname(), "pid": os.getpid(), "began": time.time()}
+        self._write(json.dumps(who).encode(), "snapshots", name, "WRITING")
+        return name
+
+    def write(self, snapshot: str, file: str, data: pa.Buffer) -> None:
+        """Write a file of a snapshot under its final name, whole or not at all."""
+        filesystem, _ = self.place
+        path = self.file("snapshots", snapshot, file)
+        fresh = f"{path}.{uuid.uuid4().hex}"
+        local = isinstance(filesystem, fs.LocalFileSystem)
+        with filesystem.open_output_stream(fresh if local else path) as stream:
+            stream.write(data)
+        if local:
+            filesystem.move(fresh, path)
+
+    def finish(self, snapshot: str, manifest: dict[str, Any], *, keep: int | None = None) -> None:
+        """Write the manifest, make the snapshot current, and remove what is no longer kept.
+
+        ``keep`` finished snapshots stay, the current one among them, all when None.
+        """
+        self._write(json.dumps(manifest, indent=1, sort_keys=True).encode(), "snapshots", snapshot, "manifest.json")
+        self._remove("snapshots", snapshot, "WRITING")
+        self._point(snapshot)
+        self.clear(keep)
+
+    def rollback(self) -> tuple[str, str]:
+        """Make the finished snapshot before the current one current; return (the new one, the one left).
+
+        Raises
+        ------
+        StoreError
+            If there is no earlier one.
+        """
+        now = self.current()
+        earlier = [name for name in self.snapshots() if name < now]
+        if not earlier:
+            raise StoreError(f"{self.path} has no snapshot before {now!r} to roll back to")
+        self.manifest(earlier[-1])
+        self._point(earlier[-1])
+        return earlier[-1], now
+
+    def abandon(self, snapshot: str) -> None:
+        """Remove an unfinished snapshot."""
+        filesystem, _ = self.place
+        filesystem.delete_dir(self.file("snapshots", snapshot))
+
+    def clear(self, keep: int | None) -> list[str]:
+        """Remove finished snapshots beyond the ``keep`` latest, and unfinished ones that nobody is writing; return their names.
+
+        The current snapshot stays in any case.
+        """
+        filesystem, _ = self.place
+        current = (self._read("CURRENT") or b"").decode().strip()
+        finished = self.snapshots()
+        gone = [] if keep is None else [name for name in finished[: max(len(finished) - keep, 0)] if name != current]
+        selector = fs.FileSelector(self.file("snapshots"), allow_not_found=True)
+        for info in filesystem.get_file_info(selector):
+            if (
+                info.type == fs.FileType.Directory
+                and info.base_name not in finished
+                and self._is_debris(info.base_name)
+            ):
+                gone.append(info.base_name)
+        for name in gone:
+            filesystem.delete_dir(self.file("snapshots", name))
+        return gone
+
+    def _is_debris(self, snapshot: str) -> bool:
+        data = self._read("snapshots", snapshot, "WRITING")
+        if data is None:
+            return not self._exists("snapshots", snapshot, "manifest.json")
+        try:
+            who = json.loads(data)
+            if who["host"] == socket.gethostname():
+                return not _alive(int(who["pid"]))
+            return time.time() - float(who["began"]) > STALE_SECONDS
+        except (ValueError, KeyError, TypeError):
+            return True
+
+    def _point(self, snapshot: str) -> None:
+        self._write(f"{snapshot}\n".encode(), "CURRENT")
+
+    def _write(self, data: bytes, *parts: str) -> None:
+        """Replace a small file atomically: by a rename on local disks, by the upload itself on object stores."""
+        filesystem, _ = self.place
+        path = self.file(*parts)
+        if isinstance(filesystem, fs.LocalFileSystem):
+            fresh = Path(f"{path}.{uuid.uuid4().hex}")
+            with fresh.open("wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            fresh.replace(path)
+        else:
+            with filesystem.open_output_stream(path) as stream:
+                stream.write(data)
+
+    def _remove(self, *parts: str) -> None:
+        filesystem, _ = self.place
+        if self._exists(*parts):
+            filesystem.delete_file(self.file(*parts))
+
+
+def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a path or URI, and the path on it.
+
+    Raises
+    ------
+    StoreError
+        If the URI's scheme is not one that pyarrow reaches.
+    """
+    if "://" not in path:
+        return fs.LocalFileSystem(), str(Path(path).absolute())
+    try:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        raise StoreError(f"{path} is not on a file system that can be reached: {error}") from None
+    return found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
