@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ceps.bounds import fleet_bound, next_fleet_cost
-from ceps.exact import SMALLEST
 from ceps.packing import Effort
 from ceps.planners.fleet_first import fleet_first
 from ceps.problem import TOLERANCE, Floats, Problem
+from ceps.solver import SMALLEST, minimise
 
 _CLOSE = 1e-6  # relative gap at which column generation ends
 _SLOTS = 36  # slots that configurations are judged on: fewer leave a lower bound valid, but lower
@@ -62,7 +62,9 @@ def configuration_bound(
     sets += [np.array([item]) for item in range(len(problem))]
     costs += [float(problem.prices[kind]) for kind in alone]
     slots = len(problem.total) - 1
-    columns = np.unique([*np.linspace(0, slots - 1, min(slots, _SLOTS)), problem.total[:-1].argmax(), slots]).astype(int)
+    columns = np.unique([*np.linspace(0, slots - 1, min(slots, _SLOTS)), problem.total[:-1].argmax(), slots]).astype(
+        int
+    )
     deadline, relaxed = monotonic() + time_limit, 0.0
     finished = False
     while not finished and monotonic() < deadline:
@@ -99,20 +101,13 @@ def _price(
     problem: Problem, kind: int, worth: Floats, columns: NDArray[np.int64], seconds: float
 ) -> tuple[NDArray[np.int64] | None, float]:
     """Items worth much that one server of type `kind` holds in `columns`, and a bound on the worth of any such set."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
     limits = np.append(np.full(len(problem.total) - 1, problem.rates[kind]), problem.room[kind])
     share = problem.columns / limits
     single = (share.max(axis=1) <= 1 + TOLERANCE) & (worth > 0)
     rows = np.where(share[:, columns] >= SMALLEST, share[:, columns], 0.0).T
     item = np.repeat(np.arange(len(problem)), np.diff(problem.group_start))
     apart = [np.isin(np.arange(len(problem)), item[problem.group_of == g]) for g in np.unique(problem.group_of)]
-    found = milp(
-        -worth,
-        constraints=LinearConstraint(np.vstack([rows, *apart]), -np.inf, 1.0),
-        integrality=np.ones(len(problem)),
-        bounds=Bounds(0, single.astype(float)),
-        options={"time_limit": max(seconds, 0.1), "mip_rel_gap": 1e-4, "presolve": False},
-    )
-    most = float(worth.sum()) if found.mip_dual_bound is None else -float(found.mip_dual_bound) * (1 + 1e-9)
-    return (None if found.x is None else np.flatnonzero(found.x > 0.5)), most
+    matrix = np.vstack([rows, *apart])
+    answer = minimise(-worth, matrix, -np.inf, 1.0, upper=single.astype(float), seconds=seconds, gap=1e-4)
+    most = min(float(worth.sum()), -answer.bound * (1 + 1e-9))
+    return (None if answer.x is None else np.flatnonzero(answer.x > 0.5)), most

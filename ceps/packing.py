@@ -58,7 +58,7 @@ class Packing:
     held: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        problem, servers = self.problem, len(self.types)
+        problem = self.problem
         self.label = np.array(self.label, dtype=np.int64)
         self.scale = np.column_stack([1 / problem.rates[self.types], 1 / problem.room[self.types]])
         # Busy slots first: sums that are cut short at a bound are cut sooner.
@@ -113,9 +113,7 @@ class Packing:
             )
         )  # fmt: skip
 
-    def balance(
-        self, rng: np.random.Generator, effort: Effort, target: float = 0.0, tick: Tick | None = None
-    ) -> float:
+    def balance(self, rng: np.random.Generator, effort: Effort, target: float = 0.0, tick: Tick | None = None) -> float:
         """Tabu search for the smallest largest peak, down to `target`; keeps the best and returns it.
 
         `tick`, if given, is called now and then with the best so far.
@@ -166,4 +164,3 @@ class Packing:
         self.label = best_label
         self.refresh()
         return self.worst
-

@@ -117,7 +117,9 @@ class Patterns:
             if positions.shape != (count, 2):
                 raise ValueError(f"positions has shape {positions.shape}; it must be ({count}, 2): lon, lat")
             if not np.isfinite(positions).all():
-                raise ValueError(f"positions of partition {partitions[~np.isfinite(positions).all(1)][0]} are not finite")
+                raise ValueError(
+                    f"positions of partition {partitions[~np.isfinite(positions).all(1)][0]} are not finite"
+                )
         if self.weekday is not None and not 0 <= self.weekday <= 6:
             raise ValueError(f"weekday = {self.weekday}; it must be 0 (Monday) to 6 (Sunday), or None")
         for name in ("days", "requests_per_event"):
@@ -158,7 +160,7 @@ class Patterns:
         return float(self.total.max())
 
     def scaled(self, factor: float, *, observed: bool = True) -> Patterns:
-        """These patterns with every load multiplied by `factor`, above 0.
+        """Patterns with every load multiplied by `factor`, above 0.
 
         `observed` says that one event now stands for `factor` times as many requests (the noise grows with
         them); False says that more events came (growth).
@@ -174,7 +176,7 @@ class Patterns:
         return replace(self, loads=self.loads * factor, requests_per_event=per_event)
 
     def smoothed(self, seconds: int) -> Patterns:
-        """These patterns, each slot replaced by the mean over `seconds` around it; the period is a circle.
+        """Patterns with each slot replaced by the mean over `seconds` around it; the period is a circle.
 
         The number of slots is rounded to the nearest odd number, so that no pattern shifts in time. Less than
         one and a half slots changes nothing. O(P T).
@@ -234,7 +236,7 @@ def content_order(patterns: Patterns, *more: NDArray) -> NDArray[np.int64]:
 
 
 def hour_slices(slots: int, slot_seconds: int) -> list[slice]:
-    """The slots that each clock hour of the period touches, in order; O(hours).
+    """Slots that each clock hour of the period touches, in order; O(hours).
 
     Examples
     --------
@@ -242,9 +244,7 @@ def hour_slices(slots: int, slot_seconds: int) -> list[slice]:
     [slice(0, 2, None), slice(2, 4, None)]
     """
     hours = slots * slot_seconds // 3600
-    return [
-        slice(hour * 3600 // slot_seconds, -(-(hour + 1) * 3600 // slot_seconds)) for hour in range(hours)
-    ]
+    return [slice(hour * 3600 // slot_seconds, -(-(hour + 1) * 3600 // slot_seconds)) for hour in range(hours)]
 
 
 def _floats(values: ArrayLike, name: str, dimensions: int) -> NDArray[np.float64]:

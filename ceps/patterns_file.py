@@ -54,8 +54,15 @@ def _write(path: Path, days: list[Patterns]) -> None:
     tables = []
     for day in days:
         row, slot = np.nonzero(day.loads)
-        weekday = pa.nulls(len(row), pa.int8()) if day.weekday is None else pa.array(np.full(len(row), day.weekday, np.int8))
-        arrays = [pa.array(day.partitions[row]), weekday, pa.array(slot.astype(np.int32)), pa.array(day.loads[row, slot])]
+        weekday = (
+            pa.nulls(len(row), pa.int8()) if day.weekday is None else pa.array(np.full(len(row), day.weekday, np.int8))
+        )
+        arrays = [
+            pa.array(day.partitions[row]),
+            weekday,
+            pa.array(slot.astype(np.int32)),
+            pa.array(day.loads[row, slot]),
+        ]
         tables.append(pa.table(dict(zip(_COLUMNS, arrays, strict=True))))
     first = days[0]
     about = {
@@ -141,14 +148,15 @@ def _days(patterns: Patterns) -> list[Patterns]:
         )
     per_day = patterns.slots // 7
     return [
-        replace(patterns, loads=patterns.loads[:, day * per_day : (day + 1) * per_day], weekday=day)
-        for day in range(7)
+        replace(patterns, loads=patterns.loads[:, day * per_day : (day + 1) * per_day], weekday=day) for day in range(7)
     ]
 
 
 def _about(path: str | Path, metadata: dict[bytes, bytes]) -> dict[str, Any]:
     if _KEY not in metadata:
-        raise ValueError(f"{path}: not a patterns file: metadata {_KEY.decode()!r} is missing; write it with write_patterns")
+        raise ValueError(
+            f"{path}: not a patterns file: metadata {_KEY.decode()!r} is missing; write it with write_patterns"
+        )
     about: dict[str, Any] = json.loads(metadata[_KEY])
     if about.get("format", 0) > FORMAT:
         raise ValueError(f"{path}: format {about['format']} is later than {FORMAT}, the last this version reads")

@@ -112,11 +112,9 @@ class Problem:
         return float(self.total[:-1].max()), float(self.total[-1]), max(self.copies, pinned, 1)
 
     def types_that_hold(self, columns: Floats) -> NDArray[np.bool_]:
-        """bool (N, J), whether each of N loads (N, T + 1) fits each type, up to `TOLERANCE`."""
+        """Whether each of N loads (N, T + 1) fits each type, bool (N, J), up to `TOLERANCE`."""
         peaks = columns[:, :-1].max(axis=1, initial=0.0)
-        return (peaks[:, None] <= self.rates * (1 + TOLERANCE)) & (
-            columns[:, -1:] <= self.room * (1 + TOLERANCE)
-        )
+        return (peaks[:, None] <= self.rates * (1 + TOLERANCE)) & (columns[:, -1:] <= self.room * (1 + TOLERANCE))
 
     def cheapest_types(self, columns: Floats) -> Ints:
         """int64 (N,), the cheapest type that holds each of N loads; -1 where none does. Ties: the first listed."""
@@ -175,7 +173,7 @@ Progress = Callable[[str, float, float], None]
 
 def price(problem: Problem, labels: Ints, **extras: float) -> Outcome:
     """`labels` with empty servers dropped, the cheapest type for each server, and the cost. O(M T)."""
-    used, dense = np.unique(labels, return_inverse=True)
+    _, dense = np.unique(labels, return_inverse=True)
     columns = problem.cluster_columns(dense)
     types = problem.cheapest_types(columns)
     cost = 24 * float(problem.prices[types].sum()) if (types >= 0).all() else np.inf
@@ -192,7 +190,7 @@ def build_problem(
     pinned: ArrayLike | None = None,
     previous: Ints | None = None,
 ) -> Problem:
-    """The problem of placing `patterns` on `servers`; items are in content order, so numbering has no effect.
+    """Problem of placing `patterns` on `servers`; items are in content order, so numbering has no effect.
 
     Each of `copies` copies holds all bytes of its partition and answers an equal share of its requests.
     Partitions pinned to one server become one item (their first copies).
@@ -291,17 +289,17 @@ def _groups(item: Ints, items: int, pinned: int, copies: int) -> tuple[Ints, Int
 
 
 def _refuse_what_fits_nothing(problem: Problem, patterns: Patterns) -> None:
-    fits = problem.types_that_hold(problem.columns).any(axis=1)
-    if fits.all():
+    holds = np.asarray(problem.types_that_hold(problem.columns).any(axis=1))
+    if holds.all():
         return
-    bad = ~fits[problem.item_of].all(axis=1)
+    bad = np.flatnonzero(~holds[problem.item_of].all(axis=1))
     numbers = np.sort(patterns.partitions[bad])
-    item = int(problem.item_of[bad].ravel()[~fits[problem.item_of[bad].ravel()]][0])
+    item = next(int(i) for i in problem.item_of[bad[np.argmin(patterns.partitions[bad])]] if not holds[i])
     shown = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
     raise InfeasibleError(
         f"{len(numbers)} partition(s) fit no server type: {shown}. The first needs {problem.peaks[item]:.6g} "
         f"requests/s and {problem.bytes[item]:.6g} bytes; the largest types take {problem.rates.max():.6g} requests/s "
         f"at utilisation {problem.utilisation:g} and {problem.room.max():.6g} bytes. Split them (more partitions), "
         "add a larger type, or use more copies",
-        numbers,
+        numbers.tolist(),
     )

@@ -48,7 +48,7 @@ class ServerType:
 
     def __post_init__(self) -> None:
         if not self.name:
-            raise ValueError("a server type needs a name: write name = \"...\" in its [[server]] block")
+            raise ValueError('a server type needs a name: write name = "..." in its [[server]] block')
         for field in ("requests_per_second", "bytes"):
             value = getattr(self, field)
             if not value > 0:

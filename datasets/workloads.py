@@ -244,7 +244,8 @@ def wave(workload: str, slots: int, skew: float = 1.0) -> Floats:
     else:
         noon, evening = ((hour - at + 12) % 24 - 12 for at in (12.5, 19.0))
         shape = 0.12 + np.exp(noon**2 / -8.0) + 1.2 * np.exp(evening**2 / -11.0)
-    return shape / shape.mean()
+    level: Floats = shape / shape.mean()
+    return level
 
 
 def local_loads(lon: Floats, leaf: Ints, shape: Floats) -> Floats:
@@ -254,16 +255,15 @@ def local_loads(lon: Floats, leaf: Ints, shape: Floats) -> Floats:
     counts = np.zeros((int(leaf.max()) + 1, slots))
     np.add.at(counts, (leaf, zone), 1.0)
     shift = np.arange(slots) - slots // 2
-    return counts @ shape[(np.arange(slots) + shift[:, None]) % slots]
+    loads: Floats = counts @ shape[(np.arange(slots) + shift[:, None]) % slots]
+    return loads
 
 
 def leaf_patterns(lonlat: Floats, leaf: Ints, loads: Floats, bytes_per_object: float = 8.0) -> Patterns:
     """Patterns of leaves: loads as given, sizes by the number of objects, positions their mean place."""
     counts = np.bincount(leaf, minlength=len(loads)).astype(np.float64)
     centres = np.column_stack([np.bincount(leaf, lonlat[:, axis], len(loads)) for axis in (0, 1)])
-    return Patterns(
-        loads=loads, sizes=counts * bytes_per_object, positions=centres / np.maximum(counts, 1)[:, None]
-    )
+    return Patterns(loads=loads, sizes=counts * bytes_per_object, positions=centres / np.maximum(counts, 1)[:, None])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

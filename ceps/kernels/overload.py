@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Tabu search on overload: the sum over servers and columns of (relative load - 1)^2 where it is above 1.
 
 It sees every overloaded slot, not only the worst, so noisy patterns, whose slots are nearly all alike, pack better
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ceps.kernels.pack import _BLOCK, _draw, at, by_server, excluded, relocate
+from ceps.kernels.pack import _BLOCK, _draw, by_server, excluded, relocate
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
@@ -101,9 +102,7 @@ def relieve(
                 change -= cost[worst]
                 if change >= value:
                     continue
-                if excluded(k, i, j, held, group_start, group_of) or excluded(
-                    worst, j, i, held, group_start, group_of
-                ):
+                if excluded(k, i, j, held, group_start, group_of) or excluded(worst, j, i, held, group_start, group_of):
                     continue
                 if (forbidden[k, i] <= step and forbidden[worst, j] <= step) or total + change < best * (1 - 1e-9):
                     value, move, swap, goal = change, i, j, k

@@ -21,7 +21,7 @@ _HOPELESS = 1.15  # relative peak from which no search will make a fleet fit
 def fleet_first(
     problem: Problem, rng: np.random.Generator, effort: Effort, progress: Progress | None = None
 ) -> Outcome:
-    """The cheapest fleet found on which every item fits, started from a greedy placement.
+    """Cheapest fleet found on which every item fits, started from a greedy placement.
 
     Returns an outcome with extras `fleets` (fleets tried) and `worst` (largest relative peak).
     """
@@ -53,7 +53,7 @@ def search_fleets(
 def _up_by_capacity(
     problem: Problem, start: Ints, rng: np.random.Generator, effort: Effort, best: Outcome
 ) -> tuple[Outcome, int]:
-    """The cheapest fleet of each capacity, from the lower bound up, until one takes everything.
+    """Cheapest fleet of each capacity, from the lower bound up, until one takes everything.
 
     A first pass without the long search says where to stop. Then small problems go up one by one; large ones halve
     the range, as if what fits a fleet always fit a larger one.
@@ -189,5 +189,5 @@ def relative_peak(problem: Problem, outcome: Outcome) -> float:
 
 
 def cheaper(first: Outcome, second: Outcome) -> Outcome:
-    """The cheaper of two outcomes; the first when they cost the same."""
+    """Cheaper of two outcomes; the first when they cost the same."""
     return second if second.cost_per_day < first.cost_per_day else first
