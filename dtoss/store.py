@@ -169,7 +169,7 @@ class Store:
         ``keep`` finished snapshots stay, the current one among them, all when None.
         """
         self._write(json.dumps(manifest, indent=1, sort_keys=True).encode(), "snapshots", snapshot, "manifest.json")
-        self._remove("snapshots", snapshot, "WRITING")
+        self.remove(snapshot, "WRITING")
         self._point(snapshot)
         self.clear(keep)
 
@@ -245,10 +245,11 @@ class Store:
             with filesystem.open_output_stream(path) as stream:
                 stream.write(data)
 
-    def _remove(self, *parts: str) -> None:
+    def remove(self, snapshot: str, file: str) -> None:
+        """Remove a file of a snapshot, if it is there."""
         filesystem, _ = self.place
-        if self._exists(*parts):
-            filesystem.delete_file(self.file(*parts))
+        if self._exists("snapshots", snapshot, file):
+            filesystem.delete_file(self.file("snapshots", snapshot, file))
 
 
 def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:

@@ -1,0 +1,579 @@
+"""Positions in, a current snapshot out: the rebuild of everything as one Spark job.
+
+Also a script for spark-submit: ``spark-submit pipelines/rebuild.py POSITIONS... --store STORE``, with the options of
+``dtoss rebuild``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from dtoss.assign import assign
+from dtoss.border import Border, decode_border, encode_border, fix
+from dtoss.build import OBJECTS_PER_PARTITION, bounds_round
+from dtoss.construct import construct
+from dtoss.errors import InputError
+from dtoss.pivots import SAMPLE_PER_PARTITION, choose_pivots
+from dtoss.regions import Regions
+from dtoss.replication import choose_reach
+from dtoss.snapshot import make_manifest, regions_of_manifest, space_of_manifest, write_borders, write_partition
+from dtoss.space import Space, space_of
+from dtoss.store import Store
+from pipelines.positions import RAW, REASON, REASONS, Columns, Positions, attribute_name, from_frame, screened
+from pipelines.progress import Stages
+from pipelines.session import configured, cores
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ROWS_PER_TASK = 1_000_000
+"""Rows that one task looks through for the latest of each id."""
+MANY_AT_ZERO = 0.001
+MANY_FROM_360 = 0.1
+BALANCED_ENOUGH = 1.25
+"""``pivots="keep"`` keeps the last ones while the largest partition of a sample is at most this many times the mean."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the workers need to know to make a snapshot."""
+
+    store: Store
+    snapshot: str
+    space: Space
+    regions: Regions
+    reach: NDArray[np.float64]
+    bounds: NDArray[np.float64] | None
+    attributes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one look at all rows says: how many, which are bad and why, where they are, and a sample of the good ones."""
+
+    read: int
+    bad: dict[str, int]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    at_zero: int
+    from_360: int
+    sample: pa.Table
+    modulus: int
+
+    @property
+    def good(self) -> int:
+        """Rows that can be used."""
+        return self.read - sum(self.bad.values())
+
+
+def rebuild(
+    positions: DataFrame | Positions,
+    store: str,
+    *,
+    crs: str | None = None,
+    metric: str | None = None,
+    bounds: ArrayLike | None = None,
+    id: str = "id",  # noqa: A002  the names of the command's options
+    x: str | None = None,
+    y: str | None = None,
+    time: str | None = None,
+    columns: Sequence[str] | str = "all",
+    partitions: int | None = None,
+    objects_per_partition: int | None = None,
+    pivots: str = "balanced",
+    reach: float | None = None,
+    on_duplicate: str = "error",
+    max_bad: float = 0.10,
+    keep: int | None = 3,
+    seed: int = 0,
+    stages: Stages | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Build a new snapshot of all positions, make it current, and return its manifest.
+
+    Parameters
+    ----------
+    positions : a DataFrame with an id, two coordinates, and perhaps a time and attributes.
+    store : path or URI of the store; made if it is not there.
+    crs, metric : as :func:`dtoss.space.space_of`; EPSG:4326 when neither is given.
+    bounds : plane only: xmin, ymin, xmax, ymax; the box of all rows grown by a tenth when None.
+    id, x, y, time : names of the columns; x and y are lon and lat, or x and y in the plane, when None. Where there is a time (a
+        column named, or one called ``t``), the row with the latest one counts for each id, and of rows with equal times the
+        one with the greatest (x, y, attributes).
+    columns : attributes to carry along: names, "all" or "none".
+    partitions, objects_per_partition : how many, or how large; 250,000 objects a partition and at least one a core when None.
+    pivots : "balanced", "spread" (dissertation, 3.1.1), or "keep" those of the current snapshot while they are balanced.
+    reach : lambda of all partitions, a distance (plane) or chord (sphere); chosen from a sample when None.
+    on_duplicate : without a time, an id that repeats is an "error", or "any" keeps the row with the greatest (x, y, attributes).
+    max_bad : the share of rows that may be set aside; with more the rebuild fails and the current snapshot stays.
+    keep : finished snapshots that stay in the store; all when None.
+    seed : of the sample and the random choices.
+    stages : times the stages and shows them.
+    warn : is told what looks wrong but is legal.
+
+    Returns
+    -------
+    The manifest: see :func:`dtoss.snapshot.make_manifest`.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, too many rows are bad, or ids repeat; the current snapshot stays as it was.
+    ValueError
+        If an argument is out of its bounds.
+
+    Notes
+    -----
+    The same rows and options give the same snapshot, whatever the number of cores and input splits, apart from its name
+    and times; ask for a number of partitions to be independent of the cores too. This is an action: it runs several jobs.
+    """
+    _check(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots)
+    space = space_of(crs, metric)
+    if not isinstance(positions, Positions):
+        names = ("lon", "lat") if space.geographic or "lon" in positions.columns else ("x", "y")
+        positions = from_frame(positions, Columns(id=id, x=x or names[0], y=y or names[1], time=time, attributes=columns))
+    session = configured(positions.frame.sparkSession)
+    stages = stages or Stages(session)
+    positions = screened(positions, space)
+    if not positions.columnar:
+        positions = replace(positions, frame=positions.frame.persist())
+    home = Store(store)
+    try:
+        with stages.stage("sample"):
+            profile = _profile(positions, space, partitions, objects_per_partition or OBJECTS_PER_PARTITION, seed)
+        _judge(profile, space, max_bad, warn or (lambda message: None))
+        box = None
+        if space.dimension == 2:
+            low, high = (profile.low, profile.high) if profile.good else (np.zeros(2), np.zeros(2))
+            box = bounds_round(low, high, bounds)
+        with stages.stage("pivots"):
+            vectors, objects = _sampled_vectors(profile, positions, space)
+            count = partitions or max(-(-objects // (objects_per_partition or OBJECTS_PER_PARTITION)), cores(session))
+            regions = _regions(home, space, vectors, count, pivots, seed)
+            if reach is None:
+                reaches = choose_reach(vectors, objects, regions, box)
+            else:
+                reaches = np.full(len(regions), np.inf if len(regions) == 1 else float(reach))
+        snapshot = home.begin()
+        plan = Plan(home, snapshot, space, regions, reaches, box, positions.attributes)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        try:
+            entries, borders, duplicates = _make(positions, plan, profile, on_duplicate, stages)
+            if profile.good < profile.read:
+                with stages.stage("quarantine"):
+                    _quarantine(positions, home, snapshot)
+            kept = sum(entry["objects"] for entry in entries)
+            manifest = make_manifest(
+                snapshot,
+                created,
+                space,
+                regions,
+                reaches,
+                box,
+                entries,
+                borders,
+                id_type="string" if positions.string_ids else "int64",
+                columns=_column_types(positions),
+                parameters={
+                    "partitions": partitions,
+                    "objects_per_partition": objects_per_partition,
+                    "pivots": pivots,
+                    "reach": reach,
+                    "seed": seed,
+                    "max_bad": max_bad,
+                    "on_duplicate": on_duplicate,
+                    "timed": positions.timed,
+                },
+                counts={
+                    "read": profile.read,
+                    "kept": kept,
+                    "duplicates": duplicates,
+                    "quarantined": {reason: n for reason, n in profile.bad.items() if n},
+                },
+                timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
+            )
+            home.finish(snapshot, manifest, keep=keep)
+        except BaseException:
+            home.abandon(snapshot)
+            raise
+    finally:
+        if not positions.columnar:
+            positions.frame.unpersist()
+    return manifest
+
+
+def _check(
+    partitions: int | None, per_partition: int | None, on_duplicate: str, max_bad: float, keep: int | None, pivots: str
+) -> None:
+    if partitions is not None and per_partition is not None:
+        raise ValueError("partitions and objects_per_partition are both given: one of them is wanted")
+    for name, value in (("partitions", partitions), ("objects_per_partition", per_partition), ("keep", keep)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} is {value}: at least 1 is wanted")
+    if on_duplicate not in ("error", "any"):
+        raise ValueError(f"on_duplicate is {on_duplicate!r}: error or any is wanted")
+    if not 0.0 <= max_bad <= 1.0:
+        raise ValueError(f"max_bad is {max_bad}: a share from 0 to 1 is wanted")
+    if pivots not in ("balanced", "spread", "keep"):
+        raise ValueError(f"pivots is {pivots!r}: balanced, spread or keep is wanted")
+
+
+# -- looking at the rows ------------------------------------------------------------------------------------------------
+
+
+def _profile(
+    positions: Positions, space: Space, partitions: int | None, per_partition: int, seed: int
+) -> Profile:
+    """Look at every row once: count, find the box, and take the rows whose hashed id falls into the sample."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    frame = positions.frame
+    rows = frame.count()
+    wanted = SAMPLE_PER_PARTITION * (partitions or max(-(-rows // per_partition), cores(frame.sparkSession)))
+    modulus = max(rows // wanted, 1)
+    good = F.col(REASON).isNull()
+    xs, ys = F.when(good, F.col("x")), F.when(good, F.col("y"))
+    measures = [
+        F.count(F.lit(1)).alias("read"),
+        F.min(xs).alias("x0"),
+        F.min(ys).alias("y0"),
+        F.max(xs).alias("x1"),
+        F.max(ys).alias("y1"),
+        F.count(F.when((xs == 0.0) & (ys == 0.0), 1)).alias("at_zero"),
+        F.count(F.when((F.col("x") > 180.0) & (F.col("x") <= 360.0), 1)).alias("from_360"),
+    ]
+    measures += [F.count(F.when(F.col(REASON) == reason, 1)).alias(f"bad{i}") for i, reason in enumerate(REASONS)]
+    observation = Observation("profile")
+    in_sample = F.pmod(F.xxhash64(F.col("id"), F.lit(seed)), F.lit(modulus)) == 0
+    names = ["id", "x", "y"] + (["t"] if positions.timed else [])
+    sample = frame.observe(observation, *measures).where(good & in_sample).select(*names).toArrow()
+    seen = observation.get
+    return Profile(
+        read=seen["read"],
+        bad={reason: seen[f"bad{i}"] for i, reason in enumerate(REASONS)},
+        low=np.array([seen["x0"], seen["y0"]], dtype=np.float64),
+        high=np.array([seen["x1"], seen["y1"]], dtype=np.float64),
+        at_zero=seen["at_zero"],
+        from_360=seen["from_360"],
+        sample=sample,
+        modulus=modulus,
+    )
+
+
+def _judge(profile: Profile, space: Space, max_bad: float, warn: Callable[[str], None]) -> None:
+    """Raise where too many rows are bad; tell what looks wrong.
+
+    Raises
+    ------
+    InputError
+        With the counts by reason and, where the rows tell, what to do.
+    """
+    bad = profile.read - profile.good
+    reasons = "; ".join(f"{n:,} {reason}" for reason, n in profile.bad.items() if n)
+    if bad > max_bad * profile.read:
+        hint = ""
+        if space.geographic and profile.from_360 > MANY_FROM_360 * profile.read:
+            hint = "; longitudes seem to run from 0 to 360: subtract 360 where they are above 180"
+        elif space.geographic and profile.bad["latitude out of range"] > 0.5 * bad:
+            hint = "; latitudes are out of range: are lon and lat swapped (--x, --y), or is this another CRS (--crs)?"
+        raise InputError(
+            f"{bad:,} of {profile.read:,} rows are bad ({reasons}), more than --max-bad {max_bad:g} allows; "
+            f"the current snapshot stays{hint}"
+        )
+    if profile.at_zero > MANY_AT_ZERO * max(profile.good, 1):
+        warn(f"{profile.at_zero:,} of {profile.good:,} rows are at (0, 0): is that where they are, or is it 'unknown'?")
+
+
+def _sampled_vectors(profile: Profile, positions: Positions, space: Space) -> tuple[NDArray[np.float64], int]:
+    """Return the vectors of the sampled objects in an order of their own, and how many objects there are about."""
+    table = profile.sample
+    if positions.timed and len(table):
+        table = _latest(table.combine_chunks(), ["x", "y"])
+    places = np.stack([table.column(name).to_numpy() for name in ("x", "y")], axis=1) if len(table) else np.zeros((0, 2))
+    vectors = space.vectors(places.astype(np.float64))
+    objects = len(table) * profile.modulus if positions.timed else profile.good
+    return vectors[np.lexsort(vectors.T[::-1])], objects
+
+
+def _regions(
+    store: Store, space: Space, vectors: NDArray[np.float64], count: int, method: str, seed: int
+) -> Regions:
+    if method != "keep":
+        return choose_pivots(vectors, count, method=method, seed=seed)
+    try:
+        manifest = store.manifest()
+    except Exception:  # noqa: BLE001  no last snapshot to keep pivots of
+        return choose_pivots(vectors, count, seed=seed)
+    if space_of_manifest(manifest) == space and len(vectors):
+        regions = regions_of_manifest(manifest)
+        sizes = np.bincount(regions.nearest(vectors), minlength=len(regions))
+        if sizes.max() <= BALANCED_ENOUGH * sizes.mean():
+            return regions
+    return choose_pivots(vectors, count, seed=seed)
+
+
+# -- making the files ---------------------------------------------------------------------------------------------------
+
+
+def _make(
+    positions: Positions, plan: Plan, profile: Profile, on_duplicate: str, stages: Stages
+) -> tuple[list[dict[str, Any]], dict[str, Any], int]:
+    """Return the manifest's entries of partitions and borders, and how many rows gave way to others of their id."""
+    from pyspark.sql import functions as F
+
+    frame = positions.frame.where(F.col(REASON).isNull())
+    session = frame.sparkSession
+    carried = [name for name in positions.frame.columns if name not in ("id", "x", "y", "t", REASON, RAW)]
+    keep_latest = positions.timed
+    if not positions.timed:
+        with stages.stage("ids"):
+            repeated, some = _repeated(frame, profile.good)
+        if repeated and on_duplicate == "error":
+            raise InputError(
+                f"{repeated:,} ids stand more than once, {some} among them: name a time column (--time) to keep the latest "
+                "row of each, or --on-duplicate any"
+            )
+        keep_latest = repeated > 0
+    names = ["id", "x", "y", *(["t"] if positions.timed else []), *carried]
+    frame = frame.select(*names)
+    if keep_latest:
+        tasks = _tasks(profile.good, cores(session))
+        frame = frame.repartitionById(tasks, _hash(F.col("id"), tasks))
+    count = len(plan.regions)
+    tasks = min(count, 4 * cores(session))
+    sent_schema = _schema(frame, ["id", "x", "y", *carried], "pid int, home int")
+    sent = frame.mapInArrow(_sender(plan, carried, keep_latest), sent_schema)
+    sent = sent.repartitionById(tasks, F.pmod(F.col("pid"), F.lit(tasks)).cast("int"))
+    with stages.stage("build"):
+        made = sent.mapInArrow(_builder(plan, tasks), "entry string").toArrow().column(0).to_pylist()
+        entries = {entry["number"]: entry for entry in map(json.loads, made)}
+        for number in sorted(set(range(count)) - set(entries)):
+            entries[number] = _build_one(plan, number, _nothing(positions, frame, carried))
+    with stages.stage("borders"):
+        shares = [entries[number].pop("border") for number in range(count)]
+        fixer = session.createDataFrame([(json.dumps(shares),)], "shares string").coalesce(1)
+        borders = json.loads(fixer.mapInArrow(_fixer(plan), "entry string").toArrow().column(0)[0].as_py())
+    duplicates = profile.good - sum(entry["objects"] for entry in entries.values())
+    return [entries[number] for number in range(count)], borders, duplicates
+
+
+def _tasks(rows: int, at_once: int) -> int:
+    return int(min(max(-(-rows // ROWS_PER_TASK), at_once), 2000))
+
+
+def _hash(column: Column, tasks: int) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.pmod(F.xxhash64(column), F.lit(tasks)).cast("int")
+
+
+def _schema(frame: DataFrame, names: list[str], more: str) -> Any:
+    from pyspark.sql import types as T
+
+    kinds = {field.name: field.dataType for field in frame.schema.fields}
+    extra = T._parse_datatype_string(more).fields  # type: ignore[attr-defined]
+    return T.StructType([T.StructField(name, kinds[name]) for name in names] + extra)
+
+
+def _repeated(frame: DataFrame, rows: int) -> tuple[int, str]:
+    """Return how many ids stand more than once, and some of them. Only ids are shuffled."""
+    from pyspark.sql import functions as F
+
+    tasks = _tasks(4 * rows, cores(frame.sparkSession))
+    ids = frame.select("id").repartitionById(tasks, _hash(F.col("id"), tasks))
+    found = ids.mapInArrow(_repeated_ids, "repeated bigint, some string").toArrow()
+    count = sum(found.column("repeated").to_pylist())
+    some = sorted(text for text in found.column("some").to_pylist() if text)
+    return count, ", ".join(", ".join(some).split(", ")[:3])
+
+
+def _repeated_ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    columns = [batch.column(0) for batch in batches]
+    if not columns:
+        return
+    ids = pa.chunked_array(columns).combine_chunks()
+    values = ids.to_numpy(zero_copy_only=False)
+    ordered = np.sort(values)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    some = ", ".join(str(value) for value in repeated[:3].tolist())
+    yield pa.record_batch([pa.array([len(repeated)]), pa.array([some])], names=["repeated", "some"])
+
+
+def _latest(table: pa.Table, compared: list[str]) -> pa.Table:
+    """Return the rows with the greatest (t, x, y, attributes) of each id, ids ascending."""
+    keys = [name for name in ("t", *compared) if name in table.column_names and _orderable(table.schema.field(name).type)]
+    order = pa.compute.sort_indices(
+        table, sort_keys=[("id", "ascending"), *((name, "ascending") for name in keys)], null_placement="at_start"
+    )
+    ids = table.column("id").take(order)
+    if len(ids) == 0:
+        return table
+    ends = pa.compute.not_equal(ids[1:], ids[:-1]).to_numpy()
+    last = np.append(np.flatnonzero(ends), len(ids) - 1)
+    return table.take(pa.compute.take(order, pa.array(last)))
+
+
+def _orderable(kind: pa.DataType) -> bool:
+    return not pa.types.is_nested(kind)
+
+
+def _sender(plan: Plan, carried: list[str], keep_latest: bool) -> Callable[..., Iterator[pa.RecordBatch]]:
+    def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if keep_latest:
+            kept = list(batches)
+            if not kept:
+                return
+            table = _latest(pa.Table.from_batches(kept), ["x", "y", *carried])
+            batches = iter(table.to_batches(max_chunksize=100_000))
+        for batch in batches:
+            places = np.stack([batch.column(name).to_numpy() for name in ("x", "y")], axis=1)
+            sent = assign(plan.space.vectors(places), plan.regions, plan.reach)
+            columns = [batch.column(name) for name in ("id", "x", "y", *carried)]
+            names = ["id", "x", "y", *carried, "pid", "home"]
+            yield pa.record_batch([*columns, pa.array(sent.home), pa.array(sent.home)], names=names)
+            if len(sent.row):
+                rows = pa.array(sent.row)
+                copies = [column.take(rows) for column in columns]
+                yield pa.record_batch(
+                    [*copies, pa.array(sent.partition), pa.array(sent.home[sent.row])], names=names
+                )
+
+    return send
+
+
+def _builder(plan: Plan, tasks: int) -> Callable[..., Iterator[pa.RecordBatch]]:
+    def build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kept = list(batches)
+        if not kept:
+            return
+        table = pa.Table.from_batches(kept).combine_chunks()
+        del kept
+        pid = table.column("pid").to_numpy()
+        numbers = np.unique(pid)
+        if len(np.unique(numbers % tasks)) != 1:
+            raise RuntimeError(f"partitions {numbers.tolist()} came to one task of {tasks}: the shuffle lost its order")
+        for number in numbers.tolist():
+            rows = table.take(pa.array(np.flatnonzero(pid == number)))
+            entry = _build_one(plan, number, rows)
+            yield pa.record_batch([pa.array([json.dumps(entry)])], names=["entry"])
+
+    return build
+
+
+def _build_one(plan: Plan, number: int, rows: pa.Table) -> dict[str, Any]:
+    """Build a partition, write its file and its share of the border set, and return its entry."""
+    ids = rows.column("id").combine_chunks()
+    strings = pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
+    built = construct(
+        number,
+        ids.cast(pa.large_string()) if strings else ids.to_numpy(zero_copy_only=False).astype(np.int64),
+        np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1).astype(np.float64),
+        rows.column("home").to_numpy().astype(np.int32),
+        plan.space,
+        plan.regions,
+        float(plan.reach[number]),
+        plan.bounds,
+        attributes={
+            attribute_name(name): rows.column(name).combine_chunks()
+            for name in rows.column_names
+            if name not in ("id", "x", "y", "pid", "home")
+        },
+    )
+    entry = write_partition(plan.store, plan.snapshot, built)
+    share = f"border-{number:05d}.arrow"
+    plan.store.write(plan.snapshot, share, encode_border(built.border))
+    return entry | {"border": share}
+
+
+def _nothing(positions: Positions, frame: DataFrame, carried: list[str]) -> pa.Table:
+    """Return a table without rows in the columns that a build expects."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    schema = to_arrow_schema(_schema(frame, ["id", "x", "y", *carried], "pid int, home int"))
+    return schema.empty_table()
+
+
+def _fixer(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for text in batch.column(0).to_pylist():
+                names = json.loads(text)
+                shares = [_share(plan, name) for name in names]
+                entry = write_borders(plan.store, plan.snapshot, fix(shares, plan.bounds))
+                for name in names:
+                    plan.store.remove(plan.snapshot, name)
+                yield pa.record_batch([pa.array([json.dumps(entry)])], names=["entry"])
+
+    return run
+
+
+def _share(plan: Plan, name: str) -> Border:
+    share = decode_border(plan.store.source(plan.snapshot, name), plan.store.file("snapshots", plan.snapshot, name))
+    assert isinstance(share, Border)
+    return share
+
+
+def _quarantine(positions: Positions, store: Store, snapshot: str) -> None:
+    from pyspark.sql import functions as F
+
+    rejected = positions.frame.where(F.col(REASON).isNotNull())
+    rejected = rejected.select(F.col(REASON).alias("reason"), F.col(RAW).alias("row"))
+    rejected.coalesce(1).write.parquet(_spark_path(store.file("snapshots", snapshot, "quarantine"), store))
+
+
+def _spark_path(path: str, store: Store) -> str:
+    if "://" not in store.path:
+        return f"file://{path}"
+    return f"{store.path.split('://')[0]}://{path}"
+
+
+def _column_types(positions: Positions) -> dict[str, str]:
+    return {
+        attribute_name(field.name): field.dataType.simpleString()
+        for field in positions.frame.schema.fields
+        if field.name.startswith("a:")
+    }
+
+
+def summary(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what a user wants to know of a rebuild, as rows of two texts."""
+    counts, sizes = manifest["counts"], [entry["objects"] for entry in manifest["partitions"]]
+    rows = [
+        ("snapshot", manifest["snapshot"]),
+        ("rows read", f"{counts['read']:,}"),
+        ("objects kept", f"{counts['kept']:,} on {manifest['sites']:,} sites"),
+        ("duplicates", f"{counts['duplicates']:,} rows gave way to others of their id"),
+    ]
+    rows += [("quarantined", f"{n:,} {reason}") for reason, n in counts["quarantined"].items()]
+    mean = sum(sizes) / len(sizes)
+    rows.append(("partitions", f"{len(sizes)}: min {min(sizes):,}, mean {mean:,.0f}, max {max(sizes):,} objects"))
+    open_cells = sum(entry["uncertified"] for entry in manifest["partitions"])
+    sure = 1.0 - open_cells / max(manifest["sites"], 1)
+    rows.append(("cells", f"{sure:.2%} certified at once, {manifest['borders']['fixed']:,} fixed, all exact"))
+    share = manifest["replicas"] / max(manifest["objects"], 1)
+    finite = [value for value in manifest["reach"] if value is not None]
+    unit = 6_371_008.8 if manifest["metric"] == "sphere" else 1.0
+    reach = f", lambda {min(finite) * unit:,.1f} to {max(finite) * unit:,.1f}" if finite else ""
+    rows.append(("replicas", f"{manifest['replicas']:,} ({share:.2%} of the objects){reach}"))
+    rows.append(("bytes", f"{manifest['bytes']:,}"))
+    total = sum(manifest["timings"].values())
+    spent = ", ".join(f"{name} {seconds:.1f}" for name, seconds in manifest["timings"].items())
+    rate = f", {manifest['objects'] / total:,.0f} objects/s" if total > 0 and not math.isinf(total) else ""
+    rows.append(("seconds", f"{total:.1f} ({spent}){rate}"))
+    return rows
+
+
+if __name__ == "__main__":
+    from pipelines.cli import run_script
+
+    run_script("rebuild")

@@ -1,0 +1,81 @@
+"""Spark sessions for our jobs: what each setting is for."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pipelines.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS_PER_BATCH = 100_000
+
+
+def spark_session(
+    master: str | None = None, *, driver_memory: str | None = None, name: str = "dtoss", ui: bool = False
+) -> SparkSession:
+    """Return the running Spark session, or a new one.
+
+    Parameters
+    ----------
+    master : such as ``local[*]`` or ``spark://host:7077``; under spark-submit None leaves it to its options, elsewhere None is
+        ``local[*]``.
+    driver_memory : heap of a local master, whose driver does the work; a sixth of the machine's memory, 16 GB at the most,
+        when None. Under spark-submit give ``--driver-memory`` there.
+
+    Raises
+    ------
+    JavaNotFound
+        If there is no Java of version 17 or newer.
+    """
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return configured(running)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    builder = SparkSession.builder.appName(name)
+    if not submitted:
+        os.environ["JAVA_HOME"] = str(java_home())
+        master = master or "local[*]"
+        builder = builder.master(master)
+        # keeps the log off stderr, where the progress bar is
+        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--conf spark.log.level=ERROR pyspark-shell")
+        builder = builder.config("spark.driver.memory", driver_memory or _local_memory())
+        if master.startswith("local"):
+            # workers would start the PATH's python3, which may be another one
+            os.environ["PYSPARK_PYTHON"] = sys.executable
+            os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+            builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    elif master:
+        builder = builder.master(master)
+    builder = builder.config("spark.ui.enabled", str(ui).lower()).config("spark.ui.showConsoleProgress", "false")
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return configured(session)
+
+
+def configured(session: SparkSession) -> SparkSession:
+    """Set what our jobs need on a session and return it."""
+    # pyspark logs every failed query as a page of JSON; errors reach the user as one line
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", ROWS_PER_BATCH)
+    return session
+
+
+def _local_memory() -> str:
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        total = 6 << 30
+    return f"{max(min(total // 6, 16 << 30) >> 20, 1024)}m"
+
+
+def cores(session: SparkSession) -> int:
+    """Return how many tasks run at a time."""
+    return max(int(session.sparkContext.defaultParallelism), 1)
