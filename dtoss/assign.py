@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.kernels import kernel
+from dtoss.kernels import kernel, operand
 from dtoss.pointers import pointer
 from dtoss.regions import Regions, nearest_region, past_border, pivot_gap2
 
@@ -94,11 +94,11 @@ def assign(vectors: NDArray[np.float64], regions: Regions, reach: NDArray[np.flo
     Cost O(n) with a factor that grows with the borders near an object.
     """
     n = len(vectors)
-    vectors = np.ascontiguousarray(vectors)
+    vectors = operand(vectors)
     home = np.empty(n, np.int32)
     b = regions.borders
     room = n // 4 + 64
-    reach = np.ascontiguousarray(reach, dtype=np.float64)
+    reach = operand(reach, dtype=np.float64)
     furthest = float(reach.max(initial=0.0)) if len(regions) > 1 else 0.0
     while True:
         row, partition = np.empty(room, np.int32), np.empty(room, np.int32)

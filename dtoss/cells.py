@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dtoss.boxes import FAN, LEAF, Boxes, box_tree
 from dtoss.cell_kernel import DONE, LIST, MORE_VERTICES, NEAR, STACK, cut_cells
-from dtoss.kernels import kernel
+from dtoss.kernels import kernel, operand
 from dtoss.rim import cut_rim_cells
 
 
@@ -86,10 +86,10 @@ def voronoi(
     if dimension == 2:
         if bounds is None:
             raise ValueError("bounds are missing: a planar diagram is clipped to them")
-        bounds = np.ascontiguousarray(bounds, dtype=np.float64)
+        bounds = operand(bounds, dtype=np.float64)
     else:
         bounds = np.zeros(4)
-    sites = np.ascontiguousarray(sites, dtype=np.float64)
+    sites = operand(sites, dtype=np.float64)
     if n == 0:
         empty = np.zeros(0)
         return Diagram(np.zeros(1, np.int32), np.zeros(0, np.int32), empty, empty, np.zeros(0, np.bool_))
@@ -98,7 +98,7 @@ def voronoi(
 
         return qhull_diagram(sites, bounds, wanted)
     tree = box_tree(sites)
-    flags = np.zeros(0, np.uint8) if wanted is None else np.ascontiguousarray(wanted, dtype=np.uint8)
+    flags = np.zeros(0, np.uint8) if wanted is None else operand(wanted, dtype=np.uint8)
     pieces = _pieces(n, threads)
     if len(pieces) == 1:
         parts = [_cut_piece(sites, tree, bounds, flags, *pieces[0])]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.kernels import kernel
+from dtoss.kernels import kernel, operand
 from dtoss.pointers import pointer
 from dtoss.regions import Regions, past_border, pivot_gap2
 from dtoss.shapes import shapes
@@ -51,7 +51,7 @@ def _furthest_past(points, pivots_, weights_, order_, distance_, region, out):  
 
 def furthest_past(points: NDArray[np.float64], regions: Regions, region: int) -> NDArray[np.float64]:
     """Return ``max_j f_j(x)``, float64 (n,), seen from one region: negative inside it; -inf where it is the only one."""
-    points = np.ascontiguousarray(points)
+    points = operand(points)
     out = np.empty(len(points))
     b = regions.borders
     _furthest_past(points, regions.pivots, regions.weights, b.order, b.distance, region, out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.kernels import kernel
+from dtoss.kernels import kernel, operand
 
 
 def _hilbert_table() -> NDArray[np.int64]:
@@ -118,7 +118,7 @@ def curve_keys(vectors: NDArray[np.float64], box: NDArray[np.float64] | None = N
         box = np.zeros(4)
         if vectors.shape[1] == 2 and len(vectors):
             box = np.array([vectors[:, 0].min(), vectors[:, 1].min(), vectors[:, 0].max(), vectors[:, 1].max()])
-    return _keys(np.ascontiguousarray(vectors), np.ascontiguousarray(box, dtype=np.float64))
+    return _keys(operand(vectors), operand(box, dtype=np.float64))
 
 
 @kernel("int32[::1](int64[::1])")
@@ -161,7 +161,7 @@ def radix_order(keys: NDArray[np.int64]) -> NDArray[np.int32]:
     >>> radix_order(np.array([30, 10, 20, 10])).tolist()
     [1, 3, 2, 0]
     """
-    return _radix_order(np.ascontiguousarray(keys))
+    return _radix_order(operand(keys))
 
 
 @kernel
@@ -242,5 +242,5 @@ def curve_order(
     """
     keys = curve_keys(vectors, box)
     order = radix_order(keys)
-    _settle_ties(order, keys, np.ascontiguousarray(vectors), np.ascontiguousarray(ranks, dtype=np.int64))
+    _settle_ties(order, keys, operand(vectors), operand(ranks, dtype=np.int64))
     return order

@@ -14,6 +14,7 @@ from dtoss.batch import Found, World, answer
 from dtoss.border import BorderTable
 from dtoss.cell_of import CellView, cell_at, reverse_nearest
 from dtoss.hits import Hits
+from dtoss.kernels import operand
 from dtoss.lookup import Lookup, Place
 from dtoss.partition import Partition
 from dtoss.regions import Regions
@@ -42,7 +43,7 @@ class Index:
     ) -> None:
         self.space = space
         self.regions = regions
-        self.reach = np.ascontiguousarray(reach, dtype=np.float64)
+        self.reach = operand(reach, dtype=np.float64)
         self.partitions = tuple(partitions)
         self.snapshot = snapshot
         self.string_ids = string_ids
@@ -53,7 +54,7 @@ class Index:
             table=make_table(self.partitions),
             regions=regions,
             reach=self.reach,
-            box=np.ascontiguousarray(bounds if bounds is not None else np.zeros(4), dtype=np.float64),
+            box=operand(bounds if bounds is not None else np.zeros(4), dtype=np.float64),
             dimension=space.dimension,
             string_ids=string_ids,
             objects=sum(p.owned_objects for p in self.partitions if p is not None),

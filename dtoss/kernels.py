@@ -7,7 +7,15 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+
+def operand(array: Any, dtype: Any = None) -> NDArray[Any]:
+    """Return an array as kernels take it: contiguous and writable; one mapped from a file is copied."""
+    return np.require(array, dtype, ["C_CONTIGUOUS", "WRITEABLE"])
+
 
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 

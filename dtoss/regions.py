@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.kernels import kernel
+from dtoss.kernels import kernel, operand
 from dtoss.pointers import pointer
 
 LISTED = 256
@@ -51,7 +51,7 @@ class Regions:
     def nearest(self, vectors: NDArray[np.float64]) -> NDArray[np.int32]:
         """Return the number of the region that holds each vector (n, dimension), int32 (n,)."""
         b = self.borders
-        return _nearest(np.ascontiguousarray(vectors), self.pivots, self.weights, b.order, b.distance)
+        return _nearest(operand(vectors), self.pivots, self.weights, b.order, b.distance)
 
     def past(self, vectors: NDArray[np.float64], region: int) -> NDArray[np.float64]:
         """Return ``f_j(x)``, float64 (n, P), seen from one region; its own column is -inf."""

@@ -15,6 +15,7 @@ from dtoss.kernels import kernel
 from dtoss.pointers import pointer
 
 _EPSILON = 4e-16
+_ROUNDING = 4e-15
 STACK = 1024
 
 
@@ -141,16 +142,25 @@ def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):  # typ
 
 
 @kernel
-def _reaches(low, high, node, corner, m, x, y, z, gap):  # type: ignore[no-untyped-def]
-    """Whether a box, sqrt(gap) from the site, holds a point nearer to one of the corners than the site is."""
-    least = _EPSILON * np.sqrt(gap)
+def _reaches(low, high, node, corner, m, x, y, z):  # type: ignore[no-untyped-def]
+    """Return whether a box may hold a site nearer to one of the corners than (x, y, z) is.
+
+    A site is nearer to a corner than another just when it is further from the corner's antipode; boxes are tight for the first
+    test near the corner and for the second near the antipode.
+    """
     for i in range(m):
         a, b, c = corner[i, 0], corner[i, 1], corner[i, 2]
-        most = max(a * (low[node, 0] - x), a * (high[node, 0] - x))
-        most += max(b * (low[node, 1] - y), b * (high[node, 1] - y))
-        most += max(c * (low[node, 2] - z), c * (high[node, 2] - z))
-        if most > least:
-            return True
+        near, far = 0.0, 0.0
+        for axis in range(3):
+            at = a if axis == 0 else (b if axis == 1 else c)
+            gap = max(max(low[node, axis] - at, at - high[node, axis]), 0.0)
+            near += gap * gap
+            reach = max(abs(low[node, axis] + at), abs(high[node, axis] + at))
+            far += reach * reach
+        if near < (x - a) ** 2 + (y - b) ** 2 + (z - c) ** 2 + _ROUNDING:
+            opposite = (x + a) ** 2 + (y + b) ** 2 + (z + c) ** 2
+            if far > opposite * (1.0 - _ROUNDING):
+                return True
     return False
 
 
@@ -235,7 +245,7 @@ def cut_rim_cells(  # type: ignore[no-untyped-def]
             while waiting > 0:
                 waiting -= 1
                 node, level = stack[waiting], level_of[waiting]
-                if not _reaches(low, high, node, corner, m, x, y, z, waiting_gap[waiting]):
+                if not _reaches(low, high, node, corner, m, x, y, z):
                     continue
                 if level > 0:
                     base = waiting

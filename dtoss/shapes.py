@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dtoss.boxes import box_tree
 from dtoss.cell_kernel import tangent
 from dtoss.cells import rim_cells
-from dtoss.kernels import kernel
+from dtoss.kernels import kernel, operand
 from dtoss.pointers import pointer, shifted
 from dtoss.polygon import FRAME, SLACK, chord, cut, frame, furthest, plane_area, sphere_area
 
@@ -121,8 +121,8 @@ def shapes(
     arcs, and arcs of a hemisphere's rim are cut in quarters. Cost O(candidates x vertices).
     """
     cells, dimension = centres.shape
-    centres, others = np.ascontiguousarray(centres), np.ascontiguousarray(others)
-    first = np.ascontiguousarray(first, dtype=np.int64)
+    centres, others = operand(centres), operand(others)
+    first = operand(first, dtype=np.int64)
     degree = np.diff(first)
     capacity = int(degree.max(initial=0)) + 8
     real, whole = np.empty(5 * capacity + 8), np.empty(capacity, np.int64)
@@ -130,7 +130,7 @@ def shapes(
     count, owner = np.zeros(cells, np.int64), np.empty(room, np.int64)
     vertices = np.empty((room, dimension))
     area, radius = np.zeros(cells), np.zeros(cells)
-    box = np.zeros(4) if bounds is None else np.ascontiguousarray(bounds, dtype=np.float64)
+    box = np.zeros(4) if bounds is None else operand(bounds, dtype=np.float64)
     _shape(centres, first, others, box, real, whole, count, vertices, owner, area, radius)
     far = np.flatnonzero(count < 0)
     count[far] = 0

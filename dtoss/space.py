@@ -9,7 +9,7 @@ import pyproj
 from numpy.typing import ArrayLike, NDArray
 from pyproj.exceptions import CRSError
 
-from dtoss.kernels import kernel
+from dtoss.kernels import kernel, operand
 
 LONLAT = "EPSG:4326"
 NO_CRS = "none"
@@ -53,11 +53,11 @@ class Space:
 
         On the sphere lon -180 is 180, lon does not matter at the poles, and -0.0 is 0.0.
         """
-        positions = np.ascontiguousarray(positions, dtype=np.float64)
+        positions = operand(positions, dtype=np.float64)
         if self.to_lonlat:
             positions = np.stack(_transformer(self.crs).transform(positions[:, 0], positions[:, 1]), axis=1)
         if self.metric == "sphere":
-            return _unit_vectors(np.ascontiguousarray(positions))
+            return _unit_vectors(operand(positions))
         return positions + 0.0
 
     def positions(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -140,7 +140,7 @@ def as_positions(positions: ArrayLike, space: Space, name: str = "positions") ->
         If the shape is not (2,) or (n, 2), or a position is not legal; it names the argument, the row and the value.
     """
     try:
-        array = np.ascontiguousarray(positions, dtype=np.float64)
+        array = operand(positions, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} are not numbers: give an array of shape (n, 2)") from None
     if array.ndim == 1 and array.shape[0] == 2:
