@@ -8,11 +8,37 @@
 
 from __future__ import annotations
 
-from dtoss.build import build
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from dtoss.errors import DtossError, InputError, StoreError
-from dtoss.hits import Hits
-from dtoss.index import Index
-from dtoss.snapshot import open_index as open  # noqa: A004  as in gzip.open: the verb users expect
+
+if TYPE_CHECKING:
+    from dtoss.build import build
+    from dtoss.hits import Hits
+    from dtoss.index import Index
+    from dtoss.snapshot import open_index as open
 
 __version__ = "0.1.0"
 __all__ = ["DtossError", "Hits", "Index", "InputError", "StoreError", "build", "open"]
+
+_HOMES = {
+    "Hits": ("dtoss.hits", "Hits"),
+    "Index": ("dtoss.index", "Index"),
+    "build": ("dtoss.build", "build"),
+    "open": ("dtoss.snapshot", "open_index"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    # kernels take a second to load, and not every command needs them
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dtoss' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    found = getattr(import_module(module), attribute)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -31,7 +31,7 @@ class Assignment:
     "int64(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[::1], float64, "
     "int32[::1], int32[::1], int32[::1])"
 )
-def _assign(vectors, pivots_, weights_, order_, distance_, reach, furthest, home, row, partition):  # type: ignore[no-untyped-def]
+def _assign(vectors, pivots_, weights_, order_, distance_, reach, furthest, home, row, partition):
     """Fill home, and row and partition as far as they have room; returns how many copies there are."""
     n, dimension = vectors.shape
     count, listed = pivots_.shape[0], order_.shape[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from dtoss.curve import curve_keys, radix_order
 from dtoss.distance import EARTH_RADIUS, chord_of
 from dtoss.knn_kernel import NEIGHBOURHOOD, knn_kernel
+from dtoss.parts import Parts, needed
 from dtoss.range_kernel import range_kernel
 from dtoss.regions import Regions
 from dtoss.table import Table
@@ -38,7 +40,7 @@ class Found:
 
 @dataclass(frozen=True)
 class World:
-    """What the kernels read: all partitions' addresses, and which of them a query concerns.
+    """What the kernels read: the partitions, and which of them a query concerns.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ class World:
     objects : how many there are in all.
     """
 
-    table: Table
+    parts: Parts
     regions: Regions
     reach: NDArray[np.float64]
     box: NDArray[np.float64]
@@ -85,89 +87,107 @@ _scratch = Scratch()
 
 
 def answer(world: World, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int = 1) -> Found:
-    """Answer a batch: k nearest for k > 0, all within the radius for 0, their number for -1."""
+    """Answer a batch: the k nearest for k > 0, all within the radius for 0, only their number for -1.
+
+    Parameters
+    ----------
+    queries : (m, dimension) vectors.
+    radius : float64 (m,): metres on the sphere, CRS units in the plane.
+    """
     m = len(queries)
     order: NDArray[np.int32] | None = None
-    homes, blocks = _NONE, _NONE
+    keys = np.zeros(0, np.int64)
     if m >= SORTED_FROM:
         keys = curve_keys(queries, world.box if world.dimension == 2 else None)
         if (keys[1:] < keys[:-1]).any():
             order = radix_order(keys)
             queries, radius, keys = queries[order], radius[order], keys[order]
-        homes, blocks = np.empty(m, np.int32), np.empty(m, np.int32)
-        b = world.regions.borders
-        plan_starts(
-            world.table.rows,
-            world.regions.pivots,
-            world.regions.weights,
-            b.order,
-            b.distance,
-            queries,
-            keys,
-            homes,
-            blocks,
-        )
-    chord = (chord_of(radius) if world.dimension == 3 else radius) ** 2
-    if world.dimension == 3:
-        chord[radius >= np.pi * EARTH_RADIUS] = np.inf
     threads = min(threads, max(m // 256, 1))
     one = _knn_piece if k > 0 else _range_piece
     if threads == 1:
-        found = one(world, queries, homes, blocks, radius, chord, k)
+        found = one(world, queries, keys, radius, k)
     else:
         cuts = np.linspace(0, m, 4 * threads + 1).astype(int)
         with ThreadPoolExecutor(threads) as pool:
-            jobs = [
-                pool.submit(one, world, queries[a:b], homes[a:b], blocks[a:b], radius[a:b], chord[a:b], k)
-                for a, b in zip(cuts[:-1], cuts[1:], strict=True)
-            ]
+            jobs = [pool.submit(one, world, queries[a:b], keys[a:b], radius[a:b], k) for a, b in pairwise(cuts)]
             found = _joined([job.result() for job in jobs])
     return found if order is None else _unsorted(found, order)
 
 
-def _arguments(world: World) -> tuple[Any, ...]:
-    b = world.regions.borders
+def _starts(
+    world: World, table: Table, queries: NDArray[np.float64], keys: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return where the queries of a batch in curve order start; empty arrays for queries by themselves."""
+    homes, blocks = np.empty(len(keys), np.int32), np.empty(len(keys), np.int32)
+    if len(keys):
+        r = world.regions
+        plan_starts(table.rows, r.pivots, r.weights, r.borders.order, r.borders.distance, queries, keys, homes, blocks)
+    return homes, blocks
+
+
+def _world_arguments(world: World, table: Table) -> tuple[Any, ...]:
+    r = world.regions
     return (
-        world.table.rows,
-        world.table.furthest,
-        world.regions.pivots,
-        world.regions.weights,
-        b.order,
-        b.distance,
+        table.rows,
+        table.furthest,
+        r.pivots,
+        r.weights,
+        r.borders.order,
+        r.borders.distance,
         world.reach,
         world.box,
     )
 
 
+def _chords(world: World, radius: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared distances, as vectors see them, of radii; infinity from half round the Earth on."""
+    if world.dimension == 2:
+        return radius * radius
+    return np.where(radius >= np.pi * EARTH_RADIUS, np.inf, chord_of(radius) ** 2)
+
+
 def _knn_piece(
-    world: World,
-    queries: NDArray[np.float64],
-    homes: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-    radius: NDArray[np.float64],
-    chord: NDArray[np.float64],
-    k: int,
+    world: World, queries: NDArray[np.float64], keys: NDArray[np.int64], radius: NDArray[np.float64], k: int
 ) -> Found:
     m = len(queries)
     k = min(k, max(world.objects, 1))
     step = max(BATCH // k, 1)
     if m > step:
-        return _joined(
-            [
-                _knn_piece(world, *(part[a : a + step] for part in (queries, homes, blocks, radius, chord)), k)
-                for a in range(0, m, step)
-            ]
-        )
-    scratch = _scratch
-    scratch.fit(world.table.most_sites)
+        pieces = [(queries[a : a + step], keys[a : a + step], radius[a : a + step]) for a in range(0, m, step)]
+        return _joined([_knn_piece(world, *piece, k) for piece in pieces])
     ids = np.empty((0, 0) if world.string_ids else (m, k), np.int64)
     distance = np.empty((m, k))
     part, item = np.empty((m, k), np.int32), np.empty((m, k), np.int32)
     count, reads = np.empty(m, np.int64), np.empty(m, np.int32)
+    _knn_rows(world, queries, keys, radius, k, (ids, distance, part, item, count, reads))
+    if (count == k).all():
+        columns: list[NDArray[Any]] = [a.reshape(-1) for a in (part, item, distance, ids)]
+    else:
+        flat = (np.arange(k) < count[:, None]).reshape(-1)
+        columns = [a.reshape(-1)[flat] if a.size else a.reshape(-1) for a in (part, item, distance, ids)]
+    return Found(count, columns[0], columns[1], columns[2], None if world.string_ids else columns[3], reads)
+
+
+def _knn_rows(
+    world: World,
+    queries: NDArray[np.float64],
+    keys: NDArray[np.int64],
+    radius: NDArray[np.float64],
+    k: int,
+    out: tuple[NDArray[Any], ...],
+) -> None:
+    """Fill the answers of a piece; queries that need partitions which are not open are answered in a second round."""
+    scratch = _scratch
+    need = np.zeros(len(world.parts), np.uint8)
+    table = world.parts.table
+    scratch.fit(table.most_sites)
+    homes, blocks = _starts(world, table, queries, keys)
+    arguments = _world_arguments(world, table)
+    chord = _chords(world, radius)
     at = 0
     while True:
         at = knn_kernel(
-            *_arguments(world),
+            *arguments,
             queries,
             homes,
             blocks,
@@ -180,38 +200,34 @@ def _knn_piece(
             scratch.seen,
             scratch.hit_distance,
             scratch.hit_place,
-            ids,
-            distance,
-            part,
-            item,
-            count,
-            reads,
+            *out,
+            need,
         )
-        if at == m:
+        if at == len(queries):
             break
         scratch.grow()
-    if (count == k).all():
-        flat: Any = slice(None)
-        shaped = [a.reshape(-1) for a in (part, item, distance, ids)]
-    else:
-        flat = (np.arange(k) < count[:, None]).reshape(-1)
-        shaped = [a.reshape(-1)[flat] if a.size else a.reshape(-1) for a in (part, item, distance, ids)]
-    return Found(count, shaped[0], shaped[1], shaped[2], None if world.string_ids else shaped[3], reads)
+    if need.any():
+        world.parts.open(needed(need))
+        rows = np.flatnonzero(out[4] < 0)
+        again = tuple(a[rows] if a.size else a for a in out)
+        _knn_rows(world, queries[rows], keys[rows] if len(keys) else keys, radius[rows], k, again)
+        for whole, some in zip(out, again, strict=True):
+            if whole.size:
+                whole[rows] = some
 
 
 def _range_piece(
-    world: World,
-    queries: NDArray[np.float64],
-    homes: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-    radius: NDArray[np.float64],
-    chord: NDArray[np.float64],
-    k: int,
+    world: World, queries: NDArray[np.float64], keys: NDArray[np.int64], radius: NDArray[np.float64], k: int
 ) -> Found:
     m = len(queries)
     counting = k < 0
     scratch = _scratch
-    scratch.fit(world.table.most_sites)
+    need = np.zeros(len(world.parts), np.uint8)
+    table = world.parts.table
+    scratch.fit(table.most_sites)
+    homes, blocks = _starts(world, table, queries, keys)
+    arguments = _world_arguments(world, table)
+    chord = _chords(world, radius)
     room = 0 if counting else max(64 * m, 4096) if m < BATCH // 64 else BATCH
     count, reads = np.zeros(m, np.int64), np.zeros(m, np.int32)
     parts: list[tuple[NDArray[Any], ...]] = []
@@ -220,7 +236,7 @@ def _range_piece(
         out_distance, out_id = np.empty(room), np.empty(0 if world.string_ids else room, np.int64)
         out_part, out_item = np.empty(room, np.int32), np.empty(room, np.int32)
         came, total = range_kernel(
-            *_arguments(world),
+            *arguments,
             queries,
             homes,
             blocks,
@@ -240,7 +256,11 @@ def _range_piece(
             out_id,
             count,
             reads,
+            need,
         )
+        if need.any():
+            world.parts.open(needed(need))
+            return _range_piece(world, queries, keys, radius, k)
         if total < 0:
             total = -1 - total
             scratch.grow()
@@ -252,15 +272,15 @@ def _range_piece(
         at = came
         if at == m:
             break
-    part, item, distance, ids = (
-        parts[0]
-        if len(parts) == 1
-        else tuple(np.concatenate([p[c] for p in parts]) if parts else _EMPTY[c] for c in range(4))
+    columns = (
+        [np.concatenate([p[c] for p in parts]) if parts else _EMPTY[c] for c in range(4)]
+        if len(parts) != 1
+        else parts[0]
     )
+    part, item, distance, ids = (np.asarray(column) for column in columns)
     return Found(count, part, item, distance, None if world.string_ids else ids, reads)
 
 
-_NONE = np.zeros(0, np.int32)
 _EMPTY = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64))
 
 

@@ -31,7 +31,7 @@ class Boxes:
 
 
 @kernel("void(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1])")
-def _fill(vectors, starts, low, high):  # type: ignore[no-untyped-def]
+def _fill(vectors, starts, low, high):
     n, dimension = vectors.shape
     for node in range(starts[1]):
         first = node * LEAF

@@ -15,6 +15,7 @@ from dtoss.border import fix
 from dtoss.construct import construct
 from dtoss.index import Index
 from dtoss.partition import Ids
+from dtoss.parts import Parts, facts_of
 from dtoss.pivots import SAMPLE_PER_PARTITION, choose_pivots
 from dtoss.replication import choose_reach
 from dtoss.space import as_positions, space_of
@@ -114,7 +115,7 @@ def build(
         space,
         regions,
         reaches,
-        [b.partition for b in built],
+        Parts([b.partition for b in built], [facts_of(b.partition) for b in built]),
         bounds=box,
         string_ids=isinstance(keys, pa.Array),
         border=fix([b.border for b in built], box, threads=threads, engine=engine),

@@ -29,7 +29,7 @@ DONE, MORE_VERTICES, MORE_NEIGHBOURS = 0, 1, 2
 
 
 @kernel
-def _box_gap(low, high, a, b, dimension):  # type: ignore[no-untyped-def]
+def _box_gap(low, high, a, b, dimension):
     gap = 0.0
     for axis in range(dimension):
         d = max(
@@ -42,7 +42,7 @@ def _box_gap(low, high, a, b, dimension):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _point_gap(low, high, node, x, y, z, dimension):  # type: ignore[no-untyped-def]
+def _point_gap(low, high, node, x, y, z, dimension):
     at = node * dimension
     a = max(max(low[at] - x, x - high[at]), 0.0)
     b = max(max(low[at + 1] - y, y - high[at + 1]), 0.0)
@@ -54,7 +54,7 @@ def _point_gap(low, high, node, x, y, z, dimension):  # type: ignore[no-untyped-
 
 
 @kernel
-def _leaves_near(starts, levels, low, high, dimension, node, gap, found, stack, level_of):  # type: ignore[no-untyped-def]
+def _leaves_near(starts, levels, low, high, dimension, node, gap, found, stack, level_of):
     """List the leaves whose box lies within sqrt(gap) of a node's box; -1 if there are more than NEAR."""
     stack[0] = starts[levels] - 1
     level_of[0] = levels - 1
@@ -79,7 +79,7 @@ def _leaves_near(starts, levels, low, high, dimension, node, gap, found, stack, 
 
 
 @kernel
-def _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach):  # type: ignore[no-untyped-def]
+def _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach):
     """Centres and squared radii of the discs round the vertices through the site: the influence region."""
     if basis[6] == 0.0:
         for i in range(m):
@@ -96,7 +96,7 @@ def _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach):  # type: ignore[no-untyp
 
 
 @kernel
-def _meets(low, high, node, dimension, m, cx, cy, cz, reach):  # type: ignore[no-untyped-def]
+def _meets(low, high, node, dimension, m, cx, cy, cz, reach):
     at = node * dimension
     x0, x1, y0, y1 = low[at], high[at], low[at + 1], high[at + 1]
     if dimension == 2:
@@ -117,7 +117,7 @@ def _meets(low, high, node, dimension, m, cx, cy, cz, reach):  # type: ignore[no
 
 
 @kernel
-def tangent(x, y, z, basis):  # type: ignore[no-untyped-def]
+def tangent(x, y, z, basis):
     """Fill ``basis[0:6]`` with two unit vectors that span the tangent plane of the sphere at (x, y, z)."""
     sign = 1.0 if z >= 0 else -1.0
     a = -1.0 / (sign + z)
@@ -130,7 +130,7 @@ def tangent(x, y, z, basis):  # type: ignore[no-untyped-def]
     "int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[::1], int64, int64, uint8[::1], "
     "float64[::1], int64[::1], int32[::1], int32[::1], float64[::1], float64[::1], uint8[::1])"
 )
-def cut_cells(  # type: ignore[no-untyped-def]
+def cut_cells(
     vectors,
     starts,
     low_,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +28,6 @@ class CellView:
 
     space: Space
     world: World
-    partitions: Sequence[Partition | None]
     bounds: NDArray[np.float64] | None
     border: BorderTable | None
 
@@ -116,8 +114,7 @@ def reverse_nearest(view: CellView, places: NDArray[np.float64]) -> Hits:
     queries = view.space.vectors(places)
     m = len(queries)
     near = _neighbours_of_new(view, queries)
-    query = np.concatenate([np.full(len(rows), i) for i, rows in enumerate(near)]) if m else np.zeros(0)
-    query = query.astype(np.int64)
+    query = np.repeat(np.arange(m), [len(rows) for rows in near]).astype(np.int64)
     handle = np.concatenate(near) if m else np.zeros((0, 2), np.int64)
     if len(query) == 0:
         ids: NDArray[Any] = np.zeros(0, object if view.world.string_ids else np.int64)
@@ -170,8 +167,7 @@ def _neighbours_of_new(view: CellView, queries: NDArray[np.float64]) -> list[NDA
 def _site_vectors(view: CellView, part: NDArray[np.int32], item: NDArray[np.int32]) -> NDArray[np.float64]:
     vectors = np.empty((len(part), view.space.dimension))
     for number in np.unique(part).tolist():
-        partition = view.partitions[number]
-        assert partition is not None  # noqa: S101
+        partition = view.world.parts[number]
         mine = part == number
         site = np.searchsorted(partition.first_object, item[mine], side="right") - 1
         vectors[mine] = partition.sites[site]
@@ -186,8 +182,7 @@ def _objects_at(
     ids: NDArray[Any] = np.empty(len(handle), object if view.world.string_ids else np.int64)
     alone = np.zeros(len(handle), np.bool_)
     for number in np.unique(handle[:, 0]).tolist():
-        partition = view.partitions[number]
-        assert partition is not None  # noqa: S101
+        partition = view.world.parts[number]
         mine = np.flatnonzero(handle[:, 0] == number)
         item = handle[mine, 1]
         site = np.searchsorted(partition.first_object, item, side="right") - 1

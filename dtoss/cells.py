@@ -255,7 +255,7 @@ def _runs(starts: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.int64]:
 
 
 @kernel("int64(int32[::1], int32[::1], int32[::1], int32[::1])")
-def _one_sided(first, neighbours, source, target):  # type: ignore[no-untyped-def]
+def _one_sided(first, neighbours, source, target):
     """Count the edges that only one end lists; write their ends where there is room."""
     count = 0
     for i in range(first.size - 1):

@@ -18,7 +18,7 @@ SLACK = 1e-12
 
 
 @kernel("void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], int64, float64[::1])")
-def _furthest_past(points, pivots_, weights_, order_, distance_, region, out):  # type: ignore[no-untyped-def]
+def _furthest_past(points, pivots_, weights_, order_, distance_, region, out):
     n, dimension = points.shape
     count, listed = pivots_.shape[0], order_.shape[1]
     pivots, weights, order, distance = (

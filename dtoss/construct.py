@@ -151,7 +151,7 @@ def _hierarchy(sites: NDArray[np.float64], bounds: NDArray[np.float64] | None, e
 
 
 @kernel("Tuple((int32[::1], int32[::1]))(int32[::1], int32[::1], int32[::1], int32[::1])")
-def _renumber(first, neighbours, to_old, to_new):  # type: ignore[no-untyped-def]
+def _renumber(first, neighbours, to_old, to_new):
     n = to_old.size
     new_first = np.empty(n + 1, np.int32)
     new_neighbours = np.empty(neighbours.size, np.int32)

@@ -44,7 +44,7 @@ _FACE_BITS = 30
 
 
 @kernel
-def _hilbert(x, y):  # type: ignore[no-untyped-def]
+def _hilbert(x, y):
     state = 0
     key = 0
     for shift in range(28, -4, -4):
@@ -55,7 +55,7 @@ def _hilbert(x, y):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _spread(u):  # type: ignore[no-untyped-def]
+def _spread(u):
     # Evens out the area of cells over a face of the cube, from [-1, 1] to [0, 1].
     if u >= 0:
         return 0.5 * np.sqrt(1.0 + 3.0 * u)
@@ -63,7 +63,7 @@ def _spread(u):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sphere_key(x, y, z):  # type: ignore[no-untyped-def]
+def _sphere_key(x, y, z):
     a, b, c = abs(x), abs(y), abs(z)
     if a >= b and a >= c:
         face = 0 if x > 0 else 3
@@ -79,7 +79,7 @@ def _sphere_key(x, y, z):  # type: ignore[no-untyped-def]
 
 
 @kernel("int64[::1](float64[:, ::1], float64[::1])")
-def _keys(vectors, box):  # type: ignore[no-untyped-def]
+def _keys(vectors, box):
     n, dimension = vectors.shape
     keys = np.empty(n, np.int64)
     if dimension == 3:
@@ -122,7 +122,7 @@ def curve_keys(vectors: NDArray[np.float64], box: NDArray[np.float64] | None = N
 
 
 @kernel("int32[::1](int64[::1])")
-def _radix_order(keys):  # type: ignore[no-untyped-def]
+def _radix_order(keys):
     n = keys.size
     order = np.empty(n, np.int32)
     for i in range(n):
@@ -165,7 +165,7 @@ def radix_order(keys: NDArray[np.int64]) -> NDArray[np.int32]:
 
 
 @kernel
-def _before(vectors, ranks, i, j):  # type: ignore[no-untyped-def]
+def _before(vectors, ranks, i, j):
     for axis in range(vectors.shape[1]):
         if vectors[i, axis] != vectors[j, axis]:
             return vectors[i, axis] < vectors[j, axis]
@@ -173,7 +173,7 @@ def _before(vectors, ranks, i, j):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sort_run(order, first, last, vectors, ranks):  # type: ignore[no-untyped-def]
+def _sort_run(order, first, last, vectors, ranks):
     """Heap-sort ``order[first:last]`` by (vector, rank): no extra memory and O(n log n) for a run of any length."""
     n = last - first
     if n <= 16:
@@ -210,7 +210,7 @@ def _sort_run(order, first, last, vectors, ranks):  # type: ignore[no-untyped-de
 
 
 @kernel("void(int32[::1], int64[::1], float64[:, ::1], int64[::1])")
-def _settle_ties(order, keys, vectors, ranks):  # type: ignore[no-untyped-def]
+def _settle_ties(order, keys, vectors, ranks):
     n = order.size
     first = 0
     while first < n:

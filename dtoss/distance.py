@@ -41,7 +41,7 @@ NEAR = 0.0009765625
 
 
 @kernel
-def _small_atan(t):  # type: ignore[no-untyped-def]
+def _small_atan(t):
     # Taylor's series; the first term left out is below 1e-24 at |t| = 1/32
     s = t * t
     tail = 1.0 / 13.0 - s * (1.0 / 15.0)
@@ -54,7 +54,7 @@ def _small_atan(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _atan(t):  # type: ignore[no-untyped-def]
+def _atan(t):
     """Return arctan(t) for t in [0, 1]."""
     k = int(t * 16.0 + 0.5)
     if k == 0:
@@ -64,7 +64,7 @@ def _atan(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sphere_distance(ax, ay, az, bx, by, bz):  # type: ignore[no-untyped-def]
+def sphere_distance(ax, ay, az, bx, by, bz):
     """Return the great-circle distance of two unit vectors in metres.
 
     ``2 R atan2(|a - b|, |a + b|)``; up to 199 km the same as ``2 R arcsin(|a - b| / 2)`` by its series in the chord, whose first
@@ -84,7 +84,7 @@ def sphere_distance(ax, ay, az, bx, by, bz):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def plane_distance(ax, ay, bx, by):  # type: ignore[no-untyped-def]
+def plane_distance(ax, ay, bx, by):
     """Return the Euclidean distance in CRS units."""
     x, y = ax - bx, ay - by
     return np.sqrt(x * x + y * y)

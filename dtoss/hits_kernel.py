@@ -9,7 +9,7 @@ from dtoss.table import ID_OFFSETS, IDS
 
 
 @kernel
-def reported(sites, site, dimension, x, y, z):  # type: ignore[no-untyped-def]
+def reported(sites, site, dimension, x, y, z):
     """Return the distance from a site to a query as it is reported."""
     at = site * dimension
     if dimension == 2:
@@ -18,7 +18,7 @@ def reported(sites, site, dimension, x, y, z):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def id_before(rows, p, i, q, j):  # type: ignore[no-untyped-def]
+def id_before(rows, p, i, q, j):
     """Return whether object i of partition p has a lower id than object j of partition q; strings by code point."""
     if rows[p, ID_OFFSETS] == 0:
         return int64_at(rows[p, IDS])[i] < int64_at(rows[q, IDS])[j]
@@ -33,7 +33,7 @@ def id_before(rows, p, i, q, j):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def comes_before(rows, distance, part, item, i, j):  # type: ignore[no-untyped-def]
+def comes_before(rows, distance, part, item, i, j):
     """Return whether hit i comes before hit j in the order (distance, id)."""
     if distance[i] != distance[j]:
         return distance[i] < distance[j]
@@ -41,14 +41,14 @@ def comes_before(rows, distance, part, item, i, j):  # type: ignore[no-untyped-d
 
 
 @kernel
-def _swap(distance, part, item, i, j):  # type: ignore[no-untyped-def]
+def _swap(distance, part, item, i, j):
     distance[i], distance[j] = distance[j], distance[i]
     part[i], part[j] = part[j], part[i]
     item[i], item[j] = item[j], item[i]
 
 
 @kernel
-def insert_sorted(rows, distance, part, item, first, last):  # type: ignore[no-untyped-def]
+def insert_sorted(rows, distance, part, item, first, last):
     """Sort hits ``first:last`` that are nearly in order."""
     for i in range(first + 1, last):
         j = i
@@ -58,7 +58,7 @@ def insert_sorted(rows, distance, part, item, first, last):  # type: ignore[no-u
 
 
 @kernel
-def heap_sort(rows, distance, part, item, first, last):  # type: ignore[no-untyped-def]
+def heap_sort(rows, distance, part, item, first, last):
     """Sort hits ``first:last`` in any order, in place."""
     n = last - first
     for begin in range(n // 2 - 1, -1, -1):
@@ -69,7 +69,7 @@ def heap_sort(rows, distance, part, item, first, last):  # type: ignore[no-untyp
 
 
 @kernel
-def _sift(rows, distance, part, item, first, root, end):  # type: ignore[no-untyped-def]
+def _sift(rows, distance, part, item, first, root, end):
     while True:
         child = 2 * root + 1
         if child >= end:
@@ -83,7 +83,7 @@ def _sift(rows, distance, part, item, first, root, end):  # type: ignore[no-unty
 
 
 @kernel
-def bucket_sort(rows, distance, part, item, first, last, furthest, spare_distance, spare_part, spare_item, counts):  # type: ignore[no-untyped-def]
+def bucket_sort(rows, distance, part, item, first, last, furthest, spare_distance, spare_part, spare_item, counts):
     """Sort hits ``first:last`` of a disc by counting them into rings of equal area, then each ring.
 
     ``counts`` has room for 4097 numbers, the spares for as many hits as there are.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,9 @@ from dtoss.hits import Hits
 from dtoss.kernels import operand
 from dtoss.lookup import Lookup, Place
 from dtoss.partition import Partition
+from dtoss.parts import Parts
 from dtoss.regions import Regions
 from dtoss.space import Space, as_positions, same_crs
-from dtoss.table import make_table
 
 
 class Index:
@@ -33,7 +33,7 @@ class Index:
         space: Space,
         regions: Regions,
         reach: NDArray[np.float64],
-        partitions: Sequence[Partition | None],
+        parts: Parts,
         *,
         bounds: NDArray[np.float64] | None = None,
         snapshot: str | None = None,
@@ -44,20 +44,20 @@ class Index:
         self.space = space
         self.regions = regions
         self.reach = operand(reach, dtype=np.float64)
-        self.partitions = tuple(partitions)
+        self.parts = parts
         self.snapshot = snapshot
         self.string_ids = string_ids
         self._bounds = bounds
         self._border_source = border
         self._origin = origin
         self._world = World(
-            table=make_table(self.partitions),
+            parts=parts,
             regions=regions,
             reach=self.reach,
             box=operand(bounds if bounds is not None else np.zeros(4), dtype=np.float64),
             dimension=space.dimension,
             string_ids=string_ids,
-            objects=sum(p.owned_objects for p in self.partitions if p is not None),
+            objects=sum(facts.objects for facts in parts.facts),
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -67,7 +67,7 @@ class Index:
             self.space,
             self.regions,
             self.reach,
-            self.partitions,
+            self.parts,
             self._bounds,
             self.string_ids,
             self._border_source,
@@ -78,7 +78,7 @@ class Index:
 
     def __repr__(self) -> str:
         name = f", snapshot {self.snapshot}" if self.snapshot else ""
-        return f"<dtoss.Index of {len(self):,} objects in {len(self.partitions)} partitions, {self.crs}{name}>"
+        return f"<dtoss.Index of {len(self):,} objects in {len(self.parts)} partitions, {self.crs}{name}>"
 
     @property
     def crs(self) -> str:
@@ -96,15 +96,12 @@ class Index:
     @property
     def sites(self) -> int:
         """Distinct places of the objects."""
-        return sum(p.owned_sites for p in self.partitions if p is not None)
+        return sum(facts.sites for facts in self.parts.facts)
 
     @property
     def column_names(self) -> list[str]:
         """Names of the attributes that the objects carry."""
-        for partition in self.partitions:
-            if partition is not None:
-                return list(partition.attributes)
-        return []
+        return list(self.parts[0].attributes)
 
     # -- who is near? -------------------------------------------------------------------------------------------------
 
@@ -269,7 +266,7 @@ class Index:
 
     @cached_property
     def _lookup(self) -> Lookup:
-        return Lookup(self.partitions, self.string_ids)
+        return Lookup(self.parts, self.string_ids)
 
     @cached_property
     def border(self) -> BorderTable | None:
@@ -279,7 +276,7 @@ class Index:
 
     @property
     def _view(self) -> CellView:
-        return CellView(self.space, self._world, self.partitions, self._bounds, self.border)
+        return CellView(self.space, self._world, self._bounds, self.border)
 
     def _find(self, object_id: Any) -> Place:
         place = self._lookup.find(object_id)
@@ -295,6 +292,14 @@ class Index:
         if crs is not None and not same_crs(crs, self.crs):
             raise ValueError(f"crs {crs!r} of the query is not {self.crs!r} of the snapshot: transform the query first")
 
+    def search(self, positions: NDArray[np.float64], radius: NDArray[np.float64], k: int) -> Found:
+        """Answer checked positions without making hits of it: as :func:`dtoss.batch.answer`, for joins and servers."""
+        return answer(self._world, self.space.vectors(positions), radius, k)
+
+    def ids_of(self, found: Found) -> pa.Array:
+        """Return the ids of raw hits."""
+        return pa.array(found.ids) if found.ids is not None else take(self.parts, found, lambda p: p.ids)
+
     def _hits(self, found: Found, columns: Sequence[str]) -> Hits:
         if isinstance(columns, str):
             raise ValueError(f"columns is the string {columns!r}: give a list of names")
@@ -307,8 +312,8 @@ class Index:
         if found.ids is not None:
             ids = found.ids
         else:
-            ids = take(self.partitions, found, lambda p: p.ids).to_numpy(zero_copy_only=False).astype(object)
-        taken = {name: take(self.partitions, found, lambda p, name=name: p.attributes[name]) for name in columns}
+            ids = take(self.parts, found, lambda p: p.ids).to_numpy(zero_copy_only=False).astype(object)
+        taken = dict(zip(columns, take_columns(self.parts, found, columns), strict=True))
         return Hits(query, ids, found.distance, taken)
 
 
@@ -316,28 +321,36 @@ def _remake(
     space: Space,
     regions: Regions,
     reach: NDArray[np.float64],
-    partitions: tuple[Partition | None, ...],
+    parts: Parts,
     bounds: NDArray[np.float64] | None,
     string_ids: bool,
     border: Any,
 ) -> Index:
-    return Index(space, regions, reach, partitions, bounds=bounds, string_ids=string_ids, border=border)
+    return Index(space, regions, reach, parts, bounds=bounds, string_ids=string_ids, border=border)
 
 
-def take(partitions: Sequence[Partition | None], found: Found, column: Callable[[Any], Any]) -> pa.Array:
+def take(parts: Parts, found: Found, column: Callable[[Any], Any]) -> pa.Array:
     """Return a column's values for raw hits, in their order."""
     order = np.argsort(found.part, kind="stable")
     sorted_part = found.part[order]
     pieces = []
     for number in np.unique(sorted_part).tolist():
         low, high = np.searchsorted(sorted_part, [number, number + 1])
-        pieces.append(column(partitions[number]).take(pa.array(found.item[order[low:high]])))
+        pieces.append(column(parts[number]).take(pa.array(found.item[order[low:high]])))
     if not pieces:
-        some = next((p for p in partitions if p is not None), None)
-        return column(some).slice(0, 0) if some is not None else pa.array([], pa.large_string())
+        return column(parts[0]).slice(0, 0)
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
     return pa.concat_arrays(pieces).take(pa.array(back))
+
+
+def take_columns(parts: Parts, found: Found, columns: Sequence[str]) -> list[pa.Array]:
+    """Return the attributes of raw hits, in their order."""
+    return [take(parts, found, partial(_attribute, name)) for name in columns]
+
+
+def _attribute(name: str, partition: Partition) -> pa.Array:
+    return partition.attributes[name]
 
 
 def _whole(name: str, value: Any, least: int) -> int:

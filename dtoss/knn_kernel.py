@@ -42,22 +42,22 @@ AHEAD = 4
 
 
 @kernel
-def _key(gap, site):  # type: ignore[no-untyped-def]
+def _key(gap, site):
     return (float_bits(gap) & ~_LOW) | (site << 1)
 
 
 @kernel
-def _site(key):  # type: ignore[no-untyped-def]
+def _site(key):
     return (key & _LOW) >> 1
 
 
 @kernel
-def _least(key):  # type: ignore[no-untyped-def]
+def _least(key):
     return bits_float(key & ~_LOW)
 
 
 @kernel
-def _insert(keys, end, key):  # type: ignore[no-untyped-def]
+def _insert(keys, end, key):
     i = end
     while i > 0 and keys[i - 1] > key:
         keys[i] = keys[i - 1]
@@ -66,7 +66,7 @@ def _insert(keys, end, key):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _cut_off(keys, end, bound, seen):  # type: ignore[no-untyped-def]
+def _cut_off(keys, end, bound, seen):
     while _least(keys[end - 1]) > bound:
         end -= 1
         site = _site(keys[end])
@@ -75,7 +75,7 @@ def _cut_off(keys, end, bound, seen):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _matching(mask, objects, site):  # type: ignore[no-untyped-def]
+def _matching(mask, objects, site):
     count = 0
     for i in range(objects[site], objects[site + 1]):
         count += mask[i]
@@ -83,7 +83,7 @@ def _matching(mask, objects, site):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def expand(rows, p, dimension, bounds, x, y, z, k, nearest, gap, limit, keys, room, seen, gaps):  # type: ignore[no-untyped-def]
+def expand(rows, p, dimension, bounds, x, y, z, k, nearest, gap, limit, keys, room, seen, gaps):
     """List the sites nearest to a query that hold its k nearest objects, with all ties, almost in order.
 
     Sites beyond the squared distance ``limit`` are left out. Returns (sites listed, objects on them, a squared distance within
@@ -173,7 +173,7 @@ def expand(rows, p, dimension, bounds, x, y, z, k, nearest, gap, limit, keys, ro
 
 
 @kernel
-def gather(rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, distance, part, item, size, room):  # type: ignore[no-untyped-def]
+def gather(rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, distance, part, item, size, room):
     """Append the objects of listed sites to the hits from ``size`` on; -1 where ``room`` was too small.
 
     At most k objects of one site can be among the k nearest; they stand in id order.
@@ -207,9 +207,9 @@ def gather(rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, dis
     "int64(int64[:, ::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[::1], "
     "float64[::1], float64[:, ::1], int32[::1], int32[::1], int64, int64, boolean, float64[::1], float64[::1], int64[::1], "
     "uint8[::1], float64[::1], int64[::1], int64[:, ::1], float64[:, ::1], int32[:, ::1], int32[:, ::1], int64[::1], "
-    "int32[::1])"
+    "int32[::1], uint8[::1])"
 )
-def knn_kernel(  # type: ignore[no-untyped-def]
+def knn_kernel(
     rows,
     furthest_,
     pivots_,
@@ -236,8 +236,11 @@ def knn_kernel(  # type: ignore[no-untyped-def]
     out_item,
     out_count,
     out_reads,
+    need,
 ):
     """Answer the queries from ``begin`` on; returns how far it came: all of them, or the one that had too little room.
+
+    A query that has to read a partition which is not open sets its flag in ``need`` and gets a count of -1.
 
     ``homes`` and ``blocks`` say where the queries of a batch start; empty, each comes down the hierarchy. ``radius`` and
     ``chord`` are the largest distance of each query, as it is reported and squared.
@@ -275,6 +278,10 @@ def knn_kernel(  # type: ignore[no-untyped-def]
         reads, size = 0, 0
         limit, within = chord[r], radius[r]
         alone = count == 1
+        if rows[home, OWNED_SITES] < 0:
+            need[home] = 1
+            out_count[r] = -1
+            continue
         if rows[home, OWNED_SITES] > 0:
             reads = 1
             start, gap, second = nearest_site(rows, home, dimension, bounds, x, y, z, start, block)
@@ -330,6 +337,7 @@ def knn_kernel(  # type: ignore[no-untyped-def]
             insert_sorted(rows, distance, part, item, 0, size)
         else:
             d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, home))
+            missing = False
             for step in range(count - 1):
                 far = np.sqrt(limit) * (1.0 + SLACK)
                 if step < listed_borders and border[home * listed_borders + step] > d + far:
@@ -338,6 +346,10 @@ def knn_kernel(  # type: ignore[no-untyped-def]
                 if rows[j, OWNED_SITES] == 0:
                     continue
                 if not must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
+                    continue
+                if rows[j, OWNED_SITES] < 0:
+                    need[j] = 1
+                    missing = True
                     continue
                 reads += 1
                 near, gap, _ = nearest_site(rows, j, dimension, bounds, x, y, z, -1, -1)
@@ -371,6 +383,9 @@ def knn_kernel(  # type: ignore[no-untyped-def]
                 if size > 4 * k + 64:
                     heap_sort(rows, distance, part, item, 0, size)
                     size = k
+            if missing:
+                out_count[r] = -1
+                continue
             heap_sort(rows, distance, part, item, 0, size)
         size = min(size, k)
         for t in range(size):

@@ -12,7 +12,7 @@ SLACK = 1e-12
 
 
 @kernel
-def knows(x, y, z, dimension, home, far, count, listed, pivots, weights, order, distance, reach):  # type: ignore[no-untyped-def]
+def knows(x, y, z, dimension, home, far, count, listed, pivots, weights, order, distance, reach):
     """Return whether home knows every object within ``far`` of the query: ``max_j f_j(q) + r <= lambda``."""
     d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, home))
     scale = 1.0 if dimension == 3 else abs(x) + abs(y) + d
@@ -30,7 +30,7 @@ def knows(x, y, z, dimension, home, far, count, listed, pivots, weights, order, 
 
 
 @kernel
-def other_partition(home, step, count, listed, order):  # type: ignore[no-untyped-def]
+def other_partition(home, step, count, listed, order):
     """Return the partition to look at in a step: first the listed borders, then the rest by number."""
     if step < listed:
         return int(order[home * listed + step])
@@ -49,7 +49,7 @@ def other_partition(home, step, count, listed, order):  # type: ignore[no-untype
 
 
 @kernel
-def must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):  # type: ignore[no-untyped-def]
+def must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
     """Return whether partition j may own an object within ``far`` of a query whose home is another one (3.3.1)."""
     if past_border(x, y, z, dimension, pivots, weights, home, j) + far < 0.0:
         return False

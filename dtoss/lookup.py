@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.partition import Partition
+from dtoss.parts import Parts
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Place:
 class Lookup:
     """Owned objects by id. A partition's ids are sorted when it is first searched; files hold no such order."""
 
-    partitions: Sequence[Partition | None]
+    parts: Parts
     string_ids: bool
     _orders: dict[int, tuple[NDArray[np.int64], NDArray[Any]]] = field(default_factory=dict)
 
@@ -35,8 +35,8 @@ class Lookup:
         """Return the place of the object of an id, or None. Cost O(P log n) once all partitions were searched."""
         if self.string_ids != isinstance(object_id, str) or isinstance(object_id, (bool, float)):
             return None
-        for partition in self.partitions:
-            if partition is None or partition.owned_objects == 0:
+        for partition in self.parts.all():
+            if partition.owned_objects == 0:
                 continue
             order, ids = self._order(partition)
             at = int(np.searchsorted(ids, object_id))

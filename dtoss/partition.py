@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,8 @@ from dtoss.errors import StoreError
 FAN = 16
 """Each level of the hierarchy keeps every 16th site of the level below."""
 
-Ids = NDArray[np.int64] | pa.LargeStringArray
+Ids: TypeAlias = NDArray[np.int64] | Any
+"""int64 (n,), or an Arrow array of large strings."""
 
 
 @dataclass(frozen=True)

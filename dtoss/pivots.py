@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -83,7 +85,7 @@ def _balanced(sample: NDArray[np.float64], partitions: int) -> Regions:
 def _split(
     sample: NDArray[np.float64], rows: NDArray[np.int64], first: int, parts: int, group: NDArray[np.int32]
 ) -> None:
-    """Number the rows by equal cuts at medians of the longest side, ``parts`` groups from ``first`` on."""
+    """Split rows into ``parts`` groups, numbered from ``first`` on, by equal cuts along the longest side."""
     if parts == 1:
         group[rows] = first
         return
@@ -100,7 +102,7 @@ def _medians(sample: NDArray[np.float64], group: NDArray[np.int32], partitions: 
     """Return the median of each group, axis by axis: means would follow far outliers and leave the crowd."""
     order = np.argsort(group, kind="stable")
     first = np.searchsorted(group[order], np.arange(partitions + 1))
-    medians = np.stack([np.median(sample[order[a:b]], axis=0) for a, b in zip(first[:-1], first[1:], strict=True)])
+    medians = np.stack([np.median(sample[order[a:b]], axis=0) for a, b in pairwise(first.tolist())])
     if sample.shape[1] == 3:
         length = np.linalg.norm(medians, axis=1)[:, None]
         middle = sample[order[(first[:-1] + first[1:]) // 2]]
@@ -125,7 +127,7 @@ def _distinct(pivots: NDArray[np.float64], sample: NDArray[np.float64]) -> NDArr
     "void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], "
     "int32[::1], int32[::1], float64[::1])"
 )
-def _two_nearest(sample, pivots, weights, order, distance, best, second, margin):  # type: ignore[no-untyped-def]
+def _two_nearest(sample, pivots, weights, order, distance, best, second, margin):
     """Fill the region of each row, the next one, and by how much more power; ``best`` holds guesses.
 
     Rows come in curve order. The next region may be missed where it is far, which only blurs an estimate.
@@ -230,4 +232,5 @@ def _border_density(
     density[pairs // count, pairs % count] = np.minimum(taken / width, 1e290)
     density += density.T
     np.fill_diagonal(density, 0.0)
-    return np.diag(density.sum(axis=1)) - density
+    laplacian: NDArray[np.float64] = np.diag(density.sum(axis=1)) - density
+    return laplacian

@@ -14,32 +14,32 @@ from numba.extending import intrinsic
 
 
 @intrinsic
-def pointer(typingctx, array):  # type: ignore[no-untyped-def]
+def pointer(typingctx, array):
     """Return a pointer to the first element of a contiguous array."""
     signature = types.CPointer(array.dtype)(array)
 
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, sig, args):
         return context.make_array(sig.args[0])(context, builder, args[0]).data
 
     return signature, codegen
 
 
 @intrinsic
-def shifted(typingctx, start, count):  # type: ignore[no-untyped-def]
+def shifted(typingctx, start, count):
     """Return ``start + count`` elements."""
 
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, sig, args):
         return builder.gep(args[0], [args[1]])
 
     return start(start, types.int64), codegen
 
 
-def _at(element):  # type: ignore[no-untyped-def]
+def _at(element):
     @intrinsic
-    def at(typingctx, address):  # type: ignore[no-untyped-def]
+    def at(typingctx, address):
         """Return a pointer to the elements that start at an address."""
 
-        def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, sig, args):
             return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
 
         return types.CPointer(element)(types.int64), codegen
@@ -54,40 +54,40 @@ uint8_at = _at(types.uint8)
 
 
 @intrinsic
-def trailing_zeros(typingctx, mask):  # type: ignore[no-untyped-def]
+def trailing_zeros(typingctx, mask):
     """Return the number of the lowest set bit of a mask that is not 0."""
 
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, sig, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), codegen
 
 
 @intrinsic
-def float_bits(typingctx, value):  # type: ignore[no-untyped-def]
+def float_bits(typingctx, value):
     """Return the bits of a float64; those of numbers that are not negative are in their order."""
 
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, sig, args):
         return builder.bitcast(args[0], ir.IntType(64))
 
     return types.int64(types.float64), codegen
 
 
 @intrinsic
-def bits_float(typingctx, bits):  # type: ignore[no-untyped-def]
+def bits_float(typingctx, bits):
     """Return the float64 with these bits."""
 
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, sig, args):
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), codegen
 
 
 @intrinsic
-def prefetch(typingctx, start, count):  # type: ignore[no-untyped-def]
+def prefetch(typingctx, start, count):
     """Ask the processor to load ``start[count]`` soon."""
 
-    def codegen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, sig, args):
         place = builder.bitcast(builder.gep(args[0], [args[1]]), cgutils.voidptr_t)
         flag = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, flag, flag, flag])

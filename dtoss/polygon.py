@@ -23,7 +23,7 @@ SLACK = 1e-13
 
 
 @kernel
-def frame(u, v, ex, ey, eh, edge, u0, v0, u1, v1):  # type: ignore[no-untyped-def]
+def frame(u, v, ex, ey, eh, edge, u0, v0, u1, v1):
     """Start from a rectangle round the origin; its edges are -1 to -4. Returns the number of vertices."""
     u[0], v[0], ex[0], ey[0], eh[0], edge[0] = u0, v0, 0.0, -1.0, -v0, -1
     u[1], v[1], ex[1], ey[1], eh[1], edge[1] = u1, v0, 1.0, 0.0, u1, -2
@@ -33,7 +33,7 @@ def frame(u, v, ex, ey, eh, edge, u0, v0, u1, v1):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _between(u, v, i, j, dx, dy, h):  # type: ignore[no-untyped-def]
+def _between(u, v, i, j, dx, dy, h):
     # Where the cut crosses the chord from i to j: exact enough where the two lines are almost parallel.
     a = h - (u[i] * dx + v[i] * dy)
     b = h - (u[j] * dx + v[j] * dy)
@@ -42,7 +42,7 @@ def _between(u, v, i, j, dx, dy, h):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _furthest_run(u, v, m, dx, dy, h, slack):  # type: ignore[no-untyped-def]
+def _furthest_run(u, v, m, dx, dy, h, slack):
     """Return the first and last of the run of vertices outside that holds the furthest one, or (-1, -1)."""
     far, deepest = -1, slack
     for i in range(m):
@@ -67,7 +67,7 @@ def _furthest_run(u, v, m, dx, dy, h, slack):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):  # type: ignore[no-untyped-def]
+def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):
     """Cut the polygon by ``u * dx + v * dy <= h`` for site ``number``.
 
     Returns the new number of vertices, at most m + 1, or -1 where nothing was cut. One run of vertices is removed, so the
@@ -142,7 +142,7 @@ def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):  # type: ignore[no
 
 
 @kernel
-def furthest(u, v, m):  # type: ignore[no-untyped-def]
+def furthest(u, v, m):
     """Return the squared distance from the origin to the furthest vertex, in the tangent plane."""
     far = 0.0
     for i in range(m):
@@ -151,14 +151,14 @@ def furthest(u, v, m):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def chord(far):  # type: ignore[no-untyped-def]
+def chord(far):
     """Return the chord from the site to a point whose squared distance in the tangent plane is ``far``."""
     root = np.sqrt(1.0 + far)
     return np.sqrt(2.0 * far / (root * (root + 1.0)))
 
 
 @kernel
-def plane_area(u, v, m):  # type: ignore[no-untyped-def]
+def plane_area(u, v, m):
     """Return the area of the polygon."""
     twice = 0.0
     j = m - 1
@@ -169,7 +169,7 @@ def plane_area(u, v, m):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sphere_area(u, v, m):  # type: ignore[no-untyped-def]
+def sphere_area(u, v, m):
     """Return the solid angle of the spherical polygon whose gnomonic picture this is.
 
     A fan of triangles from the site: ``tan(angle / 2) = cross / (|a||b| + a.b + |a| + |b|)`` with a = (u, v, 1).

@@ -63,10 +63,8 @@ def _edges(sites: NDArray[np.float64]) -> NDArray[np.int64]:
     if n <= dimension + 1:
         return np.stack(np.triu_indices(n, 1), axis=1)
     try:
-        if dimension == 2:
-            simplices = Delaunay(sites - sites.mean(axis=0)).simplices
-        else:
-            simplices = ConvexHull(sites).simplices
+        centred = sites - sites.mean(axis=0)
+        simplices = Delaunay(centred).simplices if dimension == 2 else ConvexHull(sites).simplices
     except QhullError:
         return _edges_in_row(sites)
     pairs = np.concatenate([simplices[:, [0, 1]], simplices[:, [1, 2]], simplices[:, [2, 0]]])
@@ -75,7 +73,7 @@ def _edges(sites: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def _edges_in_row(sites: NDArray[np.float64]) -> NDArray[np.int64]:
     """Edges of sites on one line of the plane, or on one circle of the sphere."""
-    n, dimension = sites.shape
+    dimension = sites.shape[1]
     centred = sites - sites.mean(axis=0)
     axes = np.linalg.svd(centred, full_matrices=False)[2]
     if dimension == 2:

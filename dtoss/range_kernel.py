@@ -15,7 +15,7 @@ from dtoss.walk import fetch, fetch_graph, gap2, nearest_site, outside
 
 
 @kernel
-def flood(rows, p, dimension, bounds, x, y, z, start, block, limit, found, room, seen):  # type: ignore[no-untyped-def]
+def flood(rows, p, dimension, bounds, x, y, z, start, block, limit, found, room, seen):
     """List the sites within the squared distance ``limit`` of a query, with a slack, in no order.
 
     Returns (sites listed, nearest site); -1 where ``room`` was too small. ``seen`` is a bit a site, all 0, and is left so.
@@ -73,7 +73,7 @@ def flood(rows, p, dimension, bounds, x, y, z, start, block, limit, found, room,
 
 
 @kernel
-def _collect(rows, p, dimension, x, y, z, radius, owned_only, found, listed, distance, part, item, size, room):  # type: ignore[no-untyped-def]
+def _collect(rows, p, dimension, x, y, z, radius, owned_only, found, listed, distance, part, item, size, room):
     """Append the objects of listed sites within the radius to the hits; returns the new size, or -1 for lack of room.
 
     Where ``part`` has no room at all, objects are only counted.
@@ -104,9 +104,9 @@ def _collect(rows, p, dimension, x, y, z, radius, owned_only, found, listed, dis
     "Tuple((int64, int64))(int64[:, ::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], "
     "float64[::1], float64[::1], float64[:, ::1], int32[::1], int32[::1], int64, boolean, boolean, float64[::1], "
     "float64[::1], int64[::1], uint8[::1], float64[::1], int64[::1], int64[::1], float64[::1], int32[::1], int32[::1], "
-    "int64[::1], int64[::1], int32[::1])"
+    "int64[::1], int64[::1], int32[::1], uint8[::1])"
 )
-def range_kernel(  # type: ignore[no-untyped-def]
+def range_kernel(
     rows,
     furthest_,
     pivots_,
@@ -134,6 +134,7 @@ def range_kernel(  # type: ignore[no-untyped-def]
     out_id,
     out_count,
     out_reads,
+    need,
 ):
     """Answer the queries from ``begin`` on as far as there is room; returns the query it came to and the hits written.
 
@@ -176,7 +177,11 @@ def range_kernel(  # type: ignore[no-untyped-def]
         limit = chord[r]
         far = np.sqrt(limit) * (1.0 + SLACK)
         alone = count == 1
-        if rows[home, OWNED_SITES] > 0:
+        missing = False
+        if rows[home, OWNED_SITES] < 0:
+            need[home] = 1
+            missing = True
+        elif rows[home, OWNED_SITES] > 0:
             reads = 1
             if not alone and limit < np.inf:
                 alone = knows(
@@ -226,6 +231,10 @@ def range_kernel(  # type: ignore[no-untyped-def]
                     continue
                 if not must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
                     continue
+                if rows[j, OWNED_SITES] < 0:
+                    need[j] = 1
+                    missing = True
+                    continue
                 reads += 1
                 listed, _ = flood(rows, j, dimension, bounds, x, y, z, -1, -1, limit, found, site_room, seen)
                 if listed < 0:
@@ -249,6 +258,9 @@ def range_kernel(  # type: ignore[no-untyped-def]
                 )
                 if size < 0:
                     return r, total
+        if missing:
+            out_count[r] = -1
+            continue
         out_reads[r] = reads
         if counting:
             out_count[r] = size

@@ -96,7 +96,7 @@ def _borders(pivots: NDArray[np.float64], weights: NDArray[np.float64]) -> Borde
 
 
 @kernel
-def pivot_gap2(x, y, z, dimension, pivots, i):  # type: ignore[no-untyped-def]
+def pivot_gap2(x, y, z, dimension, pivots, i):
     """Return ``|x - p_i|^2``."""
     at = i * dimension
     a, b = x - pivots[at], y - pivots[at + 1]
@@ -107,7 +107,7 @@ def pivot_gap2(x, y, z, dimension, pivots, i):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def past_border(x, y, z, dimension, pivots, weights, i, j):  # type: ignore[no-untyped-def]
+def past_border(x, y, z, dimension, pivots, weights, i, j):
     """Return f_j(x) seen from region i: the signed distance past their border, positive on j's side."""
     p, q = i * dimension, j * dimension
     a, b, c = pivots[q] - pivots[p], pivots[q + 1] - pivots[p + 1], 0.0
@@ -120,7 +120,7 @@ def past_border(x, y, z, dimension, pivots, weights, i, j):  # type: ignore[no-u
 
 
 @kernel
-def nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, distance, guess):  # type: ignore[no-untyped-def]
+def nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, distance, guess):
     """Return the region that holds a vector: the least power, ties to the lowest number, whatever the guess.
 
     From the guess, step to a region beyond a border that the vector has passed. A border further from the pivot than the
@@ -159,7 +159,7 @@ def nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, di
 
 
 @kernel("int32[::1](float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1])")
-def _nearest(vectors, pivots_, weights_, order_, distance_):  # type: ignore[no-untyped-def]
+def _nearest(vectors, pivots_, weights_, order_, distance_):
     n, dimension = vectors.shape
     count, listed = pivots_.shape[0], order_.shape[1]
     pivots, weights, order, distance = (

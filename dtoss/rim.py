@@ -20,8 +20,8 @@ STACK = 1024
 
 
 @kernel
-def _normal(x, y, z, basis, a, b, c, out):  # type: ignore[no-untyped-def]
-    """Unit normal of the plane between the site (x, y, z) and the site at (a, b, c) from it; the cell is where it is <= 0."""
+def _normal(x, y, z, basis, a, b, c, out):
+    """Return the unit normal of the plane between the site (x, y, z) and the site at (a, b, c) from it; the cell is where it is <= 0."""
     dx = a * basis[0] + b * basis[1] + c * basis[2]
     dy = a * basis[3] + b * basis[4] + c * basis[5]
     h = 0.5 * (a * a + b * b + c * c)
@@ -32,7 +32,7 @@ def _normal(x, y, z, basis, a, b, c, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _place(corner, edge, line, at, x, y, z, owner, nx, ny, nz):  # type: ignore[no-untyped-def]
+def _place(corner, edge, line, at, x, y, z, owner, nx, ny, nz):
     length = 1.0 / np.sqrt(x * x + y * y + z * z)
     corner[at, 0], corner[at, 1], corner[at, 2] = x * length, y * length, z * length
     edge[at] = owner
@@ -40,7 +40,7 @@ def _place(corner, edge, line, at, x, y, z, owner, nx, ny, nz):  # type: ignore[
 
 
 @kernel
-def _hemisphere(corner, edge, line, n, owner):  # type: ignore[no-untyped-def]
+def _hemisphere(corner, edge, line, n, owner):
     """Start from the hemisphere ``x . n <= 0``: four points on its rim, counter-clockwise seen from inside it."""
     inward = np.empty(7)
     tangent(-n[0], -n[1], -n[2], pointer(inward))
@@ -66,7 +66,7 @@ def _hemisphere(corner, edge, line, n, owner):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):  # type: ignore[no-untyped-def]
+def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):
     """Cut the polygon by ``x . n <= 0``; returns the number of corners, or -1 where nothing was cut."""
     deepest, far = _EPSILON, -1
     for i in range(m):
@@ -142,7 +142,7 @@ def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):  # typ
 
 
 @kernel
-def _reaches(low, high, node, corner, m, x, y, z):  # type: ignore[no-untyped-def]
+def _reaches(low, high, node, corner, m, x, y, z):
     """Return whether a box may hold a site nearer to one of the corners than (x, y, z) is.
 
     A site is nearer to a corner than another just when it is further from the corner's antipode; boxes are tight for the first
@@ -168,7 +168,7 @@ def _reaches(low, high, node, corner, m, x, y, z):  # type: ignore[no-untyped-de
     "int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], int64[::1], int64[::1], int32[::1], int64, "
     "int32[::1], int32[::1], float64[::1], float64[::1], float64[:, ::1], int64[::1], int64[::1])"
 )
-def cut_rim_cells(  # type: ignore[no-untyped-def]
+def cut_rim_cells(
     vectors,
     starts,
     low,
@@ -232,7 +232,7 @@ def cut_rim_cells(  # type: ignore[no-untyped-def]
             m = _hemisphere(corner, edge, line, normal, nearest)
             for t in range(first_of[r], first_of[r + 1]):
                 c = known[t]
-                if c == s or c == nearest:
+                if c in (s, nearest):
                     continue
                 _normal(x, y, z, basis, vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z, normal)
                 size = _cut(corner, edge, line, m, normal, c, spare, spare_edge, spare_line)

@@ -40,7 +40,7 @@ class Shapes:
     "void(float64[:, ::1], int64[::1], float64[:, ::1], float64[::1], float64[::1], int64[::1], int64[::1], "
     "float64[:, ::1], int64[::1], float64[::1], float64[::1])"
 )
-def _shape(centres, first, others, bounds, real, whole, count, vertices, owner, area, radius):  # type: ignore[no-untyped-def]
+def _shape(centres, first, others, bounds, real, whole, count, vertices, owner, area, radius):
     """Cut each cell by its candidates; count -1 marks one that must be cut in 3-D."""
     cells, dimension = centres.shape
     capacity = (real.size - 8) // 5

@@ -16,6 +16,7 @@ from dtoss.construct import Built
 from dtoss.errors import StoreError
 from dtoss.index import Index
 from dtoss.partition import Partition, checksum, decode, encode
+from dtoss.parts import Facts, Parts
 from dtoss.regions import Regions
 from dtoss.space import Space
 from dtoss.store import FORMAT, Store
@@ -126,11 +127,7 @@ def regions_of_manifest(manifest: dict[str, Any]) -> Regions:
 
 
 def open_index(
-    store: str | Store,
-    snapshot: str | None = None,
-    *,
-    partitions: list[int] | None = None,
-    verify: bool = False,
+    store: str | Store, snapshot: str | None = None, *, verify: bool = False, lazy: bool | None = None
 ) -> Index:
     """Return the index of a snapshot; what :func:`dtoss.open` does.
 
@@ -138,56 +135,65 @@ def open_index(
     ----------
     store : a path, a URI, or a :class:`~dtoss.store.Store`.
     snapshot : its name; the current one when None.
-    partitions : open only these, the others count as empty; all when None.
     verify : read every file and compare its checksum.
+    lazy : open a partition only when a question first concerns it. None does so on remote file systems, where a partition is
+        read whole; on local ones all are memory-mapped at once, so that the index stays whole when its snapshot is removed.
 
     Raises
     ------
     StoreError
-        If there is no such store or snapshot, or a file is missing, damaged or of another format.
+        If there is no such store or snapshot, or a file is missing, damaged or of another format; where partitions are
+        opened later, it is raised then.
 
     Notes
     -----
-    Files are memory-mapped, nothing is parsed: cost O(partitions). An index stays whole when a rebuild replaces its snapshot.
+    Nothing is parsed: cost O(partitions).
     """
     if not isinstance(store, Store):
         store = Store(str(store))
+    if lazy is None:
+        lazy = not store.local
     if snapshot is not None:
-        return _open(store, store.manifest(snapshot), partitions, verify)
+        return _open(store, store.manifest(snapshot), verify, lazy)
     for _ in range(3):
         manifest = store.manifest()
         try:
-            return _open(store, manifest, partitions, verify)
+            return _open(store, manifest, verify, lazy)
         except StoreError:
             if store.current() == manifest["snapshot"]:
                 raise
     raise StoreError(f"{store.path} is replaced faster than it can be opened: keep more snapshots (--keep)")
 
 
-def _open(store: Store, manifest: dict[str, Any], only: list[int] | None, verify: bool) -> Index:
-    opened: list[Partition | None] = []
+def _open(store: Store, manifest: dict[str, Any], verify: bool, lazy: bool) -> Index:
     name = manifest["snapshot"]
-    for entry in manifest["partitions"]:
-        if only is not None and entry["number"] not in only:
-            opened.append(None)
-            continue
-        source = store.source(name, entry["file"], entry["bytes"])
-        if verify:
-            check(source, entry, store, name)
-        opened.append(decode(source, store.file("snapshots", name, entry["file"])))
+    entries = manifest["partitions"]
+    opener = partial(_open_partition, store, name, entries)
     if verify:
-        check(store.source(name, manifest["borders"]["file"]), manifest["borders"], store, name)
-    bounds = None if manifest["bounds"] is None else np.array(manifest["bounds"])
+        for entry in [*entries, manifest["borders"]]:
+            check(store.source(name, entry["file"], entry["bytes"]), entry, store, name)
+    parts = Parts(
+        [None if lazy else opener(number) for number in range(len(entries))],
+        [Facts(entry["objects"], entry["sites"], entry["furthest"]) for entry in entries],
+        opener,
+    )
     return Index(
         space_of_manifest(manifest),
         regions_of_manifest(manifest),
         np.array([np.inf if value is None else value for value in manifest["reach"]], dtype=np.float64),
-        opened,
-        bounds=bounds,
+        parts,
+        bounds=None if manifest["bounds"] is None else np.array(manifest["bounds"]),
         snapshot=name,
         string_ids=manifest["id_type"] == "string",
         border=partial(read_borders, store.path, name),
-        origin=(open_index, (store.path, name, only)),
+        origin=(open_index, (store.path, name)),
+    )
+
+
+def _open_partition(store: Store, snapshot: str, entries: list[dict[str, Any]], number: int) -> Partition:
+    entry = entries[number]
+    return decode(
+        store.source(snapshot, entry["file"], entry["bytes"]), store.file("snapshots", snapshot, entry["file"])
     )
 
 

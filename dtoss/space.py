@@ -169,7 +169,7 @@ _DEGREE = 0.017453292519943295
 
 
 @kernel
-def _sin_cos(degrees):  # type: ignore[no-untyped-def]
+def _sin_cos(degrees):
     """Return sine and cosine of an angle in [-180, 180] degrees: exact at multiples of 90, the same bits everywhere."""
     quarter = int(np.floor(degrees / 90.0 + 0.5))
     t = (degrees - 90.0 * quarter) * _DEGREE  # exact before the product: |t| <= pi / 4
@@ -191,7 +191,7 @@ def _sin_cos(degrees):  # type: ignore[no-untyped-def]
 
 
 @kernel("float64[:, ::1](float64[:, ::1])")
-def _unit_vectors(lonlat):  # type: ignore[no-untyped-def]
+def _unit_vectors(lonlat):
     n = lonlat.shape[0]
     out = np.empty((n, 3))
     for i in range(n):

@@ -51,6 +51,11 @@ class Store:
         """The file system and the path of the store on it."""
         return filesystem_of(self.path)
 
+    @property
+    def local(self) -> bool:
+        """Whether files can be memory-mapped."""
+        return isinstance(self.place[0], fs.LocalFileSystem)
+
     def file(self, *parts: str) -> str:
         """Return the path of something in the store, on its file system."""
         return "/".join([self.place[1].rstrip("/"), *parts])

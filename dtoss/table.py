@@ -54,37 +54,51 @@ class Table:
     partitions: tuple[Partition | None, ...]
 
 
-def make_table(partitions: Sequence[Partition | None]) -> Table:
-    """Return the table of some partitions in the order of their numbers; one that is not open counts as empty."""
-    rows = np.zeros((max(len(partitions), 1), COLUMNS), np.int64)
-    furthest = np.full(max(len(partitions), 1), -1.0)
+def make_table(partitions: Sequence[Partition | None], sites: Sequence[int], furthest: Sequence[float]) -> Table:
+    """Return the table of partitions in the order of their numbers.
+
+    One that is not open has -1 owned sites, so that kernels ask for it, or 0 where it is known to be empty.
+    """
+    rows = np.zeros((len(partitions), COLUMNS), np.int64)
     most = 0
     for number, partition in enumerate(partitions):
         if partition is None:
-            continue
-        row = rows[number]
-        row[SITES] = _address(partition.sites)
-        row[OBJECTS] = _address(partition.first_object)
-        row[FIRST] = _address(partition.graph.first)
-        row[NEIGHBOURS] = _address(partition.graph.neighbours)
-        if isinstance(partition.ids, pa.Array):
-            _, offsets, data = partition.ids.buffers()
-            row[IDS] = data.address if data is not None else 0
-            row[ID_OFFSETS] = offsets.address + 8 * partition.ids.offset
+            rows[number, OWNED_SITES] = -1 if sites[number] else 0
         else:
-            row[IDS] = _address(partition.ids)
-        row[SITE_COUNT] = len(partition.sites)
-        row[OWNED_SITES] = partition.owned_sites
-        row[RIM] = _address(partition.rim)
-        row[RIM_COUNT] = len(partition.rim)
-        row[LEVELS] = len(partition.levels)
-        row[KEYS] = _address(partition.keys)
-        for level, graph in enumerate(partition.levels):
-            row[LEVEL + 2 * level] = _address(graph.first)
-            row[LEVEL + 2 * level + 1] = _address(graph.neighbours)
-        furthest[number] = partition.furthest
-        most = max(most, len(partition.sites))
-    return Table(rows, furthest, most, tuple(partitions))
+            _fill(rows[number], partition)
+            most = max(most, len(partition.sites))
+    return Table(rows, np.array(furthest, dtype=np.float64), most, tuple(partitions))
+
+
+def with_partition(table: Table, partition: Partition) -> Table:
+    """Return the table with one more partition open."""
+    rows = table.rows.copy()
+    _fill(rows[partition.number], partition)
+    kept = list(table.partitions)
+    kept[partition.number] = partition
+    return Table(rows, table.furthest, max(table.most_sites, len(partition.sites)), tuple(kept))
+
+
+def _fill(row: NDArray[np.int64], partition: Partition) -> None:
+    row[SITES] = _address(partition.sites)
+    row[OBJECTS] = _address(partition.first_object)
+    row[FIRST] = _address(partition.graph.first)
+    row[NEIGHBOURS] = _address(partition.graph.neighbours)
+    if isinstance(partition.ids, pa.Array):
+        _, offsets, data = partition.ids.buffers()
+        row[IDS] = data.address if data is not None else 0
+        row[ID_OFFSETS] = offsets.address + 8 * partition.ids.offset
+    else:
+        row[IDS] = _address(partition.ids)
+    row[SITE_COUNT] = len(partition.sites)
+    row[OWNED_SITES] = partition.owned_sites
+    row[RIM] = _address(partition.rim)
+    row[RIM_COUNT] = len(partition.rim)
+    row[LEVELS] = len(partition.levels)
+    row[KEYS] = _address(partition.keys)
+    for level, graph in enumerate(partition.levels):
+        row[LEVEL + 2 * level] = _address(graph.first)
+        row[LEVEL + 2 * level + 1] = _address(graph.neighbours)
 
 
 def _address(array: NDArray[np.generic]) -> int:

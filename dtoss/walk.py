@@ -28,7 +28,7 @@ from dtoss.table import (
 
 
 @kernel
-def gap2(sites, site, dimension, x, y, z):  # type: ignore[no-untyped-def]
+def gap2(sites, site, dimension, x, y, z):
     """Return the squared distance or chord from a site to (x, y, z)."""
     at = site * dimension
     a, b = sites[at] - x, sites[at + 1] - y
@@ -39,7 +39,7 @@ def gap2(sites, site, dimension, x, y, z):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def walk(sites, first, neighbours, stride, dimension, x, y, z, start):  # type: ignore[no-untyped-def]
+def walk(sites, first, neighbours, stride, dimension, x, y, z, start):
     """Return the node from which no neighbour is nearer, its squared distance, and that of its nearest neighbour.
 
     Node i of the graph is site ``i * stride``.
@@ -59,13 +59,13 @@ def walk(sites, first, neighbours, stride, dimension, x, y, z, start):  # type: 
 
 
 @kernel
-def outside(bounds, x, y):  # type: ignore[no-untyped-def]
+def outside(bounds, x, y):
     """Return whether a place of the plane lies outside the bounds."""
     return x < bounds[0] or x > bounds[2] or y < bounds[1] or y > bounds[3]
 
 
 @kernel
-def nearest_site(rows, p, dimension, bounds, x, y, z, start, block):  # type: ignore[no-untyped-def]
+def nearest_site(rows, p, dimension, bounds, x, y, z, start, block):
     """Return the site of partition p nearest to a query, its squared distance and that of its nearest neighbour.
 
     ``start`` is a site to walk from, or -1; ``block`` a run of F sites near the query on the curve, or -1. With neither, the walk
@@ -115,7 +115,7 @@ def nearest_site(rows, p, dimension, bounds, x, y, z, start, block):  # type: ig
     "void(int64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], "
     "int32[::1], int32[::1])"
 )
-def plan_starts(rows, pivots_, weights_, order_, distance_, queries, keys, home, block):  # type: ignore[no-untyped-def]
+def plan_starts(rows, pivots_, weights_, order_, distance_, queries, keys, home, block):
     """Fill the home of each query of a batch in curve order, and the run of sites at its place on the curve."""
     n, dimension = queries.shape
     count, listed = pivots_.shape[0], order_.shape[1]
@@ -127,14 +127,15 @@ def plan_starts(rows, pivots_, weights_, order_, distance_, queries, keys, home,
     )
     q = pointer(queries)
     p, at, size = -1, 0, 0
+    places = int64_at(0)
     for r in range(n):
         i = r * dimension
         z = q[i + 2] if dimension == 3 else 0.0
         j = nearest_region(q[i], q[i + 1], z, dimension, count, listed, pivots, weights, order, distance, max(p, 0))
-        places = int64_at(rows[j, KEYS])
         key = keys[r]
         if j != p:
             p = j
+            places = int64_at(rows[p, KEYS])
             size = (rows[p, OWNED_SITES] + FAN - 1) // FAN
             at = 0
             left = size
@@ -150,7 +151,7 @@ def plan_starts(rows, pivots_, weights_, order_, distance_, queries, keys, home,
 
 
 @kernel
-def fetch(rows, p, block, dimension):  # type: ignore[no-untyped-def]
+def fetch(rows, p, block, dimension):
     """Ask for what a query that starts in a run of sites will read first."""
     if block < 0:
         return
@@ -164,7 +165,7 @@ def fetch(rows, p, block, dimension):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fetch_graph(rows, p, block):  # type: ignore[no-untyped-def]
+def fetch_graph(rows, p, block):
     """Ask for the neighbours of a run of sites, once where they begin has come."""
     if block < 0:
         return

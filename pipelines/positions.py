@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,7 +153,9 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
     id_type = types[columns.id]
     whole = isinstance(id_type, (T.ByteType, T.ShortType, T.IntegerType, T.LongType))
     if not whole and not isinstance(id_type, (T.StringType, T.VarcharType, T.CharType)):
-        raise InputError(f"column {columns.id!r} is {id_type.simpleString()}: ids are integers or strings, cast it first")
+        raise InputError(
+            f"column {columns.id!r} is {id_type.simpleString()}: ids are integers or strings, cast it first"
+        )
     if head is not None:
         whole = _whole_numbers(head.column(columns.id))
     source = F.col(f"`{columns.id}`")
@@ -207,9 +210,7 @@ def screened(positions: Positions, space: Space) -> Positions:
     else:
         outside = (F.abs(x) > FURTHEST) | (F.abs(y) > FURTHEST)
         label = F.lit("position out of range")
-    reason = F.coalesce(
-        F.col(REASON), F.when(infinite, F.lit("position is infinite")), F.when(outside, label)
-    )
+    reason = F.coalesce(F.col(REASON), F.when(infinite, F.lit("position is infinite")), F.when(outside, label))
     return replace(positions, frame=positions.frame.withColumn(REASON, reason))
 
 
@@ -378,16 +379,11 @@ def wkb_points(geometries: pa.Array) -> pa.Array:
 
 
 def _geo_metadata(path: str) -> dict[str, Any] | None:
-    filesystem, place = filesystem_of(path.split("*")[0] if "://" in path else path)
+    filesystem, place = filesystem_of(path)
     if isinstance(filesystem, fs.LocalFileSystem):
-        from glob import glob
-        from pathlib import Path
-
-        some = sorted(glob(path)) or [path]
-        place = some[0]
-        if Path(place).is_dir():
-            inside = sorted(Path(place).rglob("*.parquet"))
-            place = str(inside[0]) if inside else place
+        some = sorted(Path(place).parent.glob(Path(place).name)) or [Path(place)]
+        inside = sorted(some[0].rglob("*.parquet")) if some[0].is_dir() else some[:1]
+        place = str(inside[0]) if inside else place
     try:
         metadata = pq.read_schema(place, filesystem=filesystem).metadata or {}
     except (OSError, pa.ArrowInvalid):

@@ -49,7 +49,12 @@ def _watch(session: SparkSession, group: str, name: str, stop: threading.Event) 
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.fields[tasks]}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        TextColumn("{task.fields[tasks]}"),
+        TimeElapsedColumn(),
+    )
     tracker = session.sparkContext.statusTracker()
     with Progress(*columns, console=console, transient=not console.is_terminal) as bar:
         line = bar.add_task(name, total=None, tasks="")

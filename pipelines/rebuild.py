@@ -82,7 +82,7 @@ def rebuild(
     crs: str | None = None,
     metric: str | None = None,
     bounds: ArrayLike | None = None,
-    id: str = "id",  # noqa: A002  the names of the command's options
+    id: str = "id",
     x: str | None = None,
     y: str | None = None,
     time: str | None = None,
@@ -140,7 +140,9 @@ def rebuild(
     space = space_of(crs, metric)
     if not isinstance(positions, Positions):
         names = ("lon", "lat") if space.geographic or "lon" in positions.columns else ("x", "y")
-        positions = from_frame(positions, Columns(id=id, x=x or names[0], y=y or names[1], time=time, attributes=columns))
+        positions = from_frame(
+            positions, Columns(id=id, x=x or names[0], y=y or names[1], time=time, attributes=columns)
+        )
     session = configured(positions.frame.sparkSession)
     stages = stages or Stages(session)
     positions = screened(positions, space)
@@ -230,9 +232,7 @@ def _check(
 # -- looking at the rows ------------------------------------------------------------------------------------------------
 
 
-def _profile(
-    positions: Positions, space: Space, partitions: int | None, per_partition: int, seed: int
-) -> Profile:
+def _profile(positions: Positions, space: Space, partitions: int | None, per_partition: int, seed: int) -> Profile:
     """Look at every row once: count, find the box, and take the rows whose hashed id falls into the sample."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
@@ -299,20 +299,20 @@ def _sampled_vectors(profile: Profile, positions: Positions, space: Space) -> tu
     table = profile.sample
     if positions.timed and len(table):
         table = _latest(table.combine_chunks(), ["x", "y"])
-    places = np.stack([table.column(name).to_numpy() for name in ("x", "y")], axis=1) if len(table) else np.zeros((0, 2))
+    places = (
+        np.stack([table.column(name).to_numpy() for name in ("x", "y")], axis=1) if len(table) else np.zeros((0, 2))
+    )
     vectors = space.vectors(places.astype(np.float64))
     objects = len(table) * profile.modulus if positions.timed else profile.good
     return vectors[np.lexsort(vectors.T[::-1])], objects
 
 
-def _regions(
-    store: Store, space: Space, vectors: NDArray[np.float64], count: int, method: str, seed: int
-) -> Regions:
+def _regions(store: Store, space: Space, vectors: NDArray[np.float64], count: int, method: str, seed: int) -> Regions:
     if method != "keep":
         return choose_pivots(vectors, count, method=method, seed=seed)
     try:
         manifest = store.manifest()
-    except Exception:  # noqa: BLE001  no last snapshot to keep pivots of
+    except Exception:
         return choose_pivots(vectors, count, seed=seed)
     if space_of_manifest(manifest) == space and len(vectors):
         regions = regions_of_manifest(manifest)
@@ -381,7 +381,7 @@ def _schema(frame: DataFrame, names: list[str], more: str) -> Any:
     from pyspark.sql import types as T
 
     kinds = {field.name: field.dataType for field in frame.schema.fields}
-    extra = T._parse_datatype_string(more).fields  # type: ignore[attr-defined]
+    extra = T._parse_datatype_string(more).fields
     return T.StructType([T.StructField(name, kinds[name]) for name in names] + extra)
 
 
@@ -411,7 +411,9 @@ def _repeated_ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 def _latest(table: pa.Table, compared: list[str]) -> pa.Table:
     """Return the rows with the greatest (t, x, y, attributes) of each id, ids ascending."""
-    keys = [name for name in ("t", *compared) if name in table.column_names and _orderable(table.schema.field(name).type)]
+    keys = [
+        name for name in ("t", *compared) if name in table.column_names and _orderable(table.schema.field(name).type)
+    ]
     order = pa.compute.sort_indices(
         table, sort_keys=[("id", "ascending"), *((name, "ascending") for name in keys)], null_placement="at_start"
     )
@@ -444,9 +446,7 @@ def _sender(plan: Plan, carried: list[str], keep_latest: bool) -> Callable[..., 
             if len(sent.row):
                 rows = pa.array(sent.row)
                 copies = [column.take(rows) for column in columns]
-                yield pa.record_batch(
-                    [*copies, pa.array(sent.partition), pa.array(sent.home[sent.row])], names=names
-                )
+                yield pa.record_batch([*copies, pa.array(sent.partition), pa.array(sent.home[sent.row])], names=names)
 
     return send
 

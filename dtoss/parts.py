@@ -1,0 +1,89 @@
+"""The partitions of an index, opened when they are first read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dtoss.partition import Partition
+from dtoss.table import Table, make_table, with_partition
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a partition before its file is opened."""
+
+    objects: int
+    sites: int
+    furthest: float
+
+
+class Parts:
+    """P partitions and the table of their addresses, which grows as they are opened; any number of threads may read.
+
+    Parameters
+    ----------
+    opened : the partitions, or None for one that is not open yet.
+    facts : of each partition.
+    opener : opens the partition of a number; needed where one is None.
+    """
+
+    def __init__(
+        self,
+        opened: Sequence[Partition | None],
+        facts: Sequence[Facts],
+        opener: Callable[[int], Partition] | None = None,
+    ) -> None:
+        self.facts = tuple(facts)
+        self._opened = list(opened)
+        self._opener = opener
+        self._lock = threading.Lock()
+        self.table: Table = make_table(self._opened, [f.sites for f in facts], [f.furthest for f in facts])
+
+    def __len__(self) -> int:
+        return len(self._opened)
+
+    def __getitem__(self, number: int) -> Partition:
+        partition = self._opened[number]
+        if partition is None:
+            self.open([number])
+            partition = self._opened[number]
+        assert partition is not None
+        return partition
+
+    def open(self, numbers: Sequence[int]) -> None:
+        """Open partitions that are not open yet."""
+        with self._lock:
+            table = self.table
+            for number in numbers:
+                if self._opened[number] is None:
+                    if self._opener is None:
+                        raise RuntimeError(f"partition {number} is missing and nothing can open it")
+                    partition = self._opener(number)
+                    self._opened[number] = partition
+                    table = with_partition(table, partition)
+            # readers keep the table they began with; a new one only knows more
+            self.table = table
+
+    def all(self) -> tuple[Partition, ...]:
+        """Return all partitions, open."""
+        self.open(range(len(self)))
+        return tuple(self[number] for number in range(len(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Parts, (self.all(), self.facts)
+
+
+def facts_of(partition: Partition) -> Facts:
+    """Return the facts of an open partition."""
+    return Facts(partition.owned_objects, partition.owned_sites, partition.furthest)
+
+
+def needed(flags: np.ndarray) -> list[int]:
+    """Return the numbers of the partitions that kernels asked for."""
+    found: list[int] = np.flatnonzero(flags).tolist()
+    return found
