@@ -1,8 +1,37 @@
 """CEPS: place partitions on the fewest rented servers, and show what that saves."""
 
+from ceps.comparison import Comparison, WhatIf, compare, what_if
+from ceps.hourly import schedule
 from ceps.patterns import Patterns
 from ceps.patterns_file import read_patterns, write_patterns
+from ceps.planning import METHODS, plan
+from ceps.plans import Plan, PlanDiff, diff, load_plan
 from ceps.problem import InfeasibleError
-from ceps.servers import ServerType, load_servers
+from ceps.report import build_report, write_report
+from ceps.risk import Risk, overload_risk
+from ceps.servers import CATALOGUES, ServerType, load_servers
 
-__all__ = ["InfeasibleError", "Patterns", "ServerType", "load_servers", "read_patterns", "write_patterns"]
+__all__ = [
+    "CATALOGUES",
+    "METHODS",
+    "Comparison",
+    "InfeasibleError",
+    "Patterns",
+    "Plan",
+    "PlanDiff",
+    "Risk",
+    "ServerType",
+    "WhatIf",
+    "build_report",
+    "compare",
+    "diff",
+    "load_plan",
+    "load_servers",
+    "overload_risk",
+    "plan",
+    "read_patterns",
+    "schedule",
+    "what_if",
+    "write_patterns",
+    "write_report",
+]

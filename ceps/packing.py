@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ceps.problem import TOLERANCE, Floats, Ints, Problem, sum_by_label
 
@@ -122,15 +123,41 @@ class Packing:
 
         return self._search(tabu, self.worst, rng, effort, tick, target)
 
-    def relieve(self, rng: np.random.Generator, effort: Effort, tick: Tick | None = None) -> float:
-        """Tabu search until no server is overloaded or the effort is spent; keeps the best; returns `worst`."""
+    def relieve(
+        self,
+        rng: np.random.Generator,
+        effort: Effort,
+        home: Ints | None = None,
+        burden: Floats | None = None,
+        tick: Tick | None = None,
+    ) -> float:
+        """Tabu search until no server is overloaded or the effort is spent; keeps the best; returns `worst`.
+
+        With `home` (M,), servers the items are at now (-1: nowhere), each item that leaves its home counts as
+        `burden` (M,) times the present overload: little is moved.
+        """
         from ceps.kernels.overload import overload, relieve
 
         if (self.label < 0).any():
             return np.inf
         nothing = np.zeros(self.load.shape[1])
         total = sum(overload(self.load, self.scale, k, nothing, nothing, np.inf) for k in range(len(self.types)))
-        return self._search(relieve, total, rng, effort, tick)
+        home = np.full(len(self.label), -1) if home is None else home
+        burden = np.zeros(len(self.label)) if burden is None else burden
+        return self._search(relieve, total, rng, effort, tick, extra=(home, burden))
+
+    def send_home(self, home: Ints) -> None:
+        """Put items back on their servers `home` wherever that overloads nothing, most bytes first."""
+        from ceps.kernels.overload import send_home
+
+        problem = self.problem
+        away = np.flatnonzero((home >= 0) & (self.label != home))
+        order = away[np.argsort(-problem.bytes[away], kind="stable")]
+        send_home(
+            self.columns, self.scale, self.label, self.load, self.peak, self.slot, self.held, problem.group_start,
+            problem.group_of, home, order, 1 + TOLERANCE / 2,
+        )  # fmt: skip
+        self.refresh()
 
     def _search(
         self,
@@ -140,21 +167,22 @@ class Packing:
         effort: Effort,
         tick: Tick | None,
         target: float | None = None,
+        extra: tuple[NDArray, ...] = (),
     ) -> float:
         problem, step, found_at = self.problem, 0, 0
         best_label = self.label.copy()
         forbidden = np.zeros((len(self.types), len(problem)), dtype=np.int32)
         state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         chunk = effort.steps if effort.deadline is None and tick is None else 20
-        balance = () if target is None else (target,)
+        last = () if target is None else (target,)
         peaks = () if target is None else (self.peak, self.slot)
         while best > (target or 0.0) and step - found_at < effort.idle and not effort.over:
             before = step
             idle = effort.idle - (step - found_at)
             best, step, found = kernel(
                 self.columns, self.scale, self.label, self.load, *peaks, self.held, problem.group_start,
-                problem.group_of, forbidden, state, best_label, best, step, min(chunk, effort.steps - step), idle,
-                effort.pairs, *balance,
+                problem.group_of, *extra, forbidden, state, best_label, best, step,
+                min(chunk, effort.steps - step), idle, effort.pairs, *last,
             )  # fmt: skip
             found_at = found if found > before else found_at
             if step == before or step >= effort.steps:

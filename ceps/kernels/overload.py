@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ceps.kernels.pack import _BLOCK, _draw, by_server, excluded, relocate
+from ceps.kernels.pack import _BLOCK, _draw, by_server, excluded, find_peak, relocate, sum_peak
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
@@ -41,14 +41,23 @@ def overload(load, scale, k, come, leave, bound):
 
 
 @njit(cache=True, nogil=True)
+def carried(home, burden, item, source, target):
+    """Change of the burden of moves when `item` goes from one server to another; 0 for an item without a home."""
+    if home[item] < 0:
+        return 0.0
+    return burden[item] * (np.float64(target != home[item]) - np.float64(source != home[item]))
+
+
+@njit(cache=True, nogil=True)
 def relieve(
-    columns, scale, label, load, held, group_start, group_of,
+    columns, scale, label, load, held, group_start, group_of, home, burden,
     forbidden, state, best_label, best, step, steps, idle, pairs,
 ):  # fmt: skip
     """Tabu search that lowers the total overload to 0: out of the most overloaded server, best move or swap.
 
-    As `ceps.kernels.pack.tabu`, with the sum of the two servers' overloads as the value of a step. Returns
-    (best total overload, step, step of the best).
+    As `ceps.kernels.pack.tabu`, with the sum of the two servers' overloads as the value of a step. An item that
+    leaves server `home[i]` adds `burden[i]` times the total overload to that value, so that little is moved when
+    burdens are bytes; zeros switch it off. Returns (best total overload, step, step of the best).
     """
     count, width = columns.shape
     servers = load.shape[0]
@@ -75,37 +84,44 @@ def relieve(
         for m in ranked:
             i = leavers[m]
             for k in range(servers):
-                if k == worst or relief[m] - cost[k] >= value:
+                if k == worst:
                     continue
+                extra = total * carried(home, burden, i, worst, k)
                 change = relief[m] - cost[k]
-                change += overload(load, scale, k, columns[i], nothing, value - change)
-                if change >= value or excluded(k, i, -1, held, group_start, group_of):
+                if change + extra >= value:
+                    continue
+                change += overload(load, scale, k, columns[i], nothing, value - change - extra)
+                if change + extra >= value or excluded(k, i, -1, held, group_start, group_of):
                     continue
                 if forbidden[k, i] <= step or total + change < best * (1 - 1e-9):
-                    value, move, goal = change, i, k
+                    value, move, goal = change + extra, i, k
         budget = pairs
         first = np.int64(_draw(state) % np.uint64(count))
         for m in ranked:
             i = leavers[m]
-            if relief[m] - cost[worst] >= value or budget <= 0:
+            if budget <= 0:
                 break
             budget -= count
             for n in range(count):
                 j = items[(first + n) % count]
                 k = label[j]
-                if k == worst or relief[m] - cost[k] >= value:
+                if k == worst:
                     continue
-                change = overload(load, scale, k, columns[i], columns[j], value + cost[k] - relief[m]) - cost[k]
-                if relief[m] + change >= value:
+                extra = total * (carried(home, burden, i, worst, k) + carried(home, burden, j, k, worst))
+                change = relief[m] - cost[k]
+                if change + extra >= value:
                     continue
-                change += overload(load, scale, worst, columns[j], columns[i], value - change + cost[worst])
-                change -= cost[worst]
-                if change >= value:
+                change += overload(load, scale, k, columns[i], columns[j], value - change - extra)
+                if change + extra >= value:
+                    continue
+                change -= relief[m] + cost[worst]
+                change += overload(load, scale, worst, columns[j], columns[i], value - change - extra)
+                if change + extra >= value:
                     continue
                 if excluded(k, i, j, held, group_start, group_of) or excluded(worst, j, i, held, group_start, group_of):
                     continue
                 if (forbidden[k, i] <= step and forbidden[worst, j] <= step) or total + change < best * (1 - 1e-9):
-                    value, move, swap, goal = change, i, j, k
+                    value, move, swap, goal = change + extra, i, j, k
         if move < 0:
             break
         step += 1
@@ -122,3 +138,25 @@ def relieve(
             found_at = step
             best_label[:] = label
     return best, step, found_at
+
+
+@njit(cache=True, nogil=True)
+def send_home(columns, scale, label, load, peak, slot, held, group_start, group_of, home, order, limit):
+    """Move items of `order` back to their homes wherever no relative peak rises above `limit`; returns how many."""
+    moved = 0
+    again = True
+    while again:
+        again = False
+        for i in order:
+            k = home[i]
+            if k < 0 or label[i] == k or excluded(k, i, -1, held, group_start, group_of):
+                continue
+            if sum_peak(load, scale, k, columns[i], 1.0, limit) > limit:
+                continue
+            source = label[i]
+            relocate(columns, load, held, group_start, group_of, label, i, k)
+            find_peak(load, scale, source, peak, slot)
+            find_peak(load, scale, k, peak, slot)
+            moved += 1
+            again = True
+    return moved

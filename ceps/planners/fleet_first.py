@@ -58,7 +58,7 @@ def _up_by_capacity(
     A first pass without the long search says where to stop. Then small problems go up one by one; large ones halve
     the range, as if what fits a fleet always fit a larger one.
     """
-    ladder = _ladder(problem, best.cost_per_day / 24)
+    ladder = fleet_ladder(problem, best.cost_per_day / 24)
     tried, fitting = 0, len(ladder)
     low, step = 0, 1
     while low < fitting and not effort.over:
@@ -83,7 +83,7 @@ def _up_by_capacity(
     return best, tried
 
 
-def _ladder(problem: Problem, most: float) -> list[Ints]:
+def fleet_ladder(problem: Problem, most: float) -> list[Ints]:
     """Server types of the cheapest fleet of each capacity, costing no more than `most` dollars an hour."""
     rate, room, _ = problem.need
     found: list[Ints] = []

@@ -1,0 +1,250 @@
+"""GP-AAS: a grid that reacts, the scaling policy of section 4.4.1.2 simulated slot by slot.
+
+Three rules, looked at after every slot. A server that used less than half of its capacity for 30 minutes is rented
+one size smaller. One that reached its capacity has its data split in two, the other half on a new server, of the
+smallest type that can store it (as the chapter has it) or that also answers what it is asked just now. Two servers
+of which one can take both, by the loads of the last 30 minutes and by bytes, are merged. The policy sees a slot only
+when it is over: what a server could not answer until then is overload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ceps.packing import Effort
+from ceps.planners.grid import kd_cells, load_in_units
+from ceps.problem import Floats, Ints, Outcome, Problem, Progress
+
+_LOOK_BACK = 1800  # seconds
+_DAYS = 3  # the last one is charged
+
+
+@dataclass(eq=False)
+class _Server:
+    members: Ints
+    kind: int
+    since: int  # slot in which it was rented as this type
+    charged: list[tuple[int, int, int]] = field(default_factory=list)  # (from slot, to slot, type)
+
+
+@dataclass(eq=False)
+class _Account:
+    by_slot: float = 0.0  # dollars
+    by_hour: float = 0.0
+    overload: float = 0.0  # requests
+    moved: float = 0.0  # bytes
+    started: int = 0
+    most_servers: int = 0
+
+
+def autoscale(
+    problem: Problem,
+    rng: np.random.Generator,
+    effort: Effort,
+    progress: Progress | None = None,
+    *,
+    cells: int | None = None,
+    new_server: str = "fits",
+) -> Outcome:
+    """Reactive scaling of a grid over three days; the third is charged. Migrations are free and instant.
+
+    Parameters
+    ----------
+    problem, rng, effort, progress
+        As every planner; nothing here is random. Loads are compared with u times a type's capacity.
+    cells
+        Cells to start with; if not given, one and one and a half a unit of load are tried and the cheaper is kept.
+    new_server
+        Type of a server that a split starts: "fits", the cheapest that stores the data and answers their present
+        load; "stores", the cheapest that stores them, the chapter's words.
+
+    Returns
+    -------
+    Outcome
+        `labels` and `type_of` are what stands at the end; `cost_per_day` is billed by started hour, as EC2 did in
+        2015. Extras: `billed_by_slot` (dollars a day), `overload` (share of the requests above capacity),
+        `bytes_moved` (a day), `servers_started` (a day), `most_servers`.
+
+    Raises
+    ------
+    ValueError
+        The partitions have no positions, or `new_server` is unknown.
+    """
+    if new_server not in ("fits", "stores"):
+        raise ValueError(f"new_server = {new_server!r}; known: fits, stores")
+    if not len(problem):
+        return Outcome(np.empty(0, np.int64), np.empty(0, np.int64), 0.0, dict.fromkeys(_EXTRAS, 0.0))
+    units = load_in_units(problem)
+    starts = [cells] if cells is not None else sorted({units, -(-3 * units // 2)})
+    outcomes = [_simulate(problem, start, new_server == "fits") for start in starts]
+    return min(outcomes, key=lambda outcome: outcome.cost_per_day)
+
+
+_EXTRAS = ("billed_by_slot", "overload", "bytes_moved", "servers_started", "most_servers")
+
+
+def _simulate(problem: Problem, cells: int, fits: bool) -> Outcome:
+    slots = len(problem.total) - 1
+    window = max(1, _LOOK_BACK // problem.slot_seconds)
+    account = _Account()
+    labels = kd_cells(problem, cells)
+    servers = [
+        _Server(members, _smallest(problem, members, slice(None)), 0)
+        for members in (np.flatnonzero(labels == cell) for cell in range(int(labels.max()) + 1))
+    ]
+    gone: list[_Server] = []
+    end = _DAYS * slots
+    for now in range(end):
+        charged = now >= end - slots
+        at = now % slots
+        last = np.arange(now - window + 1, now + 1) % slots
+        if charged:
+            _charge(problem, servers, at, account)
+        for server in list(servers):
+            load = float(problem.columns[server.members, at].sum())
+            if load >= problem.rates[server.kind]:
+                _split(problem, server, at, now, fits, servers, account, charged)
+        if now + 1 >= window:
+            _shrink(problem, servers, last, now)
+            _merge(problem, servers, gone, last, now, account, charged)
+    for server in servers:
+        _retire(server, end)
+    account.by_hour = _hours(problem, [*servers, *gone], end - slots, end)
+    days = slots * problem.slot_seconds / 86_400
+    final = np.empty(len(problem), dtype=np.int64)
+    for number, server in enumerate(servers):
+        final[server.members] = number
+    total = problem.total[:-1].sum()
+    extras = {
+        "billed_by_slot": account.by_slot / days,
+        "overload": account.overload / total if total else 0.0,
+        "bytes_moved": account.moved / days,
+        "servers_started": account.started / days,
+        "most_servers": float(account.most_servers),
+    }
+    return Outcome(final, np.array([s.kind for s in servers], dtype=np.int64), account.by_hour / days, extras)
+
+
+def _charge(problem: Problem, servers: list[_Server], at: int, account: _Account) -> None:
+    hours = problem.slot_seconds / 3600
+    for server in servers:
+        account.by_slot += problem.prices[server.kind] * hours
+        load = float(problem.columns[server.members, at].sum())
+        account.overload += max(0.0, load - problem.rates[server.kind])
+    account.most_servers = max(account.most_servers, len(servers))
+
+
+def _smallest(problem: Problem, members: Ints, slots: slice | Ints) -> int:
+    """Cheapest type that holds `members` in `slots`; else the largest that stores them; else the largest."""
+    peak = problem.loads[members].sum(axis=0)[slots].max(initial=0.0)
+    size = problem.bytes[members].sum()
+    stores = np.flatnonzero(problem.room >= size)
+    fits = stores[problem.rates[stores] >= peak]
+    if len(fits):
+        return int(fits[problem.prices[fits].argmin()])
+    among = stores if len(stores) else np.arange(len(problem.rates))
+    return int(among[problem.rates[among].argmax()])
+
+
+def _split(
+    problem: Problem,
+    server: _Server,
+    at: int,
+    now: int,
+    fits: bool,
+    servers: list[_Server],
+    account: _Account,
+    charged: bool,
+) -> None:
+    if len(server.members) == 1:  # cannot be split: a larger type
+        kind = _smallest(problem, server.members, np.array([at]))
+        if problem.rates[kind] > problem.rates[server.kind]:
+            _rent(server, kind, now + 1)
+        return
+    part = kd_cells(_part(problem, server.members), 2)
+    moving = server.members[part == 1]
+    server.members = server.members[part == 0]
+    asked = np.array([at] if fits else [], dtype=np.int64)
+    servers.append(_Server(moving, _smallest(problem, moving, asked), now + 1))
+    if charged:
+        account.moved += float(problem.bytes[moving].sum())
+        account.started += 1
+
+
+def _part(problem: Problem, members: Ints) -> Problem:
+    from dataclasses import replace
+
+    assert problem.positions is not None
+    return replace(problem, columns=problem.columns[members], positions=problem.positions[members])
+
+
+def _shrink(problem: Problem, servers: list[_Server], last: Ints, now: int) -> None:
+    for server in servers:
+        used = problem.columns[server.members][:, last].sum(axis=0).max(initial=0.0)
+        if used >= 0.5 * problem.rates[server.kind]:
+            continue
+        size = problem.bytes[server.members].sum()
+        smaller = np.flatnonzero((problem.rates < problem.rates[server.kind]) & (problem.room >= size))
+        smaller = smaller[problem.prices[smaller] < problem.prices[server.kind]]
+        if len(smaller):
+            _rent(server, int(smaller[problem.rates[smaller].argmax()]), now + 1)
+
+
+def _merge(
+    problem: Problem,
+    servers: list[_Server],
+    gone: list[_Server],
+    last: Ints,
+    now: int,
+    account: _Account,
+    charged: bool,
+) -> None:
+    loads = np.array([problem.columns[server.members][:, last].sum(axis=0) for server in servers])
+    sizes = np.array([problem.bytes[server.members].sum() for server in servers])
+    rates = problem.rates[[server.kind for server in servers]]
+    room = problem.room[[server.kind for server in servers]]
+    order = list(np.argsort(loads.max(axis=1), kind="stable"))  # the least busy gives its data away first
+    for giver in list(order):
+        for taker in _takers(order, giver, loads):
+            together = loads[giver] + loads[taker]
+            if together.max() < rates[taker] and sizes[giver] + sizes[taker] <= room[taker]:
+                servers[taker].members = np.append(servers[taker].members, servers[giver].members)
+                loads[taker], sizes[taker] = together, sizes[giver] + sizes[taker]
+                order.remove(giver)
+                if charged:
+                    account.moved += float(sizes[giver])
+                break
+    for number in range(len(servers)):
+        if number not in order:
+            _retire(servers[number], now + 1)
+            gone.append(servers[number])
+    servers[:] = [servers[number] for number in sorted(order)]
+
+
+def _takers(order: list[int], giver: int, loads: Floats) -> Iterator[int]:
+    # Best fit: the busiest server that still has room.
+    yield from (k for k in sorted(order, key=lambda k: (-loads[k].max(), k)) if k != giver)
+
+
+def _rent(server: _Server, kind: int, now: int) -> None:
+    server.charged.append((server.since, now, server.kind))
+    server.kind, server.since = kind, now
+
+
+def _retire(server: _Server, now: int) -> None:
+    server.charged.append((server.since, now, server.kind))
+
+
+def _hours(problem: Problem, servers: list[_Server], begin: int, end: int) -> float:
+    """Dollars for the hours that were started in [begin, end), each counted from when a server was rented."""
+    per_hour = 3600 / problem.slot_seconds
+    dollars = 0.0
+    for server in servers:
+        for since, until, kind in server.charged:
+            first = max(0, int(np.ceil((begin - since) / per_hour - 1e-9)))
+            after = int(np.ceil((min(until, end) - since) / per_hour - 1e-9))
+            dollars += max(0, after - first) * problem.prices[kind]
+    return float(dollars)

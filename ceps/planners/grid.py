@@ -1,0 +1,91 @@
+"""GP: one contiguous cell of the map a server, whatever it is asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ceps.packing import Effort
+from ceps.problem import Ints, Outcome, Problem, Progress, price
+
+
+def grid(
+    problem: Problem,
+    rng: np.random.Generator,
+    effort: Effort,
+    progress: Progress | None = None,
+    *,
+    cells: int | None = None,
+) -> Outcome:
+    """One server for each of `cells` cells with equally many bytes, each of the cheapest type that holds it.
+
+    Parameters
+    ----------
+    problem, rng, effort, progress
+        As every planner; nothing here is random.
+    cells
+        Number of cells; if not given, the cheapest of 2 up to three times the load in servers of the smallest type.
+
+    Returns
+    -------
+    Outcome
+        Extras: `cells`; and `typical`, the mean cost for one to two cells a unit of load, when `cells` is not given.
+
+    Raises
+    ------
+    ValueError
+        The partitions have no positions.
+    """
+    if cells is not None:
+        return price(problem, kd_cells(problem, cells), cells=cells)
+    units = load_in_units(problem)
+    found = {g: price(problem, kd_cells(problem, g)) for g in _counts(problem, 3 * units)}
+    best = min(found, key=lambda g: (found[g].cost_per_day, g))
+    typical = [found[g].cost_per_day for g in found if units <= g <= 2 * units]
+    extras = {"cells": best, "typical": float(np.mean(typical)) if typical else found[best].cost_per_day}
+    return Outcome(found[best].labels, found[best].type_of, found[best].cost_per_day, extras)
+
+
+def load_in_units(problem: Problem) -> int:
+    """Peak of the total load in servers of the smallest type, rounded up; at least 1."""
+    return max(1, int(np.ceil(problem.need[0] / problem.rates.min() - 1e-9)))
+
+
+def _counts(problem: Problem, most: int) -> range:
+    return range(min(2, max(1, len(problem))), max(2, min(most, len(problem))) + 1)
+
+
+def kd_cells(problem: Problem, cells: int) -> Ints:
+    """int64 (M,), the cell of each item when the map is halved again and again into `cells` equal parts by bytes.
+
+    Each cut goes across the longer side. Fewer cells come out where there are fewer items. O(M log M log cells).
+
+    Raises
+    ------
+    ValueError
+        The items have no positions, or `cells` is below 1.
+    """
+    if problem.positions is None:
+        raise ValueError("grid partitioning needs positions of the partitions: give Patterns positions (lon, lat)")
+    if cells < 1:
+        raise ValueError(f"cells = {cells}; it must be 1 or more")
+    weight = problem.bytes if problem.bytes.any() else np.ones(len(problem))
+    labels = np.zeros(len(problem), dtype=np.int64)
+    stack = [(np.arange(len(problem)), cells)]
+    done = 0
+    while stack:
+        members, parts = stack.pop()
+        parts = min(parts, len(members))
+        if parts <= 1:
+            labels[members] = done
+            done += 1
+            continue
+        where = problem.positions[members]
+        axis = int(np.ptp(where[:, 1]) > np.ptp(where[:, 0]))
+        order = np.lexsort((members, where[:, axis]))
+        share = np.cumsum(weight[members][order])
+        low = parts // 2
+        cut = int(np.searchsorted(share, share[-1] * low / parts, side="left")) + 1
+        cut = min(max(cut, low), len(members) - (parts - low))
+        stack.append((members[order[cut:]], parts - low))
+        stack.append((members[order[:cut]], low))
+    return labels

@@ -1,0 +1,41 @@
+"""GP-R: many small partitions, dealt out to servers at random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ceps.packing import Effort
+from ceps.planners.grid import load_in_units
+from ceps.problem import Outcome, Problem, Progress, price
+
+
+def random_grid(
+    problem: Problem,
+    rng: np.random.Generator,
+    effort: Effort,
+    progress: Progress | None = None,
+    *,
+    cells: int | None = None,
+) -> Outcome:
+    """Items on `cells` servers at random, each server of the cheapest type that holds it.
+
+    Parameters
+    ----------
+    problem, rng, effort, progress
+        As every planner.
+    cells
+        Number of servers; if not given, the cheapest of 1 up to twice the load in servers of the smallest type.
+
+    Returns
+    -------
+    Outcome
+        Extras: `cells`; and `typical`, the mean cost for one to two servers a unit of load, without `cells`.
+    """
+    if cells is not None:
+        return price(problem, rng.integers(cells, size=len(problem)), cells=cells)
+    units = load_in_units(problem)
+    found = {k: price(problem, rng.integers(k, size=len(problem))) for k in range(1, 2 * units + 1)}
+    best = min(found, key=lambda k: (found[k].cost_per_day, k))
+    typical = [found[k].cost_per_day for k in found if k >= units]
+    extras = {"cells": best, "typical": float(np.mean(typical))}
+    return Outcome(found[best].labels, found[best].type_of, found[best].cost_per_day, extras)

@@ -1,0 +1,330 @@
+"""`ceps.plan`: from patterns to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ceps.bounds import fleet_bound
+from ceps.packing import Effort
+from ceps.patterns import Patterns, as_patterns
+from ceps.plans import Plan, require_same_pivots
+from ceps.problem import InfeasibleError, Ints, Outcome, Problem, Progress, build_problem
+from ceps.servers import ServerType, checked_servers
+
+Planner = Callable[..., Outcome]
+
+METHODS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
+    "fleet": ("fleet_first", "fleet_first", {}),
+    "gain": ("gain", "gain_and_dissolve", {}),
+    "tv": ("ahr", "ahr", {"metric": "tv"}),
+    "tabu": ("literal_tabu", "literal_tabu", {}),
+    "gp": ("grid", "grid", {}),
+    "gp-r": ("random_grid", "random_grid", {}),
+    "gp-aas": ("autoscale", "autoscale", {}),
+}
+"""Methods by name: ours ("fleet", "gain"), CEPS- ("tv") and CEPS+ ("tabu") as written, and the competitors."""
+
+KEEPS_APART = ("fleet", "gain")
+"""Methods that know that some items may not share a server (copies, pins)."""
+
+
+def planner(method: str) -> tuple[Planner, Mapping[str, Any]]:
+    """Planner of a method and its fixed options.
+
+    Raises
+    ------
+    ValueError
+        There is no such method.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method = {method!r}; known: {', '.join(METHODS)}")
+    module, name, options = METHODS[method]
+    return getattr(import_module(f"ceps.planners.{module}"), name), options
+
+
+def plan(
+    patterns: Patterns | ArrayLike,
+    sizes: ArrayLike | None = None,
+    servers: Sequence[ServerType] = (),
+    seed: int | np.random.Generator = 0,
+    utilisation: float = 0.9,
+    method: str = "fleet",
+    copies: int = 1,
+    previous: Plan | None = None,
+    move_budget: float | None = None,
+    time_limit: float | None = None,
+    *,
+    growth: float = 1.0,
+    spare: bool = False,
+    pinned: ArrayLike | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Plan:
+    """Plan which server holds which partition, at the least cost found.
+
+    A server of type j may be loaded to `utilisation` times its requests/s in every slot, and hold its bytes; each
+    server is rented all day as the cheapest type that does. Same arguments, same plan, unless there is a time limit;
+    how the partitions are numbered plays no part.
+
+    Parameters
+    ----------
+    patterns
+        Patterns, or float (P, T), requests/s by partition and slot; the T slots make a day or a week.
+    sizes
+        Bytes (P,), 0 or more; needed unless `patterns` has them.
+    servers
+        Types that may be rented, at least one (`ceps.load_servers`).
+    seed
+        Seed or Generator.
+    utilisation
+        Target utilisation u in (0, 1]; 0.9 leaves headroom for what the patterns have not seen.
+    method
+        One of `METHODS` but "gp-aas", which has no fixed plan (see `ceps.compare`).
+    copies
+        Copies of each partition, each on another server, each answering an equal share.
+    previous
+        The plan that is in force: servers keep their numbers so that the fewest bytes move, and pins name them.
+    move_budget
+        With `previous`: repair that plan, moving at most about this many bytes for the sake of cost; what is
+        overloaded is moved whatever that takes. None: plan afresh.
+    time_limit
+        Seconds after which the best plan so far is taken, or None.
+    growth
+        Factor on all loads, above 0.
+    spare
+        Rent one more, empty server that could take over any one of the others.
+    pinned
+        int (P,), number of the server that must hold the partition (its first copy), or -1.
+    progress
+        Called with method, best cost so far and lower bound (dollars a day) now and then.
+    options
+        Of the method, such as `cap` of "tv" or `cells` of "gp".
+
+    Returns
+    -------
+    Plan
+        With `cost_per_day` and `lower_bound` in dollars and `server_of` int64 (P,).
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+    InfeasibleError
+        Some partitions fit no server; `partitions` names them.
+
+    Examples
+    --------
+    >>> import numpy as np, ceps
+    >>> day, night = np.repeat([[900.0, 100.0]], 12, axis=1), np.repeat([[100.0, 900.0]], 12, axis=1)
+    >>> patterns = np.concatenate([day, night, day / 2, night / 2])
+    >>> found = ceps.plan(patterns, [8e8] * 4, ceps.load_servers("m3-2015"), utilisation=1.0)
+    >>> found.cost_per_day, found.lower_bound, len(found)
+    (3.192, 3.192, 1)
+    """
+    given = as_patterns(patterns, sizes)
+    types = checked_servers(servers)
+    if method == "gp-aas":
+        raise ValueError("method 'gp-aas' changes servers all day and has no fixed plan; ceps.compare prices it")
+    planner(method)
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit = {time_limit} s; it must be above 0, or None")
+    if move_budget is not None and (previous is None or not move_budget >= 0):
+        raise ValueError(f"move_budget = {move_budget}; it must be 0 or more bytes and needs a previous plan")
+    if previous is not None:
+        require_same_pivots(given.pivots_hash, previous.pivots_hash)
+        if previous.copies != copies:
+            raise ValueError(f"copies = {copies} but the previous plan has {previous.copies}; plan afresh without it")
+    homes = None if previous is None else homes_of(given, previous)
+    problem = build_problem(
+        given,
+        types,
+        utilisation,
+        growth=growth,
+        copies=copies,
+        pinned=pinned,
+        previous=None if homes is None else homes[:, 0],
+    )
+    rng = np.random.default_rng(seed)
+    effort = Effort(deadline=None if time_limit is None else monotonic() + time_limit)
+    if move_budget is not None and homes is not None and previous is not None:
+        from ceps.incremental import repair
+
+        outcome = repair(problem, item_homes(problem, homes), previous, move_budget, rng, effort)
+    else:
+        outcome = run(method, problem, rng, effort, progress, spare=spare, **options)
+    if not np.isfinite(outcome.cost_per_day):
+        raise _infeasible(given, problem, outcome, method)
+    made = assemble(given, problem, outcome, method, previous, spare=spare)
+    return replace(
+        made, growth=growth, seed=seed if isinstance(seed, int) else None, options=_plain(options, move_budget)
+    )
+
+
+def run(
+    method: str,
+    problem: Problem,
+    rng: np.random.Generator,
+    effort: Effort,
+    progress: Progress | None = None,
+    *,
+    spare: bool = False,
+    **options: Any,
+) -> Outcome:
+    """Run a planner on a problem, with what it does not know about itself: copies, pins and the spare.
+
+    Raises
+    ------
+    ValueError
+        The method cannot keep pins.
+    """
+    call, fixed = planner(method)
+    if len(problem.group_of) == 0 and not (problem.pins >= 0).any() and not spare:
+        return call(problem, rng, effort, progress, **fixed, **options)
+    if method not in KEEPS_APART:
+        if (problem.pins >= 0).any():
+            raise ValueError(f"method {method!r} cannot keep pinned partitions; use {' or '.join(KEEPS_APART)}")
+        return _copied(problem, call(_first_copies(problem), rng, effort, progress, **fixed, **options))
+    if not spare:
+        return call(problem, rng, effort, progress, **fixed, **options)
+    # A spare must be able to replace the largest server, so smaller servers may be cheaper in all.
+    found = []
+    for kind in np.unique(problem.rates):
+        allowed = np.flatnonzero(problem.rates <= kind)
+        smaller = replace(problem, servers=tuple(problem.servers[j] for j in allowed))
+        if not smaller.types_that_hold(smaller.columns).any(axis=1).all():
+            continue
+        outcome = call(smaller, rng, effort, progress, **fixed, **options)
+        found.append(replace(outcome, type_of=allowed[outcome.type_of]))
+    if not found:
+        return call(problem, rng, effort, progress, **fixed, **options)
+    return min(found, key=lambda outcome: outcome.cost_per_day + 24 * problem.prices[spare_type(problem, outcome)])
+
+
+def spare_type(problem: Problem, outcome: Outcome) -> int:
+    """Cheapest type that can take over any one server of an outcome; -1 if none can."""
+    columns = problem.cluster_columns(outcome.labels)
+    if not len(columns):
+        return int(problem.prices.argmin())
+    worst = np.append(columns[:, :-1].max(axis=0), columns[:, -1].max())
+    return int(problem.cheapest_types(worst[None, :])[0])
+
+
+def homes_of(patterns: Patterns, previous: Plan) -> Ints:
+    """int64 (P, copies), number of the server that holds each copy in `previous`, or -1 for new partitions."""
+    order = np.argsort(previous.partitions, kind="stable")
+    place = np.searchsorted(previous.partitions[order], patterns.partitions)
+    row = order[np.minimum(place, len(order) - 1)] if len(order) else np.zeros(len(patterns), np.int64)
+    known = previous.partitions[row] == patterns.partitions if len(order) else np.zeros(len(patterns), bool)
+    homes = np.full((len(patterns), previous.copies), -1)
+    homes[known] = previous.server_ids[previous.replicas[row[known]]]
+    return homes
+
+
+def item_homes(problem: Problem, homes: Ints) -> Ints:
+    """int64 (M,), number of the server that holds each item now, or -1; for pinned groups, their pin."""
+    found = np.full(len(problem), -1)
+    found[problem.item_of.ravel()] = homes.ravel()
+    return np.where(problem.pins >= 0, problem.pins, found)
+
+
+def assemble(
+    patterns: Patterns,
+    problem: Problem,
+    outcome: Outcome,
+    method: str,
+    previous: Plan | None = None,
+    *,
+    spare: bool = False,
+) -> Plan:
+    """Plan of an outcome: servers numbered (as in `previous` where they share most bytes), loads summed afresh."""
+    from ceps.incremental import number_servers
+
+    ids = number_servers(problem, outcome, None if previous is None else (homes_of(patterns, previous), previous))
+    order = np.argsort(ids, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    columns = problem.cluster_columns(outcome.labels)[order]
+    kinds = outcome.type_of[order]
+    ids, loads = ids[order], columns[:, :-1]
+    cost, bound = outcome.cost_per_day, fleet_bound(problem)
+    if spare:
+        kind = spare_type(problem, outcome)
+        ids = np.append(ids, ids.max(initial=-1) + 1)
+        kinds = np.append(kinds, kind)
+        loads = np.vstack([loads, np.zeros((1, loads.shape[1]))])
+        cost += 24 * float(problem.prices[kind])
+        # The spare takes over the server of the largest item, so it is at least a type that holds that one.
+        single = problem.cheapest_types(problem.columns) if len(problem) else np.array([kind])
+        bound += 24 * float(problem.prices[single].max())
+    return Plan(
+        method=method,
+        utilisation=problem.utilisation,
+        partitions=patterns.partitions,
+        sizes=patterns.sizes,
+        replicas=rank[outcome.labels[problem.item_of]],
+        server_ids=ids,
+        type_of=kinds,
+        servers=problem.servers,
+        loads=loads,
+        cost_per_day=cost,
+        lower_bound=bound,
+        slot_seconds=patterns.slot_seconds,
+        time_zone=patterns.time_zone,
+        weekday=patterns.weekday,
+        days=patterns.days,
+        requests_per_event=patterns.requests_per_event,
+        pivots_hash=patterns.pivots_hash,
+        spare=int(spare),
+        extras=outcome.extras,
+    )
+
+
+def _first_copies(problem: Problem) -> Problem:
+    items = problem.item_of[:, 0]
+    order = np.sort(items)
+    return replace(
+        problem,
+        columns=problem.columns[order],
+        item_of=np.searchsorted(order, problem.item_of[:, :1]),
+        group_start=np.zeros(len(order) + 1, dtype=np.int64),
+        group_of=np.empty(0, dtype=np.int64),
+        pins=problem.pins[order],
+        positions=None if problem.positions is None else problem.positions[order],
+        copies=1,
+    )
+
+
+def _copied(problem: Problem, outcome: Outcome) -> Outcome:
+    """One set of servers for each copy: what a planner that knows no copies would do."""
+    count = len(outcome.type_of)
+    order = np.sort(problem.item_of[:, 0])
+    labels = np.empty(len(problem), dtype=np.int64)
+    first = np.empty(len(problem), dtype=np.int64)
+    first[order] = outcome.labels
+    for copy in range(problem.copies):
+        labels[problem.item_of[:, copy]] = first[problem.item_of[:, 0]] + copy * count
+    kinds = np.tile(outcome.type_of, problem.copies)
+    return Outcome(labels, kinds, outcome.cost_per_day * problem.copies, outcome.extras)
+
+
+def _infeasible(patterns: Patterns, problem: Problem, outcome: Outcome, method: str) -> InfeasibleError:
+    over = np.flatnonzero(outcome.type_of < 0)
+    rows = np.isin(outcome.labels[problem.item_of], over).any(axis=1)
+    numbers = np.sort(patterns.partitions[rows]).tolist()
+    shown = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
+    return InfeasibleError(
+        f"method {method!r} puts more on {len(over)} server(s) than any type holds; partitions there: {shown}. "
+        "Use method 'fleet', larger types or more partitions",
+        numbers,
+    )
+
+
+def _plain(options: Mapping[str, Any], move_budget: float | None) -> dict[str, Any]:
+    return dict(options) | ({} if move_budget is None else {"move_budget": move_budget})

@@ -1,0 +1,378 @@
+"""Plans: which server holds which partitions, what that costs, and the versioned JSON that carries it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ceps.servers import ServerType
+
+FORMAT = 1
+"""Version of the JSON; a reader refuses a later one."""
+
+DAYS_A_MONTH = 730 / 24
+"""Days of the month that monthly figures assume: 730 hours, as cloud price lists do."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A placement of partitions on rented servers; immutable.
+
+    Parameters
+    ----------
+    method
+        Name of the planner.
+    utilisation
+        Target utilisation u that it was made for.
+    partitions
+        int64 (P,), numbers of the partitions, in the order of the patterns.
+    sizes
+        float64 (P,), bytes of each.
+    replicas
+        int64 (P, copies), index of the server of each copy; never twice the same in a row.
+    server_ids
+        int64 (N,), numbers of the servers, ascending; a server keeps its number from plan to plan.
+    type_of
+        int64 (N,), type of each server, as an index into `servers`.
+    servers
+        The catalogue that was planned with.
+    loads
+        float64 (N, T), requests/s on each server by slot, growth included.
+    cost_per_day, lower_bound
+        Dollars a day, and what no plan undercuts.
+    slot_seconds, time_zone, weekday, days, requests_per_event, pivots_hash
+        As in the patterns.
+    growth, seed, options
+        Factor on the loads, and what else the planner was told.
+    spare
+        Number of the last servers that hold nothing, kept for the loss of another.
+    types_by_hour
+        int64 (N, hours) or None: types rented in each clock hour, where the plan has an hourly schedule.
+    extras
+        Figures of the planner, by name.
+    """
+
+    method: str
+    utilisation: float
+    partitions: Ints
+    sizes: Floats
+    replicas: Ints
+    server_ids: Ints
+    type_of: Ints
+    servers: tuple[ServerType, ...]
+    loads: Floats
+    cost_per_day: float
+    lower_bound: float
+    slot_seconds: int
+    time_zone: str = "UTC"
+    weekday: int | None = None
+    days: float = 1.0
+    requests_per_event: float = 1.0
+    pivots_hash: str = ""
+    growth: float = 1.0
+    seed: int | None = None
+    spare: int = 0
+    types_by_hour: Ints | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.server_ids)
+
+    @property
+    def copies(self) -> int:
+        """Copies of each partition."""
+        return self.replicas.shape[1]
+
+    @property
+    def server_of(self) -> Ints:
+        """int64 (P,), index of the server that holds each partition (its first copy)."""
+        return self.replicas[:, 0]
+
+    @property
+    def types(self) -> tuple[ServerType, ...]:
+        """Type of each server."""
+        return tuple(self.servers[kind] for kind in self.type_of)
+
+    @cached_property
+    def capacity(self) -> Floats:
+        """float64 (N,), requests/s of each server when fully busy."""
+        return np.array([self.servers[kind].requests_per_second for kind in self.type_of], dtype=np.float64)
+
+    @cached_property
+    def peaks(self) -> Floats:
+        """float64 (N,), largest load of each server, requests/s."""
+        return self.loads.max(axis=1, initial=0.0)
+
+    @cached_property
+    def utilisation_by_slot(self) -> Floats:
+        """float64 (N, T), load of each server over its full capacity."""
+        return self.loads / self.capacity[:, None]
+
+    @cached_property
+    def bytes(self) -> Floats:
+        """float64 (N,), bytes that each server holds."""
+        held = np.zeros(len(self))
+        np.add.at(held, self.replicas, np.broadcast_to(self.sizes[:, None], self.replicas.shape))
+        return held
+
+    @property
+    def cost_per_month(self) -> float:
+        """Dollars for 730 hours."""
+        return self.cost_per_day * DAYS_A_MONTH
+
+    @property
+    def gap(self) -> float:
+        """Cost over lower bound; 1 is proven optimal, and 1 where nothing is needed."""
+        return self.cost_per_day / self.lower_bound if self.lower_bound else 1.0
+
+    def members(self, server: int) -> Ints:
+        """int64, rows of the partitions of which the server with this index holds a copy."""
+        return np.flatnonzero((self.replicas == server).any(axis=1))
+
+    def to_dict(self, previous: Plan | None = None) -> dict[str, Any]:
+        """Build the content of plan.json; with `previous`, what changed since then stands under `diff`."""
+        servers = []
+        for k, number in enumerate(self.server_ids.tolist()):
+            kind = self.servers[self.type_of[k]]
+            entry: dict[str, Any] = {
+                "server": number,
+                "type": kind.name,
+                "spare": k >= len(self) - self.spare,
+                "dollars_per_hour": kind.dollars_per_hour,
+                "partitions": self.partitions[self.members(k)].tolist(),
+                "bytes": float(self.bytes[k]),
+                "peak_requests_per_second": float(self.peaks[k]),
+                "mean_requests_per_second": float(self.loads[k].mean()),
+                "requests_per_second": self.loads[k].tolist(),
+                "utilisation": np.round(self.utilisation_by_slot[k], 4).tolist(),
+            }
+            if self.types_by_hour is not None:
+                entry["types_by_hour"] = [self.servers[kind].name for kind in self.types_by_hour[k]]
+            servers.append(entry)
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "kind": "ceps plan",
+            "method": self.method,
+            "cost_per_day": self.cost_per_day,
+            "lower_bound": self.lower_bound,
+            "utilisation": self.utilisation,
+            "growth": self.growth,
+            "seed": self.seed,
+            "options": dict(self.options),
+            "extras": dict(self.extras),
+            "pivots_hash": self.pivots_hash,
+            "slot_seconds": self.slot_seconds,
+            "time_zone": self.time_zone,
+            "weekday": self.weekday,
+            "days_observed": self.days,
+            "requests_per_event": self.requests_per_event,
+            "copies": self.copies,
+            "server_types": [asdict(kind) | {"bytes": _number(kind.bytes)} for kind in self.servers],
+            "partitions": self.partitions.tolist(),
+            "partition_bytes": self.sizes.tolist(),
+            "replicas": [self.server_ids[row].tolist() for row in self.replicas],
+            "servers": servers,
+        }
+        if previous is not None:
+            content["diff"] = asdict(diff(self, previous))
+        return content
+
+    def save(self, path: str | Path, previous: Plan | None = None) -> None:
+        """Write plan.json; see `to_dict`."""
+        text = json.dumps(self.to_dict(previous), indent=1, allow_nan=False)
+        Path(path).write_text(text + "\n", encoding="utf-8")
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Plan of a file that `Plan.save` wrote; every field comes back bit by bit.
+
+    Raises
+    ------
+    ValueError
+        Not a plan, of a later format, or a key is missing.
+    FileNotFoundError
+        There is no such file.
+    """
+    file = Path(path)
+    if not file.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from error
+    try:
+        return plan_from_dict(content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def plan_from_dict(content: Mapping[str, Any]) -> Plan:
+    """Plan of what `Plan.to_dict` made.
+
+    Raises
+    ------
+    ValueError
+        Not a plan, of a later format, or a key is missing.
+    """
+    if not isinstance(content, Mapping) or content.get("kind") != "ceps plan":
+        raise ValueError("not a plan: 'kind' is not 'ceps plan'")
+    if content["format"] > FORMAT:
+        raise ValueError(f"format {content['format']} is later than {FORMAT}, the last this version reads")
+    try:
+        return _read(content)
+    except KeyError as error:
+        raise ValueError(f"not a plan: key {error.args[0]!r} is missing") from error
+
+
+def _read(content: Mapping[str, Any]) -> Plan:
+    types = tuple(
+        ServerType(**{**kind, "bytes": np.inf if kind["bytes"] is None else kind["bytes"]})
+        for kind in content["server_types"]
+    )
+    names = {kind.name: number for number, kind in enumerate(types)}
+    entries = content["servers"]
+    ids = np.array([entry["server"] for entry in entries], dtype=np.int64)
+    copies = content["copies"]
+    replicas = np.array(content["replicas"], dtype=np.int64).reshape(-1, copies)
+    hourly = [[names[name] for name in entry["types_by_hour"]] for entry in entries if "types_by_hour" in entry]
+    slots = 86_400 // content["slot_seconds"]
+    return Plan(
+        method=content["method"],
+        utilisation=content["utilisation"],
+        partitions=np.array(content["partitions"], dtype=np.int64),
+        sizes=np.array(content["partition_bytes"], dtype=np.float64),
+        replicas=np.searchsorted(ids, replicas).astype(np.int64),
+        server_ids=ids,
+        type_of=np.array([names[entry["type"]] for entry in entries], dtype=np.int64),
+        servers=types,
+        loads=np.array([entry["requests_per_second"] for entry in entries], dtype=np.float64).reshape(
+            len(entries), -1 if entries else slots
+        ),
+        cost_per_day=content["cost_per_day"],
+        lower_bound=content["lower_bound"],
+        slot_seconds=content["slot_seconds"],
+        time_zone=content["time_zone"],
+        weekday=content["weekday"],
+        days=content["days_observed"],
+        requests_per_event=content["requests_per_event"],
+        pivots_hash=content["pivots_hash"],
+        growth=content["growth"],
+        seed=content["seed"],
+        spare=sum(bool(entry["spare"]) for entry in entries),
+        types_by_hour=np.array(hourly, dtype=np.int64) if hourly else None,
+        options=content["options"],
+        extras=content["extras"],
+    )
+
+
+@dataclass(frozen=True)
+class PlanDiff:
+    """What changes when one plan replaces another.
+
+    Parameters
+    ----------
+    bytes_moved
+        Bytes to copy to a server that did not hold them; new partitions are not counted.
+    bytes_stored
+        Bytes of all copies of all partitions in the new plan.
+    partitions_moved
+        Numbers of the partitions of which some copy moves.
+    partitions_new, partitions_gone
+        Numbers of partitions that only one of the plans has.
+    servers_added, servers_removed
+        Numbers of servers that only one of the plans has.
+    servers_resized
+        Numbers of servers that change their type.
+    dollars_per_day
+        Change of cost.
+    """
+
+    bytes_moved: float
+    bytes_stored: float
+    partitions_moved: tuple[int, ...]
+    partitions_new: tuple[int, ...]
+    partitions_gone: tuple[int, ...]
+    servers_added: tuple[int, ...]
+    servers_removed: tuple[int, ...]
+    servers_resized: tuple[int, ...]
+    dollars_per_day: float
+
+    @property
+    def share_moved(self) -> float:
+        """Bytes moved over bytes stored; 0 when nothing is stored."""
+        return self.bytes_moved / self.bytes_stored if self.bytes_stored else 0.0
+
+
+def diff(plan: Plan, previous: Plan) -> PlanDiff:
+    """Difference between two plans; partitions and servers are the same when their numbers are.
+
+    Raises
+    ------
+    ValueError
+        The plans are for different pivots, so that equal numbers do not mean equal partitions.
+    """
+    require_same_pivots(plan.pivots_hash, previous.pivots_hash)
+    before = {int(number): set(previous.server_ids[row].tolist()) for number, row in _rows(previous)}
+    moved: list[int] = []
+    total = 0.0
+    for place, (number, row) in enumerate(_rows(plan)):
+        if number not in before:
+            continue
+        coming = set(plan.server_ids[row].tolist()) - before[number]
+        if coming:
+            moved.append(int(number))
+            total += len(coming) * float(plan.sizes[place])
+    numbers = set(plan.partitions.tolist())
+    ids, old_ids = set(plan.server_ids.tolist()), set(previous.server_ids.tolist())
+    names = dict(zip(plan.server_ids.tolist(), (kind.name for kind in plan.types), strict=True))
+    old_names = dict(zip(previous.server_ids.tolist(), (kind.name for kind in previous.types), strict=True))
+    return PlanDiff(
+        bytes_moved=total,
+        bytes_stored=float(plan.sizes.sum() * plan.copies),
+        partitions_moved=tuple(sorted(moved)),
+        partitions_new=tuple(sorted(numbers - before.keys())),
+        partitions_gone=tuple(sorted(before.keys() - numbers)),
+        servers_added=tuple(sorted(ids - old_ids)),
+        servers_removed=tuple(sorted(old_ids - ids)),
+        servers_resized=tuple(sorted(k for k in ids & old_ids if names[k] != old_names[k])),
+        dollars_per_day=plan.cost_per_day - previous.cost_per_day,
+    )
+
+
+def require_same_pivots(wanted: str, found: str) -> None:
+    """Do nothing when two pivot hashes agree, or one of them is empty (unknown).
+
+    Raises
+    ------
+    ValueError
+        They differ; the message says what to do.
+    """
+    if wanted and found and wanted != found:
+        raise ValueError(
+            f"pivots {found[:12]} but {wanted[:12]} are wanted: partition numbers mean other regions; make the plan "
+            "from patterns of the current snapshot (or rebuild with --pivots keep)"
+        )
+
+
+def _rows(plan: Plan) -> Sequence[tuple[int, Ints]]:
+    return list(zip(plan.partitions.tolist(), plan.replicas, strict=True))
+
+
+def _number(value: float) -> float | None:
+    return None if np.isinf(value) else value
