@@ -81,8 +81,8 @@ def _assign(vectors, pivots_, weights_, order_, distance_, reach, furthest, home
 def assign(vectors: NDArray[np.float64], regions: Regions, reach: NDArray[np.float64]) -> Assignment:
     """Return the partition of each object and its copies.
 
-    An object owned by i is also sent to every other partition j with ``f_j(o) >= -reach[j]``, so that partition j knows every
-    object within reach[j] of its region, plane by plane (dissertation, section 3.1.3).
+    An object owned by i is also sent to every other partition j with ``f_j(o) >= -reach[j]``, so that partition j
+    knows every object within reach[j] of its region, plane by plane (dissertation, section 3.1.3).
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The border set: every site whose cell its partition could not certify, made exact from all partitions' shares.
 
-A true neighbour of an uncertified site is either uncertified itself, or certified in its own partition and then lists that site.
-So the uncertified sites with their local neighbours, and the edges of certified sites to replicas, hold all there is to know
-(dissertation, section 3.1.3, in one round).
+A true neighbour of an uncertified site is either uncertified itself, or certified in its own partition and then lists
+that site. So the uncertified sites with their local neighbours, and the edges of certified sites to replicas, hold
+all there is to know (dissertation, section 3.1.3, in one round).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class BorderTable:
 
 
 def border_of(partition: Partition) -> Border:
-    """Return what the fix needs to know of a partition: its uncertified sites with their neighbours, its edges to replicas."""
+    """Return a partition's uncertified sites with their neighbours, and its certified edges to replicas."""
     graph, owned = partition.graph, partition.owned_sites
     m = len(partition.sites)
     open_site = np.zeros(m, np.bool_)
@@ -104,8 +104,8 @@ def fix(
 ) -> BorderTable:
     """Return the exact cells of all uncertified sites and the symmetric graph across the borders.
 
-    The cells are cut by all points of the border set, which hold all their true neighbours. An edge listed by either side is
-    kept by both. Cost O(b log b) for b points.
+    The cells are cut by all points of the border set, which hold all their true neighbours. An edge listed by either
+    side is kept by both. Cost O(b log b) for b points.
     """
     sites = np.concatenate([share.sites for share in shares])
     offsets = np.cumsum([0] + [len(share.sites) for share in shares])

@@ -47,7 +47,8 @@ def build(
     crs, metric : as :func:`dtoss.space.space_of`; EPSG:4326 when neither is given.
     partitions : how many; one for each 250,000 objects when None.
     pivots : "balanced" or "spread".
-    bounds : plane only: xmin, ymin, xmax, ymax that hold all objects; the box of the objects grown by a tenth when None.
+    bounds : plane only: xmin, ymin, xmax, ymax that hold all objects; the box of the objects grown by a tenth when
+        None.
     columns : attributes, each of length n.
     reach : lambda of every partition, a distance (plane) or chord (sphere); chosen from a sample when None.
     seed : of the random choices.
@@ -57,8 +58,8 @@ def build(
     Raises
     ------
     ValueError
-        If ids repeat or are neither integers nor strings, lengths differ, a position is not legal, or an argument is out
-        of its bounds.
+        If ids repeat or are neither integers nor strings, lengths differ, a position is not legal, or an argument is
+        out of its bounds.
 
     Examples
     --------
@@ -188,7 +189,7 @@ def planar_bounds(vectors: NDArray[np.float64], bounds: ArrayLike | None) -> NDA
 
 
 def bounds_round(low: NDArray[np.float64], high: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:
-    """Return given bounds once they are found to hold the box ``low, high``, or that box grown by a tenth of its longer side."""
+    """Return bounds that hold the box ``low, high``: those given, or the box grown by a tenth of its longer side."""
     if bounds is None:
         side = float((high - low).max())
         margin = 0.1 * side if side > 0.0 else 1.0

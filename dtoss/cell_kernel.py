@@ -1,9 +1,9 @@
 """The cell kernel: each Voronoi cell by itself, cut by nearer sites first, until no site left could change it.
 
-Dissertation, section 3.1.2: start from a bounding polygon, cut it by sites in growing rings, stop when the next ring lies
-outside the influence region. The rings are leaves of the box tree: first those near the site's own leaf, listed once for all
-its sites, nearest first; where the list ends too early (the rim of a cluster, long thin cells), the tree is searched by
-the discs round the cell's vertices, which are what could still hold a neighbour.
+Dissertation, section 3.1.2: start from a bounding polygon, cut it by sites in growing rings, stop when the next ring
+lies outside the influence region. The rings are leaves of the box tree: first those near the site's own leaf, listed
+once for all its sites, nearest first; where the list ends too early (the rim of a cluster, long thin cells), the tree
+is searched by the discs round the cell's vertices, which are what could still hold a neighbour.
 """
 
 from __future__ import annotations

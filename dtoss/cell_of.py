@@ -41,7 +41,7 @@ class CellView:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: vertices float64 (v, dimension) counter-clockwise, ids of the neighbours, area in square metres or CRS units."""
+    """One cell: vertices float64 (v, dimension) counter-clockwise, neighbours' ids, square metres or CRS units."""
 
     vertices: NDArray[np.float64]
     neighbours: NDArray[Any]
@@ -108,8 +108,8 @@ def cell_at(view: CellView, place: Place) -> Cell:
 def reverse_nearest(view: CellView, places: NDArray[np.float64]) -> Hits:
     """Return the objects nearer to each place (m, 2) than to any other object.
 
-    They are among the Voronoi neighbours of the place in the diagram that has it as a site. Its cell is cut by its nearest
-    sites, more of them until none further off can cut it.
+    They are among the Voronoi neighbours of the place in the diagram that has it as a site. Its cell is cut by its
+    nearest sites, more of them until none further off can cut it.
     """
     queries = view.space.vectors(places)
     m = len(queries)

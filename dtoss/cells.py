@@ -22,8 +22,8 @@ class Diagram:
     Parameters
     ----------
     first : int32 (n + 1,): the neighbours of site i are ``neighbours[first[i]:first[i + 1]]``.
-    neighbours : int32: for each site, counter-clockwise, the sites whose cells share an edge with its own. Symmetric: an edge
-        that rounding shows to one side only is listed by both, at the end.
+    neighbours : int32: for each site, counter-clockwise, the sites whose cells share an edge with its own. Symmetric:
+        an edge that rounding shows to one side only is listed by both, at the end.
     area : float64 (n,): square CRS units in the plane (clipped to the bounds), steradians on the sphere.
     radius : float64 (n,): distance from the site to the furthest vertex of its cell: chord on the sphere.
     rim : bool (n,): the cell reaches the bounds (plane), or 80 degrees from its site (sphere).
@@ -38,7 +38,7 @@ class Diagram:
 
 @dataclass(frozen=True, slots=True)
 class RimCells:
-    """Cells of the sphere cut in 3-D: as in :class:`Diagram`, and their corners (unit vectors) with the owners of the edges."""
+    """Cells of the sphere cut in 3-D, as in :class:`Diagram`; corners are unit vectors, with the owners of their edges."""
 
     degree: NDArray[np.int32]
     neighbours: NDArray[np.int32]
@@ -61,7 +61,8 @@ def voronoi(
 
     Parameters
     ----------
-    sites : (n, 2) in the plane or (n, 3) unit vectors on the sphere; distinct; any order is correct, curve order is fast.
+    sites : (n, 2) in the plane or (n, 3) unit vectors on the sphere; distinct; any order is correct, curve order is
+        fast.
     bounds : plane only: float64 (4,) xmin, ymin, xmax, ymax that hold every site; cells are clipped to it.
     wanted : only the cells of these sites are made, the others stay empty; all when None.
     threads : the work is split among so many threads; the result is the same for any number.
@@ -184,8 +185,8 @@ def rim_cells(
 ) -> RimCells:
     """Return the spherical cells of the sites ``which``, cut in 3-D.
 
-    ``known[first_known[i]:first_known[i + 1]]`` are sites near ``which[i]`` to begin with; the tree finds the others. The
-    corners are given only where they are to be ``drawn``.
+    ``known[first_known[i]:first_known[i + 1]]`` are sites near ``which[i]`` to begin with; the tree finds the others.
+    The corners are given only where they are to be ``drawn``.
     """
     capacity, room = 256, 8 * len(which) + 64
     degree, area, radius = np.zeros(len(which), np.int32), np.zeros(len(which)), np.zeros(len(which))
@@ -275,7 +276,7 @@ def _one_sided(first, neighbours, source, target):
 
 
 def symmetric(first: NDArray[np.int32], neighbours: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the graph in which an edge listed by either end is listed by both; added ones stand last. Cost O(edges)."""
+    """Return the graph with each edge that one end lists listed by both; added ones stand last. Cost O(edges)."""
     none = np.zeros(0, np.int32)
     missing = _one_sided(first, neighbours, none, none)
     if missing == 0:

@@ -1,7 +1,8 @@
 """Which cells are globally exact: those whose influence region lies inside what their partition knows.
 
-In partition i a vertex v of a cell with radius r = |v - o| is safe if ``max_j f_j(v) + r <= lambda_i``: no object that i does not
-know can be nearer to v than o is. All vertices safe: the cell is exact (dissertation, section 3.1.2, "fixing").
+In partition i a vertex v of a cell with radius r = |v - o| is safe if ``max_j f_j(v) + r <= lambda_i``: no object
+that i does not know can be nearer to v than o is. All vertices safe: the cell is exact (dissertation, section 3.1.2,
+"fixing").
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _furthest_past(points, pivots_, weights_, order_, distance_, region, out):
 
 
 def furthest_past(points: NDArray[np.float64], regions: Regions, region: int) -> NDArray[np.float64]:
-    """Return ``max_j f_j(x)``, float64 (n,), seen from one region: negative inside it; -inf where it is the only one."""
+    """Return ``max_j f_j(x)``, float64 (n,), seen from a region: negative inside it; -inf where it is the only one."""
     points = operand(points)
     out = np.empty(len(points))
     b = regions.borders
@@ -74,7 +75,8 @@ def needed_reach(
     ----------
     sites : (m, dimension): the sites of the cells.
     first, others : the neighbours of site i are ``others[first[i]:first[i + 1]]``.
-    shrink : the cells are taken smaller about their sites by this factor: a sample's cells stand for those of all sites.
+    shrink : the cells are taken smaller about their sites by this factor: a sample's cells stand for those of all
+        sites.
     """
     cells = shapes(sites, first, others, bounds)
     size = np.diff(cells.first)
@@ -106,7 +108,8 @@ def uncertified(
 ) -> NDArray[np.int32]:
     """Return the owned sites of a partition, ascending, whose cells could be changed by objects it does not know.
 
-    Most sites pass by ``max_j f_j(o) + 2 r <= lambda``; only the others' cells are cut again to look at each vertex. Cost O(n).
+    Most sites pass by ``max_j f_j(o) + 2 r <= lambda``; only the others' cells are cut again to look at each vertex.
+    Cost O(n).
     """
     if len(regions) == 1 or not owned.any():
         return np.zeros(0, np.int32)

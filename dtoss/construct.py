@@ -1,4 +1,4 @@
-"""Building one partition from the objects it knows: sites, diagram, hierarchy, certificate, and its share of the border set."""
+"""Building one partition from the objects it knows: sites, diagram, hierarchy, certificate, border set."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def _furthest(sites: NDArray[np.float64], pivot: NDArray[np.float64]) -> float:
 def _hierarchy(sites: NDArray[np.float64], bounds: NDArray[np.float64] | None, engine: str) -> tuple[Graph, ...]:
     """Return the graphs over every 16th, 256th, ... site, down to the level that is looked at one by one.
 
-    Each level is a Voronoi diagram of its own, so a walk ends in the site of that level nearest to the query, and goes on from
-    the same site one level below (dissertation, section 3.2, with levels thinned along the curve).
+    Each level is a Voronoi diagram of its own, so a walk ends in the site of that level nearest to the query, and
+    goes on from the same site one level below (dissertation, section 3.2, with levels thinned along the curve).
     """
     levels: list[Graph] = []
     stride = FAN

@@ -102,8 +102,8 @@ def curve_keys(vectors: NDArray[np.float64], box: NDArray[np.float64] | None = N
     Parameters
     ----------
     vectors : shape (n, 2) in the plane or (n, 3) of unit length on the sphere, C-contiguous.
-    box : plane only, float64 (4,): xmin, ymin, xmax, ymax of the square that the curve fills; the box of the vectors when
-        None. Vectors outside are moved to its rim.
+    box : plane only, float64 (4,): xmin, ymin, xmax, ymax of the square that the curve fills; the box of the vectors
+        when None. Vectors outside are moved to its rim.
 
     Returns
     -------
@@ -227,8 +227,8 @@ def curve_order(
 ) -> NDArray[np.int32]:
     """Return the order of objects along the curve: by (curve key, vector, rank).
 
-    Objects on one site are neighbours in it, in the order of their ranks, so the result depends on the objects alone and
-    not on the order in which they came.
+    Objects on one site are neighbours in it, in the order of their ranks, so the result depends on the objects alone
+    and not on the order in which they came.
 
     Parameters
     ----------

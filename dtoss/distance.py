@@ -67,8 +67,8 @@ def _atan(t):
 def sphere_distance(ax, ay, az, bx, by, bz):
     """Return the great-circle distance of two unit vectors in metres.
 
-    ``2 R atan2(|a - b|, |a + b|)``; up to 199 km the same as ``2 R arcsin(|a - b| / 2)`` by its series in the chord, whose first
-    term left out is below 1e-19.
+    ``2 R atan2(|a - b|, |a + b|)``; up to 199 km the same as ``2 R arcsin(|a - b| / 2)`` by its series in the chord,
+    whose first term left out is below 1e-19.
     """
     x, y, z = ax - bx, ay - by, az - bz
     chord2 = x * x + y * y + z * z
@@ -99,8 +99,8 @@ _plane = vectorize(["float64(float64, float64, float64, float64)"], nopython=Tru
 def distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the distances of vectors a (..., dimension) and b (..., dimension), broadcast against each other.
 
-    Metres for unit vectors in 3-D, CRS units for vectors in the plane. Equal vectors are exactly 0 apart; the relative error is
-    below 1e-15 times a few.
+    Metres for unit vectors in 3-D, CRS units for vectors in the plane. Equal vectors are exactly 0 apart; the
+    relative error is below 1e-15 times a few.
 
     Examples
     --------

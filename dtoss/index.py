@@ -25,7 +25,8 @@ from dtoss.space import Space, as_positions, same_crs
 class Index:
     """An immutable index of objects; thread-safe, and read by any number of processes at once.
 
-    Made by :func:`dtoss.open` from a store or by :func:`dtoss.build` in process. One that was opened is pickled by its path.
+    Made by :func:`dtoss.open` from a store or by :func:`dtoss.build` in process. One that was opened is pickled by
+    its path.
     """
 
     def __init__(
@@ -121,7 +122,8 @@ class Index:
         ----------
         positions : (2,) or (m, 2): lon, lat in degrees or x, y in CRS units.
         k : at least 1; where fewer objects are known (or within ``max_distance``), all of them.
-        max_distance : metres on the sphere, CRS units in the plane; objects at exactly this distance belong to the answer.
+        max_distance : metres on the sphere, CRS units in the plane; objects at exactly this distance belong to the
+            answer.
         columns : attributes to return with the hits.
         crs : of the positions, to be sure that it is the index's own.
         threads : a batch is split among so many; the answer is the same.
@@ -129,8 +131,8 @@ class Index:
         Raises
         ------
         ValueError
-            If k is not a whole number of at least 1, a position is not legal, ``max_distance`` is negative or NaN, a column
-            is unknown, or the CRS is another one.
+            If k is not a whole number of at least 1, a position is not legal, ``max_distance`` is negative or NaN, a
+            column is unknown, or the CRS is another one.
 
         Notes
         -----
@@ -175,7 +177,7 @@ class Index:
     def count(
         self, positions: ArrayLike, radius: ArrayLike, *, crs: str | None = None, threads: int = 1
     ) -> NDArray[np.int64]:
-        """Return how many objects lie within a radius of each position, int64 (m,); as :meth:`range`, without a list."""
+        """Return how many objects lie within a radius of each position, int64 (m,): :meth:`range` without a list."""
         queries = self._queries(positions, crs)
         radii = _radii("radius", radius, len(queries))
         return answer(self._world, queries, radii, -1, _whole("threads", threads, 1)).count
@@ -193,7 +195,7 @@ class Index:
         return self.knn(positions, 1, crs=crs, threads=threads).id
 
     def reverse_nearest(self, positions: ArrayLike, *, crs: str | None = None) -> Hits:
-        """Return the objects that are nearer to each position than to any other object, ordered by (query, distance, id).
+        """Return the objects nearer to each position than to any other object, ordered by (query, distance, id).
 
         These are the objects that a new one at the position would become the nearest neighbour of. At most six for each
         position, fewer where objects share a place: each of those is nearest to the other.
@@ -230,8 +232,8 @@ class Index:
     def cell(self, object_id: Any) -> NDArray[np.float64]:
         """Return the Voronoi cell of an object's place among all objects, float64 (v, 2), counter-clockwise.
 
-        Edges are great-circle arcs on the sphere, segments in the plane, where the cell is clipped to the bounds. Where there is
-        one site only, it owns the whole sphere and the cell has no vertices.
+        Edges are great-circle arcs on the sphere, segments in the plane, where the cell is clipped to the bounds.
+        Where there is one site only, it owns the whole sphere and the cell has no vertices.
 
         Raises
         ------
@@ -262,7 +264,8 @@ class Index:
         """
         return cell_at(self._view, self._find(object_id)).area
 
-    # -- how ------------------------------------------------------------------------------------------------------------
+    # -- how
+    # ------------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _lookup(self) -> Lookup:

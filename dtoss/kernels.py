@@ -36,8 +36,8 @@ _SOURCES = _digest()
 def kernel(*signatures: Any) -> Any:
     """Compile a function with numba: at once for the signatures given, or for whatever kernel first calls it.
 
-    numba keeps compiled code by the source of one function alone and would go on using a kernel whose helpers have changed, so the
-    stamp of what is kept names all sources that hold kernels.
+    numba keeps compiled code by the source of one function alone and would go on using a kernel whose helpers have
+    changed, so the stamp of what is kept names all sources that hold kernels.
     """
     if len(signatures) == 1 and callable(signatures[0]):
         return _compiled(signatures[0], ())

@@ -1,11 +1,11 @@
 """k nearest neighbours from the Voronoi graph.
 
-The i-th nearest site is a neighbour of one of the i - 1 nearer ones, so taking the nearest site of the frontier again and
-again yields the sites in order. It goes on until the frontier is strictly further than the k-th object, with a slack for the
-rounding of squared distances, because sites as far as the k-th may hold lower ids.
+The i-th nearest site is a neighbour of one of the i - 1 nearer ones, so taking the nearest site of the frontier again
+and again yields the sites in order. It goes on until the frontier is strictly further than the k-th object, with a
+slack for the rounding of squared distances, because sites as far as the k-th may hold lower ids.
 
-The frontier is one sorted array of 64-bit keys: the upper bits of the squared distance, then the site. What is left out of the
-distance is added to the slack; the answer is ordered by reported distances.
+The frontier is one sorted array of 64-bit keys: the upper bits of the squared distance, then the site. What is left
+out of the distance is added to the slack; the answer is ordered by reported distances.
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ def _matching(mask, objects, site):
 def expand(rows, p, dimension, bounds, x, y, z, k, nearest, gap, limit, keys, room, seen, gaps):
     """List the sites nearest to a query that hold its k nearest objects, with all ties, almost in order.
 
-    Sites beyond the squared distance ``limit`` are left out. Returns (sites listed, objects on them, a squared distance within
-    which all of them lie); sites listed is -1 where ``room`` was too small. ``seen`` is a bit a site, all 0, and is left so.
+    Sites beyond the squared distance ``limit`` are left out. Returns (sites listed, objects on them, a squared
+    distance within which all of them lie); sites listed is -1 where ``room`` was too small. ``seen`` is a bit a site,
+    all 0, and is left so.
     """
     masked = rows[p, MASK] != 0
     beyond = dimension == 2 and outside(bounds, x, y)
@@ -205,8 +206,8 @@ def gather(rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, dis
 
 @kernel(
     "int64(int64[:, ::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[::1], "
-    "float64[::1], float64[:, ::1], int32[::1], int32[::1], int64, int64, boolean, float64[::1], float64[::1], int64[::1], "
-    "uint8[::1], float64[::1], int64[::1], int64[:, ::1], float64[:, ::1], int32[:, ::1], int32[:, ::1], int64[::1], "
+    "float64[::1], float64[:, ::1], int32[::1], int32[::1], int64, int64, boolean, float64[::1], float64[::1], "
+    "int64[::1], uint8[::1], float64[::1], int64[::1], int64[:, ::1], float64[:, ::1], int32[:, ::1], int32[:, ::1], int64[::1], "
     "int32[::1], uint8[::1])"
 )
 def knn_kernel(
@@ -242,8 +243,8 @@ def knn_kernel(
 
     A query that has to read a partition which is not open sets its flag in ``need`` and gets a count of -1.
 
-    ``homes`` and ``blocks`` say where the queries of a batch start; empty, each comes down the hierarchy. ``radius`` and
-    ``chord`` are the largest distance of each query, as it is reported and squared.
+    ``homes`` and ``blocks`` say where the queries of a batch start; empty, each comes down the hierarchy. ``radius``
+    and ``chord`` are the largest distance of each query, as it is reported and squared.
     """
     m, dimension = queries.shape
     count, listed_borders = pivots_.shape[0], order_.shape[1]

@@ -1,8 +1,8 @@
 """One partition: its objects, sites, graph and hierarchy as flat arrays, and their file.
 
-The file is Arrow IPC, uncompressed, one row whose columns are lists: every array of the partition is one contiguous buffer that
-opens by memory mapping, with nothing parsed. Owned sites come first, in curve order, then replicas, in curve order; objects
-follow their sites, in id order on each.
+The file is Arrow IPC, uncompressed, one row whose columns are lists: every array of the partition is one contiguous
+buffer that opens by memory mapping, with nothing parsed. Owned sites come first, in curve order, then replicas, in
+curve order; objects follow their sites, in id order on each.
 """
 
 from __future__ import annotations

@@ -29,8 +29,9 @@ def choose_pivots(
     ----------
     sample : (n, dimension) vectors in any order; the result does not depend on it.
     partitions : wanted; there are fewer where the sample has fewer distinct vectors, and one at least.
-    method : "balanced", or "spread" (dissertation, section 3.1.1): of ``candidates`` random sets of P objects each, the one
-        with the largest sum of pairwise distances. (The dissertation counts S = ``candidates * P`` candidate objects.)
+    method : "balanced", or "spread" (dissertation, section 3.1.1): of ``candidates`` random sets of P objects each,
+        the one with the largest sum of pairwise distances. (The dissertation counts S = ``candidates * P`` candidate
+        objects.)
     seed : of the random choices.
 
     Raises
@@ -169,9 +170,9 @@ def _two_nearest(sample, pivots, weights, order, distance, best, second, margin)
 def _balancing_weights(sample: NDArray[np.float64], pivots: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return weights that give each pivot the same number of rows, as nearly as rows on one site allow.
 
-    Damped Newton steps for semi-discrete optimal transport (Kitagawa, Merigot, Thibert 2019): a step is taken only if it
-    shrinks the error and leaves no region nearly empty. The Hessian is the density of rows along the borders, estimated
-    from the rows that almost belong to the next region. Every 16th row, then every 4th, then all of them.
+    Damped Newton steps for semi-discrete optimal transport (Kitagawa, Merigot, Thibert 2019): a step is taken only if
+    it shrinks the error and leaves no region nearly empty. The Hessian is the density of rows along the borders,
+    estimated from the rows that almost belong to the next region. Every 16th row, then every 4th, then all of them.
     """
     weights = np.zeros(len(pivots))
     for stride in (16, 4, 1):
@@ -221,7 +222,7 @@ def _newton(
 def _border_density(
     best: NDArray[np.int32], second: NDArray[np.int32], margin: NDArray[np.float64], count: int, band: int
 ) -> NDArray[np.float64]:
-    """Return how each region's count changes with each weight, (P, P): rows per power in the ``band`` rows next to a border."""
+    """Return how counts change with weights, (P, P): rows per power among the ``band`` rows next to each border."""
     low, high = np.minimum(best, second).astype(np.int64), np.maximum(best, second).astype(np.int64)
     order = np.lexsort((margin, low * count + high))
     key = (low * count + high)[order]

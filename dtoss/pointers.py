@@ -1,8 +1,8 @@
 """Raw pointers for numba kernels: no reference counts in hot loops, and columns found by their address.
 
-An array handed from one compiled function to another costs reference counting that numba cannot always remove; inside the
-loop of the cell kernel it more than doubled the time. A pointer costs one register. The caller keeps the array alive:
-numba frees a local array after its last use, so workspaces are allocated in Python and passed in.
+An array handed from one compiled function to another costs reference counting that numba cannot always remove; inside
+the loop of the cell kernel it more than doubled the time. A pointer costs one register. The caller keeps the array
+alive: numba frees a local array after its last use, so workspaces are allocated in Python and passed in.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """A convex polygon round the origin, cut by half-planes: the shape of a cell in the tangent plane of its site.
 
-The plane is the plane itself; on the sphere it is the gnomonic projection centred at the site, where another site cuts
-the cell by the line ``u * dx + v * dy = |chord|^2 / 2`` just as in the plane. (dx, dy) are the tangent components of the
-other site seen from this one.
+The plane is the plane itself; on the sphere it is the gnomonic projection centred at the site, where another site
+cuts the cell by the line ``u * dx + v * dy = |chord|^2 / 2`` just as in the plane. (dx, dy) are the tangent
+components of the other site seen from this one.
 
-A polygon of m vertices is six columns behind pointers: vertices (u, v) counter-clockwise; edge i runs from vertex i to vertex
-i + 1 on the line ``ex * u + ey * v = eh`` and belongs to site ``edge[i]``, or to the starting frame if that is negative.
+A polygon of m vertices is six columns behind pointers: vertices (u, v) counter-clockwise; edge i runs from vertex i
+to vertex i + 1 on the line ``ex * u + ey * v = eh`` and belongs to site ``edge[i]``, or to the starting frame if that
+is negative.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def _furthest_run(u, v, m, dx, dy, h, slack):
 def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):
     """Cut the polygon by ``u * dx + v * dy <= h`` for site ``number``.
 
-    Returns the new number of vertices, at most m + 1, or -1 where nothing was cut. One run of vertices is removed, so the
-    polygon stays convex when rounding leaves several.
+    Returns the new number of vertices, at most m + 1, or -1 where nothing was cut. One run of vertices is removed, so
+    the polygon stays convex when rounding leaves several.
     """
     if m < 62:
         outside = 0

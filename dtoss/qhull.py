@@ -16,8 +16,8 @@ def qhull_diagram(
 ) -> Diagram:
     """Return the same diagram as the kernel, from Qhull's Delaunay triangulation (plane) or convex hull (sphere).
 
-    Qhull gets the sites less their mean: on uncentred metres it merges cells in silence. Sites on one line or circle have no
-    triangulation; each is then a neighbour of the next ones along it.
+    Qhull gets the sites less their mean: on uncentred metres it merges cells in silence. Sites on one line or circle
+    have no triangulation; each is then a neighbour of the next ones along it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""All objects within a radius, from the Voronoi graph: the sites of a disc are connected, so a flood from the nearest finds them."""
+"""All objects within a radius: the sites of a disc are connected in the Voronoi graph, so a flood finds them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from dtoss.walk import fetch, fetch_graph, gap2, nearest_site, outside
 def flood(rows, p, dimension, bounds, x, y, z, start, block, limit, found, room, seen):
     """List the sites within the squared distance ``limit`` of a query, with a slack, in no order.
 
-    Returns (sites listed, nearest site); -1 where ``room`` was too small. ``seen`` is a bit a site, all 0, and is left so.
+    Returns (sites listed, nearest site); -1 where ``room`` was too small. ``seen`` is a bit a site, all 0, and is
+    left so.
     """
     nearest, gap, _ = nearest_site(rows, p, dimension, bounds, x, y, z, start, block)
     if nearest < 0:

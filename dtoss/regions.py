@@ -1,8 +1,8 @@
 """Voronoi regions of weighted pivots: which partition holds a place, and how far a place is past each border.
 
 The region of pivot i is where ``|x - p_i|^2 - w_i`` is least (ties: lowest number). The border of i and j is a plane;
-``f_j(x) = x . n - c`` with n the unit vector from p_i to p_j is the signed distance past it, positive on j's side. Dissertation,
-sections 3.1.1, 3.1.3 and 3.3.1.
+``f_j(x) = x . n - c`` with n the unit vector from p_i to p_j is the signed distance past it, positive on j's side.
+Dissertation, sections 3.1.1, 3.1.3 and 3.3.1.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ def past_border(x, y, z, dimension, pivots, weights, i, j):
 def nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, distance, guess):
     """Return the region that holds a vector: the least power, ties to the lowest number, whatever the guess.
 
-    From the guess, step to a region beyond a border that the vector has passed. A border further from the pivot than the
-    vector is cannot be passed, so few are looked at. The last step compares the powers of all that come in question,
-    so the result does not depend on the way there.
+    From the guess, step to a region beyond a border that the vector has passed. A border further from the pivot than
+    the vector is cannot be passed, so few are looked at. The last step compares the powers of all that come in
+    question, so the result does not depend on the way there.
     """
     i = guess
     if listed == 0:

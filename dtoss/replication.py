@@ -1,6 +1,7 @@
 """How far past its borders each partition should know the objects: lambda, chosen on the sample.
 
-Copies cost room in files and in the shuffle; cells that are not certified cost a second look. Exactness never depends on it.
+Copies cost room in files and in the shuffle; cells that are not certified cost a second look. Exactness never depends
+on it.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ def choose_reach(
 ) -> NDArray[np.float64]:
     """Return lambda of each partition, float64 (P,): a distance in the plane, a chord on the sphere.
 
-    For each receiving partition the value with the least ``copies + 4 x uncertified``, both estimated from a sample: its cells
-    are taken smaller by the square root of its share. Where more than ``most_copied`` of the objects would be copied, all are
-    made smaller by one factor. Infinity where there is one partition.
+    For each receiving partition the value with the least ``copies + 4 x uncertified``, both estimated from a sample:
+    its cells are taken smaller by the square root of its share. Where more than ``most_copied`` of the objects would
+    be copied, all are made smaller by one factor. Infinity where there is one partition.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """Cells of the sphere that reach far from their site, cut in 3-D.
 
-The gnomonic picture of a cell ends before 90 degrees. A cell that reaches 80 degrees from its site is cut again with unit vectors
-as vertices: start with the hemisphere against its nearest other site, cut by the planes of the other sites. Their normal is
-the same line as in the tangent plane, ``dx * e1 + dy * e2 - h * s``, so both pictures agree where they overlap.
+The gnomonic picture of a cell ends before 90 degrees. A cell that reaches 80 degrees from its site is cut again with
+unit vectors as vertices: start with the hemisphere against its nearest other site, cut by the planes of the other
+sites. Their normal is the same line as in the tangent plane, ``dx * e1 + dy * e2 - h * s``, so both pictures agree
+where they overlap.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ STACK = 1024
 
 @kernel
 def _normal(x, y, z, basis, a, b, c, out):
-    """Return the unit normal of the plane between the site (x, y, z) and the site at (a, b, c) from it; the cell is where it is <= 0."""
+    """Fill the unit normal of the plane between (x, y, z) and the site at (a, b, c) from it, pointing there."""
     dx = a * basis[0] + b * basis[1] + c * basis[2]
     dy = a * basis[3] + b * basis[4] + c * basis[5]
     h = 0.5 * (a * a + b * b + c * c)
@@ -145,8 +146,8 @@ def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):
 def _reaches(low, high, node, corner, m, x, y, z):
     """Return whether a box may hold a site nearer to one of the corners than (x, y, z) is.
 
-    A site is nearer to a corner than another just when it is further from the corner's antipode; boxes are tight for the first
-    test near the corner and for the second near the antipode.
+    A site is nearer to a corner than another just when it is further from the corner's antipode; boxes are tight for
+    the first test near the corner and for the second near the antipode.
     """
     for i in range(m):
         a, b, c = corner[i, 0], corner[i, 1], corner[i, 2]
@@ -187,9 +188,9 @@ def cut_rim_cells(
 ):
     """Cut the cells of ``sites`` in 3-D.
 
-    ``known[first_of[i]:first_of[i + 1]]`` are near sites to cut with first. Fills degree, neighbours, area (solid angle), radius
-    (chord) and, where ``corners`` has rows, the corners of each cell one after another, each with the owner of the edge that
-    begins in it. Returns DONE or what was too small.
+    ``known[first_of[i]:first_of[i + 1]]`` are near sites to cut with first. Fills degree, neighbours, area (solid
+    angle), radius (chord) and, where ``corners`` has rows, the corners of each cell one after another, each with the
+    owner of the edge that begins in it. Returns DONE or what was too small.
     """
     n = vectors.shape[0]
     levels = starts.size - 1

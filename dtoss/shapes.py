@@ -23,8 +23,8 @@ class Shapes:
     ----------
     first : int64 (m + 1,): the vertices of cell i are ``vertices[first[i]:first[i + 1]]``.
     vertices : float64 (v, dimension): x, y, or unit vectors.
-    owner : int64 (v,): whose half-plane made the edge from this vertex to the next: a position among the candidates of the
-        cell, counted over all cells, or -1 for the bounds.
+    owner : int64 (v,): whose half-plane made the edge from this vertex to the next: a position among the candidates
+        of the cell, counted over all cells, or -1 for the bounds.
     area : float64 (m,): square CRS units or steradians.
     radius : float64 (m,): distance or chord from the site to its furthest vertex.
     """
@@ -111,7 +111,8 @@ def shapes(
     Parameters
     ----------
     centres : (m, dimension): the sites whose cells are made.
-    first : int64 (m + 1,): the candidates of cell i are ``others[first[i]:first[i + 1]]``; copies of the site are passed over.
+    first : int64 (m + 1,): the candidates of cell i are ``others[first[i]:first[i + 1]]``; copies of the site are
+        passed over.
     others : (c, dimension).
     bounds : plane only: xmin, ymin, xmax, ymax.
 

@@ -136,8 +136,9 @@ def open_index(
     store : a path, a URI, or a :class:`~dtoss.store.Store`.
     snapshot : its name; the current one when None.
     verify : read every file and compare its checksum.
-    lazy : open a partition only when a question first concerns it. None does so on remote file systems, where a partition is
-        read whole; on local ones all are memory-mapped at once, so that the index stays whole when its snapshot is removed.
+    lazy : open a partition only when a question first concerns it. None does so on remote file systems, where a
+        partition is read whole; on local ones all are memory-mapped at once, so that the index stays whole when its
+        snapshot is removed.
 
     Raises
     ------

@@ -25,7 +25,8 @@ class Space:
     Parameters
     ----------
     crs : as the user named it, or "none".
-    metric : "sphere" (positions are lon, lat in degrees, distances metres) or "plane" (x, y and distances in CRS units).
+    metric : "sphere" (positions are lon, lat in degrees, distances metres) or "plane" (x, y and distances in CRS
+        units).
     to_lonlat : positions are in a projected CRS and compared on the sphere.
     """
 
@@ -71,7 +72,7 @@ class Space:
         return lonlat
 
     def legal(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which of the positions (n, 2) are legal: finite, and lon in [-180, 180], lat in [-90, 90] or |x| <= 1e100."""
+        """Return which positions (n, 2) are legal: lon in [-180, 180] and lat in [-90, 90], or at most 1e100 in size."""
         x, y = positions[:, 0], positions[:, 1]
         if self.geographic:
             return (np.abs(x) <= 180.0) & (np.abs(y) <= 90.0)
@@ -89,7 +90,8 @@ def space_of(crs: str | pyproj.CRS | None = None, metric: str | None = None) -> 
     Raises
     ------
     ValueError
-        If pyproj cannot read the CRS, it is neither geographic in degrees nor projected, or the metric does not go with it.
+        If pyproj cannot read the CRS, it is neither geographic in degrees nor projected, or the metric does not go
+        with it.
 
     Examples
     --------

@@ -200,7 +200,7 @@ class Store:
         filesystem.delete_dir(self.file("snapshots", snapshot))
 
     def clear(self, keep: int | None) -> list[str]:
-        """Remove finished snapshots beyond the ``keep`` latest, and unfinished ones that nobody is writing; return their names.
+        """Remove snapshots beyond the ``keep`` latest, and unfinished ones that nobody writes; return their names.
 
         The current snapshot stays in any case.
         """

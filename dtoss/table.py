@@ -1,7 +1,8 @@
 """All partitions of a snapshot in one table of addresses, so that one kernel call can read any of them.
 
-A numba call costs about 0.05 microseconds for each array passed, and the number of arrays is fixed when it is compiled. The
-table has one row a partition: addresses of its columns and their sizes. Whoever holds the table keeps the arrays alive.
+A numba call costs about 0.05 microseconds for each array passed, and the number of arrays is fixed when it is
+compiled. The table has one row a partition: addresses of its columns and their sizes. Whoever holds the table keeps
+the arrays alive.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Finding the site nearest to a query: down the hierarchy or from a place on the curve, then along the graph.
 
-A site that is not the nearest has a neighbour nearer to the query, so a walk to the best neighbour ends in the nearest site. In the
-plane the graph is clipped to the bounds and this holds inside them only; from outside, the nearest site is a rim site.
+A site that is not the nearest has a neighbour nearer to the query, so a walk to the best neighbour ends in the
+nearest site. In the plane the graph is clipped to the bounds and this holds inside them only; from outside, the
+nearest site is a rim site.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def outside(bounds, x, y):
 def nearest_site(rows, p, dimension, bounds, x, y, z, start, block):
     """Return the site of partition p nearest to a query, its squared distance and that of its nearest neighbour.
 
-    ``start`` is a site to walk from, or -1; ``block`` a run of F sites near the query on the curve, or -1. With neither, the walk
-    comes down the hierarchy. (-1, inf, inf) where there are no sites.
+    ``start`` is a site to walk from, or -1; ``block`` a run of F sites near the query on the curve, or -1. With
+    neither, the walk comes down the hierarchy. (-1, inf, inf) where there are no sites.
     """
     if rows[p, SITE_COUNT] == 0:
         return -1, np.inf, np.inf

@@ -262,8 +262,8 @@ def rollback(store: Store) -> None:
 
 def _facts(manifest: dict[str, Any]) -> dict[str, Any]:
     names = (
-        "snapshot", "created", "format", "objects", "sites", "replicas", "crs", "metric", "bounds", "columns", "parameters",
-        "counts", "bytes", "area", "pivots_hash", "timings",
+        "snapshot", "created", "format", "objects", "sites", "replicas", "crs", "metric", "bounds", "columns",
+        "parameters", "counts", "bytes", "area", "pivots_hash", "timings",
     )  # fmt: skip
     facts = {name: manifest[name] for name in names}
     entries = manifest["partitions"]

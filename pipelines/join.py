@@ -1,7 +1,8 @@
 """Joins in Spark: the k nearest objects, or all within a radius, of every row of a DataFrame.
 
-Queries are sent to the partition that holds their place, in slices of bounded size, so that a place where all of them are does not
-keep one task busy. A task opens the partitions of its queries, and then, in a second round, those that some of them need besides.
+Queries are sent to the partition that holds their place, in slices of bounded size, so that a place where all of them
+are does not keep one task busy. A task opens the partitions of its queries, and then, in a second round, those that
+some of them need besides.
 """
 
 from __future__ import annotations
@@ -59,14 +60,15 @@ def knn_join(
     crs: str | None = None,
     snapshot: str | None = None,
 ) -> DataFrame:
-    """Return the k nearest objects of every query: query_id, id, distance, rank (from 1), and the columns asked for.
+    """Return the k nearest objects of every query: query_id, id, distance, rank (from 1), and columns.
 
     Parameters
     ----------
     queries : one row a query, with an id and two coordinates.
     store : path or URI; executors must reach it too.
     k : at least 1, or the name of a column that holds it for each query.
-    how : "inner", or "left": a query without hits (no position, or nothing within ``max_distance``) then has one row of nulls.
+    how : "inner", or "left": a query without hits (no position, or nothing within ``max_distance``) then has one row
+        of nulls.
     id, x, y : the columns of the queries; x and y are lon and lat, or x and y in the plane, when None.
     columns : attributes of the objects to return.
     max_distance : metres on the sphere, CRS units in the plane; closed.
@@ -110,7 +112,7 @@ def range_join(
     crs: str | None = None,
     snapshot: str | None = None,
 ) -> DataFrame:
-    """Return all objects within a radius of every query: query_id, id, distance, rank (from 1), and the columns asked for.
+    """Return all objects within a radius of every query: query_id, id, distance, rank (from 1), and columns.
 
     Parameters
     ----------
@@ -268,7 +270,7 @@ def _slices(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def answer_batch(index: Index, ask: Ask, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Answer a batch of queries with columns query_id, x, y and perhaps per_row; rows are in the order of the queries."""
+    """Answer a batch with columns query_id, x, y and perhaps per_row; rows are in the order of the queries."""
     places = _places(batch)
     good = _usable(index.space, places)
     limit = np.full(len(places), np.inf)

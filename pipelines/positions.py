@@ -1,7 +1,7 @@
 """Reading positions of any format Spark reads, and setting bad rows aside with a reason each.
 
-The result has the columns ``id``, ``x``, ``y``, ``t`` where there is a time, and the attributes; a row that cannot be used has a
-reason in ``reason`` instead of being lost.
+The result has the columns ``id``, ``x``, ``y``, ``t`` where there is a time, and the attributes; a row that cannot be
+used has a reason in ``reason`` instead of being lost.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Columns:
     time : the column whose greatest value is an object's latest row; None takes a column ``t`` if there is one.
     attributes : names to carry along, "all" or "none".
     delimiter : of CSV files.
-    time_format : of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, ``epoch_s`` or ``epoch_ms``; ISO 8601 when None.
+    time_format : of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, ``epoch_s`` or ``epoch_ms``; ISO
+        8601 when None.
     """
 
     id: str = "id"
@@ -74,8 +75,8 @@ class Positions:
 
     Parameters
     ----------
-    frame : id (bigint or string), x, y (double), t where there is a time, attributes, the reason in ``_reason`` and the row as
-        it was read, as JSON, in ``_raw``.
+    frame : id (bigint or string), x, y (double), t where there is a time, attributes, the reason in ``_reason`` and
+        the row as it was read, as JSON, in ``_raw``.
     attributes : names of the attribute columns.
     timed : whether there is a ``t``.
     string_ids : whether ids are strings.
@@ -94,14 +95,15 @@ class Positions:
 def read_positions(session: SparkSession, paths: Sequence[str], columns: Columns) -> Positions:
     """Return the positions in files, directories or globs, all of one format.
 
-    The format goes by the name: ``.csv``, ``.tsv``, ``.txt`` (text with a header line), ``.json``, ``.jsonl``, ``.ndjson``, each
-    also with ``.gz``, and everything else is Parquet. GeoParquet points are read from the geometry column when the two
-    coordinate columns are missing.
+    The format goes by the name: ``.csv``, ``.tsv``, ``.txt`` (text with a header line), ``.json``, ``.jsonl``,
+    ``.ndjson``, each also with ``.gz``, and everything else is Parquet. GeoParquet points are read from the geometry
+    column when the two coordinate columns are missing.
 
     Raises
     ------
     InputError
-        If nothing is at a path, a column is missing (the message lists those found), or ids are neither integers nor strings.
+        If nothing is at a path, a column is missing (the message lists those found), or ids are neither integers nor
+        strings.
     """
     from pyspark.errors import AnalysisException
 
@@ -234,7 +236,7 @@ def _kind(path: str) -> str:
 
 
 def _read_csv(session: SparkSession, paths: list[str], delimiter: str) -> DataFrame:
-    """Read text with every column a string; lines with too few or too many fields keep their text in the corrupt column."""
+    """Read text with every column a string; a line with another number of fields goes to the corrupt column."""
     names = session.read.csv(paths, header=True, sep=delimiter, encoding="UTF-8").columns
     # a byte-order mark would be part of the first name
     clean = [name.lstrip("\ufeff").strip() for name in names]

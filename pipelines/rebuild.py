@@ -58,7 +58,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Profile:
-    """What one look at all rows says: how many, which are bad and why, where they are, and a sample of the good ones."""
+    """What one look at all rows says: how many, which are bad and why, where they are, and a sample."""
 
     read: int
     bad: dict[str, int]
@@ -106,14 +106,17 @@ def rebuild(
     store : path or URI of the store; made if it is not there.
     crs, metric : as :func:`dtoss.space.space_of`; EPSG:4326 when neither is given.
     bounds : plane only: xmin, ymin, xmax, ymax; the box of all rows grown by a tenth when None.
-    id, x, y, time : names of the columns; x and y are lon and lat, or x and y in the plane, when None. Where there is a time (a
-        column named, or one called ``t``), the row with the latest one counts for each id, and of rows with equal times the
-        one with the greatest (x, y, attributes).
+    id, x, y, time : names of the columns; x and y are lon and lat, or x and y in the plane, when None. Where there is
+        a time (a column named, or one called ``t``), the row with the latest one counts for each id, and of rows with
+        equal times the one with the greatest (x, y, attributes).
     columns : attributes to carry along: names, "all" or "none".
-    partitions, objects_per_partition : how many, or how large; 250,000 objects a partition and at least one a core when None.
-    pivots : "balanced", "spread" (dissertation, 3.1.1), or "keep" those of the current snapshot while they are balanced.
+    partitions, objects_per_partition : how many, or how large; 250,000 objects a partition and at least one a core
+        when None.
+    pivots : "balanced", "spread" (dissertation, 3.1.1), or "keep" those of the current snapshot while they are
+        balanced.
     reach : lambda of all partitions, a distance (plane) or chord (sphere); chosen from a sample when None.
-    on_duplicate : without a time, an id that repeats is an "error", or "any" keeps the row with the greatest (x, y, attributes).
+    on_duplicate : without a time, an id that repeats is an "error", or "any" keeps the row with the greatest (x, y,
+        attributes).
     max_bad : the share of rows that may be set aside; with more the rebuild fails and the current snapshot stays.
     keep : finished snapshots that stay in the store; all when None.
     seed : of the sample and the random choices.
@@ -133,8 +136,9 @@ def rebuild(
 
     Notes
     -----
-    The same rows and options give the same snapshot, whatever the number of cores and input splits, apart from its name
-    and times; ask for a number of partitions to be independent of the cores too. This is an action: it runs several jobs.
+    The same rows and options give the same snapshot, whatever the number of cores and input splits, apart from its
+    name and times; ask for a number of partitions to be independent of the cores too. This is an action: it runs
+    several jobs.
     """
     _check(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots)
     space = space_of(crs, metric)
@@ -229,7 +233,8 @@ def _check(
         raise ValueError(f"pivots is {pivots!r}: balanced, spread or keep is wanted")
 
 
-# -- looking at the rows ------------------------------------------------------------------------------------------------
+# -- looking at the rows
+# ------------------------------------------------------------------------------------------------
 
 
 def _profile(positions: Positions, space: Space, partitions: int | None, per_partition: int, seed: int) -> Profile:
@@ -322,7 +327,8 @@ def _regions(store: Store, space: Space, vectors: NDArray[np.float64], count: in
     return choose_pivots(vectors, count, seed=seed)
 
 
-# -- making the files ---------------------------------------------------------------------------------------------------
+# -- making the files
+# ---------------------------------------------------------------------------------------------------
 
 
 def _make(
@@ -340,8 +346,8 @@ def _make(
             repeated, some = _repeated(frame, profile.good)
         if repeated and on_duplicate == "error":
             raise InputError(
-                f"{repeated:,} ids stand more than once, {some} among them: name a time column (--time) to keep the latest "
-                "row of each, or --on-duplicate any"
+                f"{repeated:,} ids stand more than once, {some} among them: name a time column (--time) to keep "
+                "the latest row of each, or --on-duplicate any"
             )
         keep_latest = repeated > 0
     names = ["id", "x", "y", *(["t"] if positions.timed else []), *carried]
