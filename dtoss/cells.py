@@ -38,7 +38,7 @@ class Diagram:
 
 @dataclass(frozen=True, slots=True)
 class RimCells:
-    """Cells of the sphere cut in 3-D, as in :class:`Diagram`; corners are unit vectors, with the owners of their edges."""
+    """Cells of the sphere cut in 3-D, as in :class:`Diagram`; corners are unit vectors with their edges' owners."""
 
     degree: NDArray[np.int32]
     neighbours: NDArray[np.int32]

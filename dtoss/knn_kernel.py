@@ -207,8 +207,8 @@ def gather(rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, dis
 @kernel(
     "int64(int64[:, ::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[::1], "
     "float64[::1], float64[:, ::1], int32[::1], int32[::1], int64, int64, boolean, float64[::1], float64[::1], "
-    "int64[::1], uint8[::1], float64[::1], int64[::1], int64[:, ::1], float64[:, ::1], int32[:, ::1], int32[:, ::1], int64[::1], "
-    "int32[::1], uint8[::1])"
+    "int64[::1], uint8[::1], float64[::1], int64[::1], int64[:, ::1], float64[:, ::1], int32[:, ::1], int32[:, ::1], "
+    "int64[::1], int32[::1], uint8[::1])"
 )
 def knn_kernel(
     rows,

@@ -192,7 +192,8 @@ def _newton(
     def excess_of(weights: NDArray[np.float64]) -> NDArray[np.float64]:
         b = Regions(pivots, weights).borders
         _two_nearest(sample, pivots, weights, b.order, b.distance, best, second, margin)
-        return np.bincount(best, minlength=count) - wanted
+        excess: NDArray[np.float64] = np.bincount(best, minlength=count).astype(np.float64) - wanted
+        return excess
 
     excess = excess_of(weights)
     least = 0.5 * (min(float(excess.min()), 0.0) + wanted)

@@ -72,7 +72,7 @@ class Space:
         return lonlat
 
     def legal(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which positions (n, 2) are legal: lon in [-180, 180] and lat in [-90, 90], or at most 1e100 in size."""
+        """Return which positions (n, 2) are legal: lon in [-180, 180], lat in [-90, 90]; in the plane up to 1e100."""
         x, y = positions[:, 0], positions[:, 1]
         if self.geographic:
             return (np.abs(x) <= 180.0) & (np.abs(y) <= 90.0)

@@ -240,8 +240,8 @@ def _places(batch: pa.RecordBatch) -> NDArray[np.float64]:
 
 
 def _usable(space: Space, places: NDArray[np.float64]) -> NDArray[np.bool_]:
-    finite: NDArray[np.bool_] = np.isfinite(places).all(axis=1)
-    return finite & space.legal(np.where(finite[:, None], places, 0.0))
+    finite = np.isfinite(places).all(axis=1)
+    return np.logical_and(finite, space.legal(np.where(finite[:, None], places, 0.0)))
 
 
 def _answerer(ask: Ask) -> Callable[..., Iterator[pa.RecordBatch]]:
@@ -295,7 +295,7 @@ def answer_batch(index: Index, ask: Ask, batch: pa.RecordBatch) -> pa.RecordBatc
         found = index.search(places[rows], limit[rows], 0)
     query = np.repeat(rows, found.count)
     ids = index.ids_of(found)
-    keep: NDArray[np.bool_] = np.ones(len(query), np.bool_)
+    keep: Any = np.ones(len(query), np.bool_)
     if ask.exclude_self:
         own = batch.column("query_id")
         own = own.cast(pa.large_string()) if index.string_ids else own.cast(pa.int64())

@@ -7,9 +7,7 @@ from datasets.counts import Counts, add_up
 
 def test_counts_add_by_reason_and_keep_the_first_example():
     a = Counts(read=3, kept=2, dropped={"far": 1}, flawed={"late": 2}, examples={"far": "a"}, notes=("look",))
-    b = Counts(
-        read=2, kept=0, dropped={"far": 1, "odd": 1}, examples={"far": "b", "odd": "c"}, notes=("look",)
-    )
+    b = Counts(read=2, kept=0, dropped={"far": 1, "odd": 1}, examples={"far": "b", "odd": "c"}, notes=("look",))
     both = add_up([a, b])
     assert (both.read, both.kept) == (5, 2)
     assert both.dropped == {"far": 2, "odd": 1}

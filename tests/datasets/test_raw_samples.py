@@ -181,9 +181,7 @@ KNOWN = {
         },
     ),
     "gowalla_weekpattern_first5000.csv": Known(
-        described(
-            position=("space",), notation=Notation.lat_lon, uid="label", columns={"day": Column("day")}
-        ),
+        described(position=("space",), notation=Notation.lat_lon, uid="label", columns={"day": Column("day")}),
         4_999,
         (-160, -45, 180, 70),
         {"uid": 142, "lon": -90.365896225, "lat": 38.7423688309, "day": "Friday"},
@@ -313,9 +311,7 @@ KNOWN = {
         (-127.1, 32.8, -115.5, 50.4),
         {"uid": "quirks", "t": at(2008, 5, 17, 22, 21, 40), "lon": -123.49799, "lat": 37.77268},
     ),
-    "quirks/ais_sentinel_181_91_and_null.csv": Known(
-        read(ais, AIS), 0, dropped={SENTINEL: 226, NO_POSITION: 74}
-    ),
+    "quirks/ais_sentinel_181_91_and_null.csv": Known(read(ais, AIS), 0, dropped={SENTINEL: 226, NO_POSITION: 74}),
 }
 
 

@@ -75,10 +75,7 @@ def test_dirt_is_dropped_or_flawed_under_its_reason_with_an_example(read):
         "longitude in (180, 360]": 1,
     }
     assert counts.flawed == {"time null: cannot be read": 1, "position (0, 0): legal, often a default": 1}
-    assert (
-        counts.examples["latitude out of range"]
-        == "lon=116.2, lat=400.17, when=2008-02-02, who=2 in file0.csv"
-    )
+    assert counts.examples["latitude out of range"] == "lon=116.2, lat=400.17, when=2008-02-02, who=2 in file0.csv"
     assert rows[2]["t"] is None
 
 

@@ -1,0 +1,138 @@
+"""The slow, obvious version of everything. Nothing here is clever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.distance import EARTH_RADIUS, distance
+from dtoss.space import Space
+
+Rows = list[tuple[int, Any, float]]
+
+
+def knn(
+    space: Space, ids: Iterable[Any], positions: Any, queries: Any, k: int, max_distance: float = np.inf
+) -> Rows:
+    """(query, id, distance) of the k nearest objects: all distances, sorted by (distance, id)."""
+    ids = list(ids)
+    vectors = space.vectors(np.asarray(positions, dtype=float).reshape(-1, 2))
+    rows: Rows = []
+    for q, vector in enumerate(space.vectors(np.asarray(queries, dtype=float).reshape(-1, 2))):
+        found = sorted(zip(distance(vectors, vector).tolist(), ids, strict=True))
+        rows += [(q, i, d) for d, i in found[:k] if d <= max_distance]
+    return rows
+
+
+def within(space: Space, ids: Iterable[Any], positions: Any, queries: Any, radius: Any) -> Rows:
+    """(query, id, distance) of all objects with distance <= radius, sorted by (distance, id)."""
+    ids = list(ids)
+    vectors = space.vectors(np.asarray(positions, dtype=float).reshape(-1, 2))
+    places = space.vectors(np.asarray(queries, dtype=float).reshape(-1, 2))
+    radii = np.broadcast_to(np.asarray(radius, dtype=float), len(places))
+    rows: Rows = []
+    for q, (vector, r) in enumerate(zip(places, radii.tolist(), strict=True)):
+        found = sorted(zip(distance(vectors, vector).tolist(), ids, strict=True))
+        rows += [(q, i, d) for d, i in found if d <= r]
+    return rows
+
+
+def true_distance(space: Space, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[Any]:
+    """The distance by the textbook formula in long double, from positions in degrees or in the plane."""
+    a, b = a.astype(np.longdouble), b.astype(np.longdouble)
+    if space.metric == "plane":
+        return np.sqrt(((a - b) ** 2).sum(axis=-1))
+    half = np.longdouble(np.pi) / 180
+
+    def unit(p: NDArray[Any]) -> NDArray[Any]:
+        lon, lat = p[..., 0] * half, p[..., 1] * half
+        return np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
+
+    u, v = unit(a), unit(b)
+    less, more = np.sqrt(((u - v) ** 2).sum(axis=-1)), np.sqrt(((u + v) ** 2).sum(axis=-1))
+    return 2 * np.longdouble(EARTH_RADIUS) * np.arctan2(less, more)
+
+
+def reverse_nearest(space: Space, ids: list[Any], positions: Any, queries: Any) -> Rows:
+    """(query, id, distance) of the objects nearer to a query than to any other object."""
+    vectors = space.vectors(np.asarray(positions, dtype=float).reshape(-1, 2))
+    rows: Rows = []
+    for q, vector in enumerate(space.vectors(np.asarray(queries, dtype=float).reshape(-1, 2))):
+        found = []
+        for i in range(len(ids)):
+            others = np.delete(vectors, i, axis=0)
+            nearest = distance(others, vectors[i]).min() if len(others) else np.inf
+            d = float(distance(vectors[i], vector))
+            if d < nearest:
+                found.append((d, ids[i]))
+        rows += [(q, i, d) for d, i in sorted(found)]
+    return rows
+
+
+def planar_cell(sites: NDArray[np.float64], at: int, bounds: Any) -> tuple[dict[int, float], float]:
+    """Neighbours with the lengths of their edges, and the area, of one planar cell: cut by every other site, in long double."""
+    x0, y0, x1, y1 = (np.longdouble(b) for b in bounds)
+    corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
+    polygon = [(np.array(c) - sites[at], -1) for c in corners]
+    d = sites.astype(np.longdouble) - sites[at].astype(np.longdouble)
+    for j in np.argsort((d**2).sum(axis=1), kind="stable").tolist():
+        if j != at:
+            polygon = _cut(polygon, d[j], (d[j] ** 2).sum() / 2, j)
+    edges: dict[int, float] = {}
+    area = np.longdouble(0)
+    for (p, owner), (q, _) in zip(polygon, polygon[1:] + polygon[:1], strict=True):
+        area += (p[0] * q[1] - p[1] * q[0]) / 2
+        if owner >= 0:
+            edges[owner] = edges.get(owner, 0.0) + float(np.hypot(*(q - p)))
+    return edges, float(area)
+
+
+def tangent_cell(sites: NDArray[np.float64], at: int) -> tuple[dict[int, float], float, bool]:
+    """The same on the sphere, for a cell well within a hemisphere: edges (radians), solid angle, and whether it is that small."""
+    s = sites[at].astype(np.longdouble)
+    s = s / np.sqrt((s**2).sum())
+    helper = np.zeros(3, np.longdouble)
+    helper[int(np.argmin(np.abs(s)))] = 1
+    e1 = np.cross(helper, s)
+    e1 /= np.sqrt((e1**2).sum())
+    e2 = np.cross(s, e1)
+    d = sites.astype(np.longdouble) - sites[at].astype(np.longdouble)
+    plane = np.stack([d @ e1, d @ e2], axis=1)
+    h = (d**2).sum(axis=1) / 2
+    side = np.longdouble(20)
+    corners = [(-side, -side), (side, -side), (side, side), (-side, side)]
+    polygon = [(np.array(c), -1) for c in corners]
+    for j in np.argsort(h, kind="stable").tolist():
+        if j != at:
+            polygon = _cut(polygon, plane[j], h[j], j)
+    small = all(owner >= 0 for _, owner in polygon)
+    edges: dict[int, float] = {}
+    half = np.longdouble(0)
+    for (p, owner), (q, _) in zip(polygon, polygon[1:] + polygon[:1], strict=True):
+        a, b = np.array([*p, 1]), np.array([*q, 1])
+        la, lb = np.sqrt((a**2).sum()), np.sqrt((b**2).sum())
+        half += np.arctan2(p[0] * q[1] - p[1] * q[0], la * lb + (a * b).sum() + la + lb)
+        if owner >= 0:
+            angle = np.arctan2(np.sqrt((np.cross(a, b) ** 2).sum()), (a * b).sum())
+            edges[owner] = edges.get(owner, 0.0) + float(angle)
+    return edges, float(2 * half), small
+
+
+def _cut(polygon: list[Any], d: NDArray[Any], h: Any, number: int) -> list[Any]:
+    depth = [(p * d).sum() - h for p, _ in polygon]
+    if max(depth) <= 0:
+        return polygon
+    out: list[Any] = []
+    for i, (p, owner) in enumerate(polygon):
+        j = (i + 1) % len(polygon)
+        q = polygon[j][0]
+        if depth[i] <= 0:
+            out.append((p, owner))
+            if depth[j] > 0:
+                out.append((p + depth[i] / (depth[i] - depth[j]) * (q - p), number))
+        elif depth[j] <= 0:
+            out.append((p + depth[i] / (depth[i] - depth[j]) * (q - p), owner))
+    return out
