@@ -104,8 +104,9 @@ def rebuild(
 ) -> None:
     """Build a new snapshot of all positions and make it current."""
     session = _spark(master, driver_memory)
-    from pipelines.positions import Columns, read_positions
+    from pipelines.positions import Columns
     from pipelines.progress import Stages
+    from pipelines.reading import read_positions
     from pipelines.rebuild import rebuild as run
     from pipelines.rebuild import summary
 
@@ -343,7 +344,8 @@ def _queries(
         raise ValueError("--queries needs --out FILE for the result (.parquet, .csv or .jsonl)")
     _suffix(out)
     session = _spark(master, driver_memory)
-    from pipelines.positions import Columns, read_positions
+    from pipelines.positions import Columns
+    from pipelines.reading import read_positions
 
     named = Columns(id=id_, x=x or "lon", y=y or "lat", attributes="none")
     return read_positions(session, [path], named).frame

@@ -1,4 +1,4 @@
-"""Reading positions of any format Spark reads, and setting bad rows aside with a reason each.
+"""Positions as a DataFrame in our columns, with bad rows set aside with a reason each.
 
 The result has the columns ``id``, ``x``, ``y``, ``t`` where there is a time, and the attributes; a row that cannot be
 used has a reason in ``reason`` instead of being lost.
@@ -6,24 +6,17 @@ used has a reason in ``reason`` instead of being lost.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyarrow import fs
 
 from dtoss.errors import InputError
 from dtoss.space import FURTHEST, Space
-from dtoss.store import filesystem_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 CORRUPT = "_corrupt_record"
 HEAD = 1000
@@ -90,45 +83,6 @@ class Positions:
     string_ids: bool
     crs: str | None
     columnar: bool
-
-
-def read_positions(session: SparkSession, paths: Sequence[str], columns: Columns) -> Positions:
-    """Return the positions in files, directories or globs, all of one format.
-
-    The format goes by the name: ``.csv``, ``.tsv``, ``.txt`` (text with a header line), ``.json``, ``.jsonl``,
-    ``.ndjson``, each also with ``.gz``, and everything else is Parquet. GeoParquet points are read from the geometry
-    column when the two coordinate columns are missing.
-
-    Raises
-    ------
-    InputError
-        If nothing is at a path, a column is missing (the message lists those found), or ids are neither integers nor
-        strings.
-    """
-    from pyspark.errors import AnalysisException
-
-    if not paths:
-        raise InputError("no positions are given: name at least one file")
-    kind = _kind(paths[0])
-    if any(_kind(path) != kind for path in paths):
-        raise InputError(f"positions of several formats are mixed ({paths[0]} is {kind}): give files of one format")
-    try:
-        if kind == "parquet":
-            frame = session.read.parquet(*paths)
-        elif kind == "csv":
-            delimiter = "\t" if paths[0].removesuffix(".gz").endswith(".tsv") else columns.delimiter
-            frame = _read_csv(session, list(paths), delimiter)
-        else:
-            frame = session.read.json(list(paths), mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT)
-    except AnalysisException as error:
-        message = str(error).splitlines()[0]
-        if "PATH_NOT_FOUND" in message or "does not exist" in message:
-            raise InputError(f"nothing is at {', '.join(paths)}: check the path") from None
-        raise InputError(f"{', '.join(paths)} cannot be read as {kind}: {message}") from None
-    crs = None
-    if kind == "parquet" and not {columns.x, columns.y} <= set(frame.columns):
-        frame, crs, columns = _points(frame, paths, columns)
-    return replace(from_frame(frame, columns, text=kind == "csv"), crs=crs, columnar=kind == "parquet")
 
 
 def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Positions:
@@ -226,35 +180,6 @@ def attribute_name(column: str) -> str:
     return column.removeprefix("a:")
 
 
-def _kind(path: str) -> str:
-    name = path.rstrip("/").removesuffix(".gz").lower()
-    if name.endswith((".csv", ".tsv", ".txt")):
-        return "csv"
-    if name.endswith((".json", ".jsonl", ".ndjson")):
-        return "json"
-    return "parquet"
-
-
-def _read_csv(session: SparkSession, paths: list[str], delimiter: str) -> DataFrame:
-    """Read text with every column a string; a line with another number of fields goes to the corrupt column."""
-    names = session.read.csv(paths, header=True, sep=delimiter, encoding="UTF-8").columns
-    # a byte-order mark would be part of the first name
-    clean = [name.lstrip("\ufeff").strip() for name in names]
-    schema = ", ".join(f"`{name}` string" for name in [*clean, CORRUPT])
-    return session.read.csv(
-        paths,
-        schema=schema,
-        header=True,
-        sep=delimiter,
-        encoding="UTF-8",
-        mode="PERMISSIVE",
-        columnNameOfCorruptRecord=CORRUPT,
-        ignoreLeadingWhiteSpace=True,
-        ignoreTrailingWhiteSpace=True,
-        enforceSchema=True,
-    )
-
-
 def _attributes(wanted: Sequence[str] | str, found: list[str], roles: set[str]) -> list[str]:
     if wanted == "none":
         return []
@@ -315,79 +240,3 @@ def _time(column: Column, kind: Any, pattern: str | None, head: pa.Table | None,
     if head is not None and _whole_numbers(head.column(name)):
         return column.try_cast("bigint")  # numbers are in their own order
     return F.try_to_timestamp(column)
-
-
-def _points(frame: DataFrame, paths: Sequence[str], columns: Columns) -> tuple[DataFrame, str | None, Columns]:
-    """Return a GeoParquet frame with its points in two columns, and the CRS that the file states."""
-    from pyspark.sql import functions as F
-
-    geo = _geo_metadata(paths[0])
-    if geo is None:
-        return frame, None, columns
-    name = geo["primary_column"]
-    about = geo["columns"][name]
-    kinds = set(about.get("geometry_types") or ["Point"])
-    if not kinds <= {"Point", "Point Z"}:
-        raise InputError(f"geometry column {name!r} holds {', '.join(sorted(kinds))}: points are wanted")
-    x, y = "_x", "_y"
-    if about["encoding"] == "point":
-        frame = frame.withColumn(x, F.col(f"`{name}`.x")).withColumn(y, F.col(f"`{name}`.y"))
-    elif about["encoding"] == "WKB":
-        frame = frame.withColumn("_point", _wkb_points()(F.col(f"`{name}`")))
-        frame = frame.withColumn(x, F.col("_point.x")).withColumn(y, F.col("_point.y")).drop("_point")
-    else:
-        raise InputError(f"geometry column {name!r} is encoded as {about['encoding']}: WKB or point is wanted")
-    crs = about.get("crs", "missing")
-    found = "OGC:CRS84" if crs in ("missing", None) else json.dumps(crs)
-    return frame.drop(name), found, replace(columns, x=x, y=y)
-
-
-def _wkb_points() -> Any:
-    from pyspark.sql.functions import arrow_udf
-
-    def decode(geometries: pa.Array) -> pa.Array:
-        return wkb_points(geometries)
-
-    return arrow_udf(decode, "struct<x:double,y:double>")
-
-
-def wkb_points(geometries: pa.Array) -> pa.Array:
-    """Return the x and y of WKB points as an Arrow struct array; null where a value is null, empty or not a point."""
-    data = geometries.cast(pa.large_binary())
-    n = len(data)
-    lengths = pc.fill_null(pc.binary_length(data), 0).to_numpy(zero_copy_only=False)
-    _, offset_buffer, bytes_buffer = data.buffers()
-    starts = np.frombuffer(offset_buffer, np.int64)[data.offset : data.offset + n]
-    raw = np.frombuffer(bytes_buffer or b"", np.uint8)
-    x, y = np.full(n, np.nan), np.full(n, np.nan)
-    ok = np.zeros(n, np.bool_)
-    for first, order in ((1, "<"), (0, ">")):
-        candidate = np.flatnonzero(lengths >= 21)
-        candidate = candidate[raw[starts[candidate]] == first]
-        if len(candidate) == 0:
-            continue
-        head = raw[starts[candidate][:, None] + np.arange(1, 5)].copy().view(f"{order}u4").ravel()
-        # the type may carry flags or thousands for Z, M and an SRID of 4 bytes
-        point = (head & 0xFFFF) % 1000 == 1
-        skip = np.where(head & 0x20000000, 9, 5)
-        long_enough = lengths[candidate] >= skip + 16
-        rows, at = candidate[point & long_enough], (starts[candidate] + skip)[point & long_enough]
-        values = raw[at[:, None] + np.arange(16)].copy().view(f"{order}f8")
-        x[rows], y[rows] = values[:, 0], values[:, 1]
-        ok[rows] = True
-    empty = np.isnan(x) | np.isnan(y)
-    mask = pa.array(~ok | empty)
-    return pa.StructArray.from_arrays([pa.array(x), pa.array(y)], ["x", "y"], mask=mask)
-
-
-def _geo_metadata(path: str) -> dict[str, Any] | None:
-    filesystem, place = filesystem_of(path)
-    if isinstance(filesystem, fs.LocalFileSystem):
-        some = sorted(Path(place).parent.glob(Path(place).name)) or [Path(place)]
-        inside = sorted(some[0].rglob("*.parquet")) if some[0].is_dir() else some[:1]
-        place = str(inside[0]) if inside else place
-    try:
-        metadata = pq.read_schema(place, filesystem=filesystem).metadata or {}
-    except (OSError, pa.ArrowInvalid):
-        return None
-    return json.loads(metadata[b"geo"]) if b"geo" in metadata else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,62 +17,26 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.assign import assign
-from dtoss.border import Border, decode_border, encode_border, fix
 from dtoss.build import OBJECTS_PER_PARTITION, bounds_round
-from dtoss.construct import construct
 from dtoss.errors import InputError
-from dtoss.pivots import SAMPLE_PER_PARTITION, choose_pivots
+from dtoss.pivots import choose_pivots
 from dtoss.regions import Regions
 from dtoss.replication import choose_reach
-from dtoss.snapshot import make_manifest, regions_of_manifest, space_of_manifest, write_borders, write_partition
+from dtoss.snapshot import make_manifest, regions_of_manifest, space_of_manifest
 from dtoss.space import Space, space_of
 from dtoss.store import Store
-from pipelines.positions import RAW, REASON, REASONS, Columns, Positions, attribute_name, from_frame, screened
+from pipelines.latest import by_hash, repeated, task_count
+from pipelines.positions import RAW, REASON, Columns, Positions, attribute_name, from_frame, screened
 from pipelines.progress import Stages
 from pipelines.session import configured, cores
+from pipelines.survey import Profile, judge, sampled_vectors, survey
+from pipelines.workers import Plan, build_one, builder, fixer, sender
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-ROWS_PER_TASK = 1_000_000
-"""Rows that one task looks through for the latest of each id."""
-MANY_AT_ZERO = 0.001
-MANY_FROM_360 = 0.1
 BALANCED_ENOUGH = 1.25
 """``pivots="keep"`` keeps the last ones while the largest partition of a sample is at most this many times the mean."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the workers need to know to make a snapshot."""
-
-    store: Store
-    snapshot: str
-    space: Space
-    regions: Regions
-    reach: NDArray[np.float64]
-    bounds: NDArray[np.float64] | None
-    attributes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What one look at all rows says: how many, which are bad and why, where they are, and a sample."""
-
-    read: int
-    bad: dict[str, int]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    at_zero: int
-    from_360: int
-    sample: pa.Table
-    modulus: int
-
-    @property
-    def good(self) -> int:
-        """Rows that can be used."""
-        return self.read - sum(self.bad.values())
 
 
 def rebuild(
@@ -155,14 +119,14 @@ def rebuild(
     home = Store(store)
     try:
         with stages.stage("sample"):
-            profile = _profile(positions, space, partitions, objects_per_partition or OBJECTS_PER_PARTITION, seed)
-        _judge(profile, space, max_bad, warn or (lambda message: None))
+            profile = survey(positions, space, partitions, objects_per_partition or OBJECTS_PER_PARTITION, seed)
+        judge(profile, space, max_bad, warn or (lambda message: None))
         box = None
         if space.dimension == 2:
             low, high = (profile.low, profile.high) if profile.good else (np.zeros(2), np.zeros(2))
             box = bounds_round(low, high, bounds)
         with stages.stage("pivots"):
-            vectors, objects = _sampled_vectors(profile, positions, space)
+            vectors, objects = sampled_vectors(profile, positions, space)
             count = partitions or max(-(-objects // (objects_per_partition or OBJECTS_PER_PARTITION)), cores(session))
             regions = _regions(home, space, vectors, count, pivots, seed)
             if reach is None:
@@ -233,85 +197,6 @@ def _check(
         raise ValueError(f"pivots is {pivots!r}: balanced, spread or keep is wanted")
 
 
-# -- looking at the rows
-# ------------------------------------------------------------------------------------------------
-
-
-def _profile(positions: Positions, space: Space, partitions: int | None, per_partition: int, seed: int) -> Profile:
-    """Look at every row once: count, find the box, and take the rows whose hashed id falls into the sample."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F
-
-    frame = positions.frame
-    rows = frame.count()
-    wanted = SAMPLE_PER_PARTITION * (partitions or max(-(-rows // per_partition), cores(frame.sparkSession)))
-    modulus = max(rows // wanted, 1)
-    good = F.col(REASON).isNull()
-    xs, ys = F.when(good, F.col("x")), F.when(good, F.col("y"))
-    measures = [
-        F.count(F.lit(1)).alias("read"),
-        F.min(xs).alias("x0"),
-        F.min(ys).alias("y0"),
-        F.max(xs).alias("x1"),
-        F.max(ys).alias("y1"),
-        F.count(F.when((xs == 0.0) & (ys == 0.0), 1)).alias("at_zero"),
-        F.count(F.when((F.col("x") > 180.0) & (F.col("x") <= 360.0), 1)).alias("from_360"),
-    ]
-    measures += [F.count(F.when(F.col(REASON) == reason, 1)).alias(f"bad{i}") for i, reason in enumerate(REASONS)]
-    observation = Observation("profile")
-    in_sample = F.pmod(F.xxhash64(F.col("id"), F.lit(seed)), F.lit(modulus)) == 0
-    names = ["id", "x", "y"] + (["t"] if positions.timed else [])
-    sample = frame.observe(observation, *measures).where(good & in_sample).select(*names).toArrow()
-    seen = observation.get
-    return Profile(
-        read=seen["read"],
-        bad={reason: seen[f"bad{i}"] for i, reason in enumerate(REASONS)},
-        low=np.array([seen["x0"], seen["y0"]], dtype=np.float64),
-        high=np.array([seen["x1"], seen["y1"]], dtype=np.float64),
-        at_zero=seen["at_zero"],
-        from_360=seen["from_360"],
-        sample=sample,
-        modulus=modulus,
-    )
-
-
-def _judge(profile: Profile, space: Space, max_bad: float, warn: Callable[[str], None]) -> None:
-    """Raise where too many rows are bad; tell what looks wrong.
-
-    Raises
-    ------
-    InputError
-        With the counts by reason and, where the rows tell, what to do.
-    """
-    bad = profile.read - profile.good
-    reasons = "; ".join(f"{n:,} {reason}" for reason, n in profile.bad.items() if n)
-    if bad > max_bad * profile.read:
-        hint = ""
-        if space.geographic and profile.from_360 > MANY_FROM_360 * profile.read:
-            hint = "; longitudes seem to run from 0 to 360: subtract 360 where they are above 180"
-        elif space.geographic and profile.bad["latitude out of range"] > 0.5 * bad:
-            hint = "; latitudes are out of range: are lon and lat swapped (--x, --y), or is this another CRS (--crs)?"
-        raise InputError(
-            f"{bad:,} of {profile.read:,} rows are bad ({reasons}), more than --max-bad {max_bad:g} allows; "
-            f"the current snapshot stays{hint}"
-        )
-    if profile.at_zero > MANY_AT_ZERO * max(profile.good, 1):
-        warn(f"{profile.at_zero:,} of {profile.good:,} rows are at (0, 0): is that where they are, or is it 'unknown'?")
-
-
-def _sampled_vectors(profile: Profile, positions: Positions, space: Space) -> tuple[NDArray[np.float64], int]:
-    """Return the vectors of the sampled objects in an order of their own, and how many objects there are about."""
-    table = profile.sample
-    if positions.timed and len(table):
-        table = _latest(table.combine_chunks(), ["x", "y"])
-    places = (
-        np.stack([table.column(name).to_numpy() for name in ("x", "y")], axis=1) if len(table) else np.zeros((0, 2))
-    )
-    vectors = space.vectors(places.astype(np.float64))
-    objects = len(table) * profile.modulus if positions.timed else profile.good
-    return vectors[np.lexsort(vectors.T[::-1])], objects
-
-
 def _regions(store: Store, space: Space, vectors: NDArray[np.float64], count: int, method: str, seed: int) -> Regions:
     if method != "keep":
         return choose_pivots(vectors, count, method=method, seed=seed)
@@ -327,10 +212,6 @@ def _regions(store: Store, space: Space, vectors: NDArray[np.float64], count: in
     return choose_pivots(vectors, count, seed=seed)
 
 
-# -- making the files
-# ---------------------------------------------------------------------------------------------------
-
-
 def _make(
     positions: Positions, plan: Plan, profile: Profile, on_duplicate: str, stages: Stages
 ) -> tuple[list[dict[str, Any]], dict[str, Any], int]:
@@ -343,44 +224,34 @@ def _make(
     keep_latest = positions.timed
     if not positions.timed:
         with stages.stage("ids"):
-            repeated, some = _repeated(frame, profile.good)
-        if repeated and on_duplicate == "error":
+            repeats, some = repeated(frame, profile.good)
+        if repeats and on_duplicate == "error":
             raise InputError(
-                f"{repeated:,} ids stand more than once, {some} among them: name a time column (--time) to keep "
+                f"{repeats:,} ids stand more than once, {some} among them: name a time column (--time) to keep "
                 "the latest row of each, or --on-duplicate any"
             )
-        keep_latest = repeated > 0
+        keep_latest = repeats > 0
     names = ["id", "x", "y", *(["t"] if positions.timed else []), *carried]
     frame = frame.select(*names)
     if keep_latest:
-        tasks = _tasks(profile.good, cores(session))
-        frame = frame.repartitionById(tasks, _hash(F.col("id"), tasks))
+        tasks = task_count(profile.good, cores(session))
+        frame = frame.repartitionById(tasks, by_hash(F.col("id"), tasks))
     count = len(plan.regions)
     tasks = min(count, 4 * cores(session))
     sent_schema = _schema(frame, ["id", "x", "y", *carried], "pid int, home int")
-    sent = frame.mapInArrow(_sender(plan, carried, keep_latest), sent_schema)
+    sent = frame.mapInArrow(sender(plan, carried, keep_latest), sent_schema)
     sent = sent.repartitionById(tasks, F.pmod(F.col("pid"), F.lit(tasks)).cast("int"))
     with stages.stage("build"):
-        made = sent.mapInArrow(_builder(plan, tasks), "entry string").toArrow().column(0).to_pylist()
+        made = sent.mapInArrow(builder(plan, tasks), "entry string").toArrow().column(0).to_pylist()
         entries = {entry["number"]: entry for entry in map(json.loads, made)}
         for number in sorted(set(range(count)) - set(entries)):
-            entries[number] = _build_one(plan, number, _nothing(positions, frame, carried))
+            entries[number] = build_one(plan, number, _nothing(positions, frame, carried))
     with stages.stage("borders"):
         shares = [entries[number].pop("border") for number in range(count)]
-        fixer = session.createDataFrame([(json.dumps(shares),)], "shares string").coalesce(1)
-        borders = json.loads(fixer.mapInArrow(_fixer(plan), "entry string").toArrow().column(0)[0].as_py())
+        once = session.createDataFrame([(json.dumps(shares),)], "shares string").coalesce(1)
+        borders = json.loads(once.mapInArrow(fixer(plan), "entry string").toArrow().column(0)[0].as_py())
     duplicates = profile.good - sum(entry["objects"] for entry in entries.values())
     return [entries[number] for number in range(count)], borders, duplicates
-
-
-def _tasks(rows: int, at_once: int) -> int:
-    return int(min(max(-(-rows // ROWS_PER_TASK), at_once), 2000))
-
-
-def _hash(column: Column, tasks: int) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.pmod(F.xxhash64(column), F.lit(tasks)).cast("int")
 
 
 def _schema(frame: DataFrame, names: list[str], more: str) -> Any:
@@ -391,142 +262,12 @@ def _schema(frame: DataFrame, names: list[str], more: str) -> Any:
     return T.StructType([T.StructField(name, kinds[name]) for name in names] + extra)
 
 
-def _repeated(frame: DataFrame, rows: int) -> tuple[int, str]:
-    """Return how many ids stand more than once, and some of them. Only ids are shuffled."""
-    from pyspark.sql import functions as F
-
-    tasks = _tasks(4 * rows, cores(frame.sparkSession))
-    ids = frame.select("id").repartitionById(tasks, _hash(F.col("id"), tasks))
-    found = ids.mapInArrow(_repeated_ids, "repeated bigint, some string").toArrow()
-    count = sum(found.column("repeated").to_pylist())
-    some = sorted(text for text in found.column("some").to_pylist() if text)
-    return count, ", ".join(", ".join(some).split(", ")[:3])
-
-
-def _repeated_ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    columns = [batch.column(0) for batch in batches]
-    if not columns:
-        return
-    ids = pa.chunked_array(columns).combine_chunks()
-    values = ids.to_numpy(zero_copy_only=False)
-    ordered = np.sort(values)
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    some = ", ".join(str(value) for value in repeated[:3].tolist())
-    yield pa.record_batch([pa.array([len(repeated)]), pa.array([some])], names=["repeated", "some"])
-
-
-def _latest(table: pa.Table, compared: list[str]) -> pa.Table:
-    """Return the rows with the greatest (t, x, y, attributes) of each id, ids ascending."""
-    keys = [
-        name for name in ("t", *compared) if name in table.column_names and _orderable(table.schema.field(name).type)
-    ]
-    order = pa.compute.sort_indices(
-        table, sort_keys=[("id", "ascending"), *((name, "ascending") for name in keys)], null_placement="at_start"
-    )
-    ids = table.column("id").take(order)
-    if len(ids) == 0:
-        return table
-    ends = pa.compute.not_equal(ids[1:], ids[:-1]).to_numpy()
-    last = np.append(np.flatnonzero(ends), len(ids) - 1)
-    return table.take(pa.compute.take(order, pa.array(last)))
-
-
-def _orderable(kind: pa.DataType) -> bool:
-    return not pa.types.is_nested(kind)
-
-
-def _sender(plan: Plan, carried: list[str], keep_latest: bool) -> Callable[..., Iterator[pa.RecordBatch]]:
-    def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if keep_latest:
-            kept = list(batches)
-            if not kept:
-                return
-            table = _latest(pa.Table.from_batches(kept), ["x", "y", *carried])
-            batches = iter(table.to_batches(max_chunksize=100_000))
-        for batch in batches:
-            places = np.stack([batch.column(name).to_numpy() for name in ("x", "y")], axis=1)
-            sent = assign(plan.space.vectors(places), plan.regions, plan.reach)
-            columns = [batch.column(name) for name in ("id", "x", "y", *carried)]
-            names = ["id", "x", "y", *carried, "pid", "home"]
-            yield pa.record_batch([*columns, pa.array(sent.home), pa.array(sent.home)], names=names)
-            if len(sent.row):
-                rows = pa.array(sent.row)
-                copies = [column.take(rows) for column in columns]
-                yield pa.record_batch([*copies, pa.array(sent.partition), pa.array(sent.home[sent.row])], names=names)
-
-    return send
-
-
-def _builder(plan: Plan, tasks: int) -> Callable[..., Iterator[pa.RecordBatch]]:
-    def build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kept = list(batches)
-        if not kept:
-            return
-        table = pa.Table.from_batches(kept).combine_chunks()
-        del kept
-        pid = table.column("pid").to_numpy()
-        numbers = np.unique(pid)
-        if len(np.unique(numbers % tasks)) != 1:
-            raise RuntimeError(f"partitions {numbers.tolist()} came to one task of {tasks}: the shuffle lost its order")
-        for number in numbers.tolist():
-            rows = table.take(pa.array(np.flatnonzero(pid == number)))
-            entry = _build_one(plan, number, rows)
-            yield pa.record_batch([pa.array([json.dumps(entry)])], names=["entry"])
-
-    return build
-
-
-def _build_one(plan: Plan, number: int, rows: pa.Table) -> dict[str, Any]:
-    """Build a partition, write its file and its share of the border set, and return its entry."""
-    ids = rows.column("id").combine_chunks()
-    strings = pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
-    built = construct(
-        number,
-        ids.cast(pa.large_string()) if strings else ids.to_numpy(zero_copy_only=False).astype(np.int64),
-        np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1).astype(np.float64),
-        rows.column("home").to_numpy().astype(np.int32),
-        plan.space,
-        plan.regions,
-        float(plan.reach[number]),
-        plan.bounds,
-        attributes={
-            attribute_name(name): rows.column(name).combine_chunks()
-            for name in rows.column_names
-            if name not in ("id", "x", "y", "pid", "home")
-        },
-    )
-    entry = write_partition(plan.store, plan.snapshot, built)
-    share = f"border-{number:05d}.arrow"
-    plan.store.write(plan.snapshot, share, encode_border(built.border))
-    return entry | {"border": share}
-
-
 def _nothing(positions: Positions, frame: DataFrame, carried: list[str]) -> pa.Table:
     """Return a table without rows in the columns that a build expects."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = to_arrow_schema(_schema(frame, ["id", "x", "y", *carried], "pid int, home int"))
     return schema.empty_table()
-
-
-def _fixer(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for text in batch.column(0).to_pylist():
-                names = json.loads(text)
-                shares = [_share(plan, name) for name in names]
-                entry = write_borders(plan.store, plan.snapshot, fix(shares, plan.bounds))
-                for name in names:
-                    plan.store.remove(plan.snapshot, name)
-                yield pa.record_batch([pa.array([json.dumps(entry)])], names=["entry"])
-
-    return run
-
-
-def _share(plan: Plan, name: str) -> Border:
-    share = decode_border(plan.store.source(plan.snapshot, name), plan.store.file("snapshots", plan.snapshot, name))
-    assert isinstance(share, Border)
-    return share
 
 
 def _quarantine(positions: Positions, store: Store, snapshot: str) -> None:
