@@ -22,7 +22,8 @@ def qhull_diagram(
     Raises
     ------
     ValueError
-        If Qhull passes over sites because they lie within its rounding of others; the kernel makes their cells.
+        If Qhull passes over sites, or loses edges, because sites lie within its rounding of others; the kernel makes
+        their cells.
     """
     n, dimension = sites.shape
     edges = _edges(sites)
@@ -37,6 +38,8 @@ def qhull_diagram(
     both = np.unique(both, axis=0)
     first = np.searchsorted(both[:, 0], np.arange(n + 1)).astype(np.int64)
     cells = shapes(sites, first, sites[both[:, 1]], bounds if dimension == 2 else None)
+    if dimension == 3 and abs(cells.area.sum() / (4.0 * np.pi) - 1.0) > 1e-9:
+        raise ValueError("scipy's Qhull lost edges between sites that lie within its rounding: use engine='kernel'")
     real = cells.owner >= 0
     owner_cell = np.repeat(np.arange(n), np.diff(cells.first))
     rim = _rim(cells, n) if dimension == 3 else np.bincount(owner_cell[~real], minlength=n) > 0
@@ -62,13 +65,47 @@ def _edges(sites: NDArray[np.float64]) -> NDArray[np.int64]:
         return np.zeros((0, 2), np.int64)
     if n <= dimension + 1:
         return np.stack(np.triu_indices(n, 1), axis=1)
+    outer = np.zeros((0, 2), np.int64)
     try:
-        centred = sites - sites.mean(axis=0)
-        simplices = Delaunay(centred).simplices if dimension == 2 else ConvexHull(sites).simplices
+        if dimension == 2:
+            simplices = Delaunay(sites - sites.mean(axis=0)).simplices
+        elif (flat := _stereographic(sites)) is not None:
+            plane = Delaunay(flat)
+            simplices = plane.simplices
+            rim = np.unique(plane.convex_hull)
+            outer = np.stack([rim[half] for half in np.triu_indices(len(rim), 1)], axis=1)
+        else:
+            simplices = ConvexHull(sites).simplices
     except QhullError:
         return _edges_in_row(sites)
-    pairs = np.concatenate([simplices[:, [0, 1]], simplices[:, [1, 2]], simplices[:, [2, 0]]])
+    pairs = np.concatenate([simplices[:, [0, 1]], simplices[:, [1, 2]], simplices[:, [2, 0]], outer])
     return np.unique(np.sort(pairs, axis=1), axis=0).astype(np.int64)
+
+
+def _stereographic(sites: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return sites that lie in one cap as a plane in which circles stay circles, or None.
+
+    The hull of a town's sites is flatter than Qhull's rounding; in this plane their triangulation is the same but for
+    edges between sites on its rim.
+    """
+    centre = sites.mean(axis=0)
+    length = np.linalg.norm(centre)
+    if length < 1e-3:
+        return None
+    centre /= length
+    if (sites @ centre).min() < 0.2:
+        return None
+    e1, e2 = _tangent(centre)
+    away = sites - centre
+    return np.stack([away @ e1, away @ e2], axis=1) * (2.0 / (1.0 + sites @ centre))[:, None]
+
+
+def _tangent(normal: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    other = np.zeros(3)
+    other[int(np.argmin(np.abs(normal)))] = 1.0
+    e1 = np.cross(other, normal)
+    e1 /= np.linalg.norm(e1)
+    return e1, np.cross(normal, e1)
 
 
 def _edges_in_row(sites: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from dtoss.pointers import pointer
 
 _EPSILON = 4e-16
 _ROUNDING = 4e-15
+_NO_LENGTH = 1e-24
 STACK = 1024
 
 
@@ -67,72 +68,63 @@ def _hemisphere(corner, edge, line, n, owner):
 
 
 @kernel
+def _depth(corner, i, n):
+    return corner[i, 0] * n[0] + corner[i, 1] * n[1] + corner[i, 2] * n[2]
+
+
+@kernel
 def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):
-    """Cut the polygon by ``x . n <= 0``; returns the number of corners, or -1 where nothing was cut."""
+    """Cut the polygon by ``x . n <= 0``; returns the number of corners, or -1 where nothing was cut.
+
+    The run of corners outside that holds the furthest one is removed, and all others stay, whatever rounding says of them.
+    """
     deepest, far = _EPSILON, -1
     for i in range(m):
-        depth = corner[i, 0] * n[0] + corner[i, 1] * n[1] + corner[i, 2] * n[2]
+        depth = _depth(corner, i, n)
         if depth > deepest:
             deepest, far = depth, i
     if far < 0:
         return -1
-    # walk round from the furthest corner; the run outside ends where a corner is inside
-    size = 0
-    i = far
-    steps = 0
-    while steps < m:
-        j = i + 1 if i + 1 < m else 0
-        steps += 1
-        if corner[j, 0] * n[0] + corner[j, 1] * n[1] + corner[j, 2] * n[2] <= _EPSILON:
-            break
-        i = j
-    if steps == m:
+    last_out, enter = far, far + 1 if far + 1 < m else 0
+    while enter != far and _depth(corner, enter, n) > _EPSILON:
+        last_out, enter = enter, enter + 1 if enter + 1 < m else 0
+    if enter == far:
         return -1
-    first_out_edge = i  # edge from the last corner outside to the first inside
-    k = j
-    # corners inside, in order
-    kept = 0
-    while kept < m:
-        depth = corner[k, 0] * n[0] + corner[k, 1] * n[1] + corner[k, 2] * n[2]
-        if depth > _EPSILON:
-            break
-        kept += 1
-        k = k + 1 if k + 1 < m else 0
-    last_in = k - 1 if k > 0 else m - 1
-    # entry point on edge first_out_edge, exit point on edge last_in
-    a, b = first_out_edge, first_out_edge + 1 if first_out_edge + 1 < m else 0
-    wa = corner[a, 0] * n[0] + corner[a, 1] * n[1] + corner[a, 2] * n[2]
-    wb = min(corner[b, 0] * n[0] + corner[b, 1] * n[1] + corner[b, 2] * n[2], 0.0)
-    f = wa / (wa - wb)
-    ix = corner[a, 0] + f * (corner[b, 0] - corner[a, 0])
-    iy = corner[a, 1] + f * (corner[b, 1] - corner[a, 1])
-    iz = corner[a, 2] + f * (corner[b, 2] - corner[a, 2])
-    _place(spare, spare_edge, spare_line, size, ix, iy, iz, edge[a], line[a, 0], line[a, 1], line[a, 2])
-    size += 1
-    k = b
-    for _ in range(kept):
+    first_out, leave = far, far - 1 if far > 0 else m - 1
+    while _depth(corner, leave, n) > _EPSILON:
+        first_out, leave = leave, leave - 1 if leave > 0 else m - 1
+
+    a = _depth(corner, last_out, n)
+    f = a / (a - min(_depth(corner, enter, n), 0.0))
+    x = corner[last_out, 0] + f * (corner[enter, 0] - corner[last_out, 0])
+    y = corner[last_out, 1] + f * (corner[enter, 1] - corner[last_out, 1])
+    z = corner[last_out, 2] + f * (corner[enter, 2] - corner[last_out, 2])
+    kept = line[last_out]
+    _place(spare, spare_edge, spare_line, 0, x, y, z, edge[last_out], kept[0], kept[1], kept[2])
+    size = 1
+    i = enter
+    while True:
         for axis in range(3):
-            spare[size, axis] = corner[k, axis]
-            spare_line[size, axis] = line[k, axis]
-        spare_edge[size] = edge[k]
+            spare[size, axis] = corner[i, axis]
+            spare_line[size, axis] = line[i, axis]
+        spare_edge[size] = edge[i]
         size += 1
-        k = k + 1 if k + 1 < m else 0
-    a, b = last_in, last_in + 1 if last_in + 1 < m else 0
-    wa = min(corner[a, 0] * n[0] + corner[a, 1] * n[1] + corner[a, 2] * n[2], 0.0)
-    wb = corner[b, 0] * n[0] + corner[b, 1] * n[1] + corner[b, 2] * n[2]
-    f = wa / (wa - wb)
-    ox = corner[a, 0] + f * (corner[b, 0] - corner[a, 0])
-    oy = corner[a, 1] + f * (corner[b, 1] - corner[a, 1])
-    oz = corner[a, 2] + f * (corner[b, 2] - corner[a, 2])
-    _place(spare, spare_edge, spare_line, size, ox, oy, oz, owner, n[0], n[1], n[2])
+        if i == leave:
+            break
+        i = i + 1 if i + 1 < m else 0
+    a = min(_depth(corner, leave, n), 0.0)
+    f = a / (a - _depth(corner, first_out, n))
+    x = corner[leave, 0] + f * (corner[first_out, 0] - corner[leave, 0])
+    y = corner[leave, 1] + f * (corner[first_out, 1] - corner[leave, 1])
+    z = corner[leave, 2] + f * (corner[first_out, 2] - corner[leave, 2])
+    _place(spare, spare_edge, spare_line, size, x, y, z, owner, n[0], n[1], n[2])
     size += 1
     # a lune's new edge is half a great circle: its middle keeps every arc shorter than that
     px, py, pz = spare[size - 1, 0], spare[size - 1, 1], spare[size - 1, 2]
-    qx, qy, qz = spare[0, 0], spare[0, 1], spare[0, 2]
-    if px * qx + py * qy + pz * qz < -0.5:
-        # along the great circle from p towards q, counter-clockwise round the inside: -n x p
-        mx, my, mz = -(n[1] * pz - n[2] * py), -(n[2] * px - n[0] * pz), -(n[0] * py - n[1] * px)
-        _place(spare, spare_edge, spare_line, size, mx, my, mz, owner, n[0], n[1], n[2])
+    if px * spare[0, 0] + py * spare[0, 1] + pz * spare[0, 2] < -0.5:
+        # along the great circle, counter-clockwise round the inside: -n x p
+        x, y, z = -(n[1] * pz - n[2] * py), -(n[2] * px - n[0] * pz), -(n[0] * py - n[1] * px)
+        _place(spare, spare_edge, spare_line, size, x, y, z, owner, n[0], n[1], n[2])
         size += 1
     for i in range(size):
         for axis in range(3):
@@ -140,6 +132,35 @@ def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):
             line[i, axis] = spare_line[i, axis]
         edge[i] = spare_edge[i]
     return size
+
+
+@kernel
+def _area(corner, line, m, kept):
+    """Return the solid angle of a polygon by the angles at its corners: 2 pi less how much its border turns.
+
+    A fan of triangles from the site would lose all digits at corners near its antipode. Edges of no length are passed over:
+    where many planes meet in one corner, rounding puts them in any order.
+    """
+    if m == 0:
+        return 4.0 * np.pi
+    count = 0
+    for i in range(m):
+        j = i + 1 if i + 1 < m else 0
+        a, b, c = corner[j, 0] - corner[i, 0], corner[j, 1] - corner[i, 1], corner[j, 2] - corner[i, 2]
+        if a * a + b * b + c * c > _NO_LENGTH:
+            kept[count] = i
+            count += 1
+    turned = 0.0
+    before = kept[count - 1]
+    for t in range(count):
+        i = kept[t]
+        px, py, pz = line[before, 0], line[before, 1], line[before, 2]
+        qx, qy, qz = line[i, 0], line[i, 1], line[i, 2]
+        a, b, c = py * qz - pz * qy, pz * qx - px * qz, px * qy - py * qx
+        across = a * corner[i, 0] + b * corner[i, 1] + c * corner[i, 2]
+        turned += np.arctan2(across, px * qx + py * qy + pz * qz)
+        before = i
+    return 2.0 * np.pi - turned
 
 
 @kernel
@@ -287,16 +308,10 @@ def cut_rim_cells(
         if filled - before > 1 and neighbours[filled - 1] == neighbours[before]:
             filled -= 1
         degree[r] = filled - before
-        half, far = 0.0, 0.0
+        area[r] = _area(corner, line, m, spare_edge)
+        far = 0.0
         for i in range(m):
-            j = i + 1 if i + 1 < m else 0
-            ax, ay, az = corner[i, 0], corner[i, 1], corner[i, 2]
-            bx, by, bz = corner[j, 0], corner[j, 1], corner[j, 2]
-            triple = x * (ay * bz - az * by) + y * (az * bx - ax * bz) + z * (ax * by - ay * bx)
-            sa, sb = x * ax + y * ay + z * az, x * bx + y * by + z * bz
-            half += np.arctan2(triple, 1.0 + sa + sb + ax * bx + ay * by + az * bz)
-            far = max(far, (ax - x) ** 2 + (ay - y) ** 2 + (az - z) ** 2)
-        area[r] = 2.0 * half if m > 0 else 4.0 * np.pi
+            far = max(far, (corner[i, 0] - x) ** 2 + (corner[i, 1] - y) ** 2 + (corner[i, 2] - z) ** 2)
         radius[r] = np.sqrt(far) if m > 0 else 2.0
         if corners.shape[0] > 0:
             if drawn + m > corners.shape[0]:

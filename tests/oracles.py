@@ -14,9 +14,7 @@ from dtoss.space import Space
 Rows = list[tuple[int, Any, float]]
 
 
-def knn(
-    space: Space, ids: Iterable[Any], positions: Any, queries: Any, k: int, max_distance: float = np.inf
-) -> Rows:
+def knn(space: Space, ids: Iterable[Any], positions: Any, queries: Any, k: int, max_distance: float = np.inf) -> Rows:
     """(query, id, distance) of the k nearest objects: all distances, sorted by (distance, id)."""
     ids = list(ids)
     vectors = space.vectors(np.asarray(positions, dtype=float).reshape(-1, 2))
@@ -73,7 +71,7 @@ def reverse_nearest(space: Space, ids: list[Any], positions: Any, queries: Any) 
 
 
 def planar_cell(sites: NDArray[np.float64], at: int, bounds: Any) -> tuple[dict[int, float], float]:
-    """Neighbours with the lengths of their edges, and the area, of one planar cell: cut by every other site, in long double."""
+    """Lengths of the edges by neighbour, and the area, of a planar cell: cut by every other site, in long double."""
     x0, y0, x1, y1 = (np.longdouble(b) for b in bounds)
     corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
     polygon = [(np.array(c) - sites[at], -1) for c in corners]
@@ -91,7 +89,7 @@ def planar_cell(sites: NDArray[np.float64], at: int, bounds: Any) -> tuple[dict[
 
 
 def tangent_cell(sites: NDArray[np.float64], at: int) -> tuple[dict[int, float], float, bool]:
-    """The same on the sphere, for a cell well within a hemisphere: edges (radians), solid angle, and whether it is that small."""
+    """The same for a small cell of the sphere: edges (radians), solid angle, and whether it is that small."""
     s = sites[at].astype(np.longdouble)
     s = s / np.sqrt((s**2).sum())
     helper = np.zeros(3, np.longdouble)

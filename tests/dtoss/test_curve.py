@@ -1,5 +1,7 @@
 """Order along the curve: a Hilbert curve indeed, and the same for any order of the input."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,7 +51,7 @@ def test_order_depends_on_the_objects_alone(seed, n):
     shuffle = rng.permutation(n)
     again = shuffle[curve_order(vectors[shuffle], ranks[shuffle])]
     assert order.tolist() == again.tolist()
-    for a, b in zip(order[:-1], order[1:], strict=True):
+    for a, b in pairwise(order.tolist()):
         if (vectors[a] == vectors[b]).all():
             assert ranks[a] < ranks[b]
 

@@ -1,0 +1,112 @@
+"""Slow, obvious versions of what ceps does; they share no code with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+
+def partitions_of(count: int) -> Iterator[list[int]]:
+    """Every way to put `count` items into unlabelled groups, as labels in order of first use."""
+
+    def extend(labels: list[int], used: int) -> Iterator[list[int]]:
+        if len(labels) == count:
+            yield labels
+            return
+        for label in range(used + 1):
+            yield from extend([*labels, label], max(used, label + 1))
+
+    yield from extend([], 0)
+
+
+def cheapest(load, size, rates, room, prices, tolerance=1e-9):
+    """Price of the cheapest type that holds one server's load by slot and bytes; infinite if none does."""
+    best = np.inf
+    for rate, space, price in zip(rates, room, prices, strict=True):
+        if max(load, default=0.0) <= rate * (1 + tolerance) and size <= space * (1 + tolerance):
+            best = min(best, price)
+    return best
+
+
+def cost(labels, loads, sizes, rates, room, prices):
+    """Dollars a day of a placement, summed partition by partition."""
+    total = 0.0
+    for server in sorted(set(labels)):
+        load = [0.0] * len(loads[0])
+        size = 0.0
+        for item, label in enumerate(labels):
+            if label == server:
+                load = [a + b for a, b in zip(load, loads[item], strict=True)]
+                size += sizes[item]
+        total += cheapest(load, size, rates, room, prices)
+    return 24 * total
+
+
+def optimum(loads, sizes, rates, room, prices, apart=()):
+    """Dollars a day of the best placement of all; `apart` are pairs of items that may not share a server."""
+    loads, sizes = np.asarray(loads, float), np.asarray(sizes, float)
+    price_of: dict[int, float] = {}
+    for group in range(1, 2 ** len(loads)):
+        members = [i for i in range(len(loads)) if group >> i & 1]
+        if any(group >> a & 1 and group >> b & 1 for a, b in apart):
+            price_of[group] = np.inf
+        else:
+            price_of[group] = cheapest(loads[members].sum(0), sizes[members].sum(), rates, room, prices)
+    best = np.inf
+    for labels in partitions_of(len(loads)):
+        groups: dict[int, int] = {}
+        for item, label in enumerate(labels):
+            groups[label] = groups.get(label, 0) | 1 << item
+        best = min(best, sum(price_of[group] for group in groups.values()))
+    return 24 * best
+
+
+def cheapest_fleet(rate, size, count, rates, room, prices, most):
+    """Dollars an hour of the cheapest fleet of at most `most` servers of each type that covers a need."""
+    best = np.inf
+    for numbers in product(range(most + 1), repeat=len(rates)):
+        has_rate = sum(n * r for n, r in zip(numbers, rates, strict=True))
+        has_room = sum(n * r for n, r in zip(numbers, room, strict=True) if n)
+        if has_rate >= rate * (1 - 1e-9) and has_room >= size * (1 - 1e-9) and sum(numbers) >= count:
+            best = min(best, sum(n * p for n, p in zip(numbers, prices, strict=True)))
+    return best
+
+
+def flattest_merges(loads, rate, wanted):
+    """Algorithm 4.1 as written: after each merge, compare all pairs anew; ties by (value, first, second)."""
+    clusters = [([i], np.array(row, float)) for i, row in enumerate(loads)]
+    while len(clusters) > wanted:
+        best = None
+        for i in range(len(clusters)):
+            for j in range(i + 1, len(clusters)):
+                together = clusters[i][1] + clusters[j][1]
+                if together.max() > rate * (1 + 5e-10):
+                    continue
+                slopes = (np.roll(clusters[i][1], -1) - clusters[i][1]) + (np.roll(clusters[j][1], -1) - clusters[j][1])
+                value = np.abs(slopes).sum()
+                if best is None or value < best[0]:
+                    best = (value, i, j)
+        if best is None:
+            break
+        _, i, j = best
+        clusters[i] = (clusters[i][0] + clusters[j][0], clusters[i][1] + clusters[j][1])
+        del clusters[j]
+    labels = [0] * len(loads)
+    for number, (members, _) in enumerate(clusters):
+        for item in members:
+            labels[item] = number
+    return labels
+
+
+def overload(load, rate, size, space):
+    """Sum over slots, and once for bytes, of (relative load - 1)^2 where it is above 1."""
+    relative = [value / rate for value in load] + [size / space]
+    return sum((value - 1) ** 2 for value in relative if value > 1)
+
+
+def smoothed(row, half):
+    """Circular mean over 2 * half + 1 slots."""
+    count = len(row)
+    return [sum(row[(t + d) % count] for d in range(-half, half + 1)) / (2 * half + 1) for t in range(count)]

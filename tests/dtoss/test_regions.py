@@ -1,0 +1,164 @@
+"""Regions, pivots, assignment and lambda."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtoss.assign import assign
+from dtoss.certificate import furthest_past
+from dtoss.pivots import choose_pivots
+from dtoss.regions import Regions
+from dtoss.replication import choose_reach
+from dtoss.space import space_of
+from tests.dtoss.test_cells import random_sphere, taxis
+
+
+def some_regions(rng, count, dimension, weighted=True):
+    pivots = random_sphere(rng, count) if dimension == 3 else rng.uniform(0, 100, (count, 2))
+    scale = 0.05 / count if dimension == 3 else 500.0 / count
+    return Regions(pivots, rng.uniform(-1, 0, count) * scale if weighted else np.zeros(count))
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("count", [1, 2, 7, 64, 400])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_region_is_the_least_power(dimension, count, weighted):
+    """Against all powers; 400 is more than the borders that are listed; the order of the vectors changes nothing."""
+    rng = np.random.default_rng(21)
+    regions = some_regions(rng, count, dimension, weighted)
+    vectors = random_sphere(rng, 3000) if dimension == 3 else rng.uniform(-50, 150, (3000, 2))
+    power = ((vectors[:, None] - regions.pivots[None]) ** 2).sum(axis=2) - regions.weights
+    assert (regions.nearest(vectors) == power.argmin(axis=1)).all()
+    shuffle = rng.permutation(3000)
+    assert (regions.nearest(vectors[shuffle]) == regions.nearest(vectors)[shuffle]).all()
+
+
+def test_ties_go_to_the_lowest_number():
+    """A place on a border."""
+    regions = Regions(np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.0]]), np.zeros(3))
+    assert regions.nearest(np.array([[0.0, -5.0], [0.0, 0.0]])).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_past_a_border_is_a_signed_distance(dimension):
+    """Zero on the border, positive beyond it, and no steeper than distance: the certificate rests on that."""
+    rng = np.random.default_rng(22)
+    regions = some_regions(rng, 12, dimension)
+    vectors = random_sphere(rng, 500) if dimension == 3 else rng.uniform(0, 100, (500, 2))
+    home = regions.nearest(vectors)
+    for i in range(12):
+        past = regions.past(vectors, i)
+        assert ((past <= 1e-9).all(axis=1) == (home == i)).all()
+        others = np.delete(past, i, axis=1)
+        step = np.linalg.norm(vectors - vectors[::-1], axis=1)
+        assert (np.abs(others - others[::-1]) <= step[:, None] + 1e-9).all()
+        assert furthest_past(vectors, regions, i) == pytest.approx(past.max(axis=1), abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 2, 7, 64]),
+    st.sampled_from([2, 3]),
+    st.sampled_from([0.0, 0.02, 0.5]),
+)
+def test_copies_go_to_all_who_must_know(seed, count, dimension, reach):
+    """An object goes to its region and to every j with f_j(o) >= -lambda_j, each once."""
+    rng = np.random.default_rng(seed)
+    regions = some_regions(rng, count, dimension)
+    vectors = random_sphere(rng, 200) if dimension == 3 else rng.uniform(0, 100, (200, 2))
+    reaches = np.full(count, reach * (1.0 if dimension == 3 else 50.0)) * rng.uniform(0, 1, count)
+    sent = assign(vectors, regions, reaches)
+    assert (sent.home == regions.nearest(vectors)).all()
+    found = set(zip(sent.row.tolist(), sent.partition.tolist(), strict=True))
+    assert len(found) == len(sent.row)
+    expected = set()
+    doubtful = set()
+    for r in range(200):
+        past = regions.past(vectors[r : r + 1], int(sent.home[r]))[0]
+        expected |= {(r, j) for j in range(count) if past[j] >= -reaches[j]}
+        doubtful |= {(r, j) for j in range(count) if abs(past[j] + reaches[j]) < 1e-9}
+    assert found - doubtful == expected - doubtful
+
+
+def test_balanced_pivots_balance():
+    """On crowded data the largest partition is at most 1.09 of the mean and the deviation at most 4 %."""
+    rng = np.random.default_rng(23)
+    vectors = space_of().vectors(taxis(rng, 400_000))
+    for count in (7, 32):
+        regions = choose_pivots(vectors[rng.choice(len(vectors), 4000 * count, replace=False)], count)
+        sizes = np.bincount(regions.nearest(vectors), minlength=count)
+        assert len(regions) == count
+        assert sizes.max() <= 1.09 * sizes.mean()
+        assert sizes.std() <= 0.04 * sizes.mean()
+
+
+def test_pivots_do_not_depend_on_the_order_of_the_sample():
+    """Bit for bit, for both methods."""
+    rng = np.random.default_rng(24)
+    vectors = space_of().vectors(taxis(rng, 20_000))
+    for method in ("balanced", "spread"):
+        one = choose_pivots(vectors, 9, method=method, seed=5)
+        two = choose_pivots(vectors[rng.permutation(len(vectors))], 9, method=method, seed=5)
+        assert one.pivots.tobytes() == two.pivots.tobytes()
+        assert one.weights.tobytes() == two.weights.tobytes()
+        assert one.digest == two.digest
+
+
+def test_spread_takes_the_set_with_the_largest_sum_of_distances():
+    """More sets, a larger sum; no weights."""
+    rng = np.random.default_rng(25)
+    sites = rng.uniform(0, 100, (5000, 2))
+
+    def spread(regions):
+        return np.linalg.norm(regions.pivots[:, None] - regions.pivots[None], axis=2).sum()
+
+    few = choose_pivots(sites, 8, method="spread", seed=1, candidates=1)
+    many = choose_pivots(sites, 8, method="spread", seed=1, candidates=500)
+    assert spread(many) > spread(few)
+    assert (many.weights == 0).all()
+
+
+@pytest.mark.parametrize("method", ["balanced", "spread"])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 50])
+def test_more_partitions_than_sites(method, n):
+    """As many pivots as distinct sites, one at least, all distinct."""
+    rng = np.random.default_rng(26)
+    vectors = space_of().vectors(np.repeat(rng.integers(0, 5, (n, 2)) * 1.0, 2, axis=0))
+    regions = choose_pivots(vectors, 64, method=method)
+    assert len(regions) == max(len(np.unique(vectors, axis=0)), 1)
+    assert len(np.unique(regions.pivots, axis=0)) == len(regions)
+
+
+def test_all_on_one_line_and_most_on_one_place():
+    """Lines balance; a place that outweighs a partition leaves the others what there is."""
+    line = np.stack([np.linspace(0, 100, 10_000), np.zeros(10_000)], axis=1)
+    regions = choose_pivots(line, 16)
+    sizes = np.bincount(regions.nearest(line), minlength=16)
+    assert sizes.max() <= 1.05 * sizes.mean()
+    crowd = np.concatenate([np.zeros((9000, 2)), np.random.default_rng(27).uniform(1, 100, (1000, 2))])
+    regions = choose_pivots(crowd, 8)
+    assert np.bincount(regions.nearest(crowd), minlength=len(regions)).sum() == 10_000
+
+
+@pytest.mark.parametrize(("arguments", "words"), [({"partitions": 0}, "partitions is 0"), ({"method": "x"}, "'x'")])
+def test_wrong_arguments_are_named(arguments, words):
+    """ValueError with the value."""
+    with pytest.raises(ValueError, match=words):
+        choose_pivots(np.zeros((3, 2)), **({"partitions": 2} | arguments))
+
+
+def test_lambda_certifies_almost_all_with_few_copies():
+    """Uniform objects, 50,000 a partition: at least 98 % certified with at most 5 % copied; never over 10 %."""
+    rng = np.random.default_rng(28)
+    vectors = random_sphere(rng, 200_000)
+    regions = choose_pivots(vectors[:32_000], 4)
+    reach = choose_reach(vectors[:32_000], len(vectors), regions)
+    assert (reach > 0).all()
+    assert len(assign(vectors, regions, reach).row) <= 0.05 * len(vectors)
+    crowded = space_of().vectors(taxis(rng, 3000))
+    many = choose_pivots(crowded, 64)
+    reach = choose_reach(crowded, len(crowded), many)
+    assert len(assign(crowded, many, reach).row) <= 0.13 * len(crowded)
+    assert choose_reach(crowded, len(crowded), choose_pivots(crowded, 1)).tolist() == [np.inf]
