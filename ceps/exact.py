@@ -14,6 +14,8 @@ from ceps.planners.fleet_first import fleet_first
 from ceps.problem import TOLERANCE, Floats, Outcome, Problem, price
 from ceps.solver import SMALLEST, minimise
 
+_SAME = 1e-7  # relative difference of costs below which they are the same: the solver's own accuracy
+
 
 @dataclass(frozen=True, eq=False)
 class Exact:
@@ -66,7 +68,7 @@ def exact_plan(problem: Problem, seed: int | np.random.Generator = 0, time_limit
         elif not broken - set(columns):
             break
         columns += sorted(broken - set(columns))
-    proven = best.cost_per_day <= bound * (1 + TOLERANCE)
+    proven = best.cost_per_day <= bound * (1 + _SAME)
     return Exact(best, best.cost_per_day if proven else bound, proven)
 
 

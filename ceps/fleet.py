@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,8 @@ class _Cover:
     """Integer covering: counts n >= 0 of J types with supply @ n >= need, at least cost."""
 
     supply: NDArray[np.float64]  # (3, J): requests/s, bytes and 1 for each server, each divided by its need
-    prices: NDArray[np.float64]  # (J,)
+    prices: NDArray[np.float64]  # (J,), each raised by `finest`, so that of equal costs the fewest servers win
+    finest: float
     dual: NDArray[np.float64]  # (3,): prices of the needs; dual @ what is missing bounds the cost from below
 
     def bound(self, missing: NDArray[np.float64]) -> float:
@@ -37,31 +40,50 @@ def cheapest_fleet(problem: Problem, rate: float | None = None, room: float | No
     if cover is None:
         return np.zeros(len(problem.servers), dtype=np.int64)
     order = np.argsort(-problem.rates, kind="stable")
-    best_cost, best = np.inf, np.zeros(0, dtype=np.int64)
-    seen: dict[tuple[int, bytes], tuple[float, int]] = {}
-    stack = [(0, np.ones(3), 0.0, np.zeros(len(order), dtype=np.int64))]
+    at_most = _useful(problem)[order].tolist()
+    supply = [tuple(column) for column in cover.supply.T[order].tolist()]
+    prices, dual = cover.prices[order].tolist(), tuple(cover.dual.tolist())
+    best_cost, best = np.inf, (0,) * len(order)
+    seen: dict[tuple[float, ...], float] = {}
+    stack: list[tuple[float, tuple[float, float, float], tuple[int, ...]]] = [(0.0, (1.0, 1.0, 1.0), ())]
     while stack:
-        level, missing, cost, counts = stack.pop()
-        if (missing <= _SLACK).all():
-            if _before(cost, counts.sum(), best_cost, best.sum()):
-                best_cost, best = cost, counts
+        cost, missing, counts = stack.pop()
+        level = len(counts)
+        least = cost + sum(price * gap for price, gap in zip(dual, missing, strict=True) if gap > 0)
+        if least >= best_cost - cover.finest / 10:
             continue
-        if level == len(order) or cost + cover.bound(missing) > best_cost * (1 + _SLACK):
+        if max(missing) <= _SLACK:
+            best_cost, best = cost, counts + (0,) * (len(order) - level)
             continue
-        key = (level, np.round(missing, 12).tobytes())
-        if key in seen and not _before(cost, int(counts.sum()), *seen[key]):
+        key = (level, *(round(gap, 12) for gap in missing))
+        if level == len(order) or seen.get(key, np.inf) <= cost:
             continue
-        seen[key] = (cost, int(counts.sum()))
-        kind = order[level]
-        most = _most(missing, cover.supply[:, kind])
-        least = most if level == len(order) - 1 else 0
-        for number in range(least, most + 1):  # popped in reverse: most first
-            more = counts.copy()
-            more[kind] = number
-            stack.append(
-                (level + 1, missing - number * cover.supply[:, kind], cost + number * cover.prices[kind], more)
-            )
-    return best
+        seen[key] = cost
+        has = supply[level]
+        most = max(0, *(math.ceil((gap - _SLACK) / one) for gap, one in zip(missing, has, strict=True)))
+        most = min(most, at_most[level])
+        first = most if level == len(order) - 1 else 0
+        for number in range(first, most + 1):  # popped in reverse: most first
+            left = (missing[0] - number * has[0], missing[1] - number * has[1], missing[2] - number * has[2])
+            stack.append((cost + number * prices[level], left, (*counts, number)))
+    found = np.zeros(len(order), dtype=np.int64)
+    found[order] = best
+    return found
+
+
+def _useful(problem: Problem) -> Counts:
+    """How many of each type a cheapest fleet can need: so many that a larger type would replace them are not."""
+    rates, room, prices = problem.rates, problem.room, problem.prices
+    most = np.full(len(rates), np.iinfo(np.int32).max)
+    for small in range(len(rates)):
+        for large in range(len(rates)):
+            if rates[large] <= rates[small] or room[large] < room[small]:
+                continue
+            room_for = np.floor(room[large] / room[small]) if np.isfinite(room[large]) else np.inf
+            together = min(np.floor(rates[large] / rates[small]), room_for if np.isfinite(room[small]) else np.inf)
+            if together >= 1 and together * prices[small] >= prices[large]:
+                most[small] = min(most[small], int(together) - 1 + problem.need[2])
+    return most
 
 
 def fleets_between(problem: Problem, least: float, below: float, limit: int = 20_000) -> list[Counts]:
@@ -77,8 +99,8 @@ def fleets_between(problem: Problem, least: float, below: float, limit: int = 20
     found = []
     for counts, cost in _walk(cover, order, below * (1 - _SLACK), limit):
         if cost >= least * (1 - _SLACK):
-            found.append((round(cost, 9), int(counts.sum()), tuple(-counts), counts))
-    return [entry[3] for entry in sorted(found, key=lambda entry: entry[:3])]
+            found.append((cost, tuple(-counts), counts))
+    return [entry[2] for entry in sorted(found, key=lambda entry: entry[:2])]
 
 
 def _walk(cover: _Cover, order: NDArray, below: float, limit: int) -> Iterator[tuple[Counts, float]]:
@@ -127,28 +149,23 @@ def _cover(problem: Problem, rate: float | None = None, room: float | None = Non
     supply[0] = problem.rates / need_rate if need_rate > 0 else 1e9
     supply[1] = np.minimum(problem.room / need_room, 1e9) if need_room > 0 else 1e9
     supply[2] = 1.0 / need_count
-    return _Cover(supply, problem.prices, _dual(supply, problem.prices))
+    finest = 1e-9 * (float(problem.prices.max()) or 1.0) / max(1.0, 1 / supply.min())
+    prices = problem.prices + finest
+    return _Cover(supply, prices, finest, _dual(supply, prices))
 
 
 def _dual(supply: NDArray[np.float64], prices: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Largest sum(y) with y @ supply <= prices, y >= 0: the linear relaxation seen from the needs.
-    from scipy.optimize import linprog
+    """Largest sum(y) with y @ supply <= prices, y >= 0: the linear relaxation seen from the needs.
 
-    found = linprog(-np.ones(3), A_ub=supply.T, b_ub=prices, bounds=(0, None), method="highs")
-    dual = np.maximum(found.x, 0.0)
-    worst = float(np.max(dual @ supply / np.where(prices > 0, prices, np.inf), initial=0.0))
-    dual[supply[:, prices <= 0].any(axis=1)] = 0.0
-    return dual / max(1.0, worst)
-
-
-def _most(missing: NDArray[np.float64], supply: NDArray[np.float64]) -> int:
-    return max(0, int(np.ceil(np.max((missing - _SLACK) / supply))))
-
-
-def _before(cost: float, number: int, other_cost: float, other_number: int) -> bool:
-    """Whether one fleet is cheaper than the other, or costs the same with fewer servers."""
-    if not np.isfinite(other_cost):
-        return True
-    if abs(cost - other_cost) <= _SLACK * max(cost, other_cost):
-        return number < other_number
-    return cost < other_cost
+    Tries every corner: three of the J + 3 limits hold with equality there.
+    """
+    limits = np.concatenate([supply.T, -np.eye(3)])
+    bounds = np.append(prices, np.zeros(3))
+    corners = np.array(list(combinations(range(len(bounds)), 3)))
+    corners = corners[np.abs(np.linalg.det(limits[corners])) > 1e-12 * np.prod(np.abs(limits[corners]).max(2), axis=1)]
+    found = np.linalg.solve(limits[corners], bounds[corners][:, :, None])[:, :, 0]
+    inside = (found @ limits.T <= bounds + 1e-9 * prices.max()).all(axis=1)
+    if not inside.any():
+        return np.zeros(3)
+    dual = np.maximum(found[inside][found[inside].sum(axis=1).argmax()], 0.0)
+    return dual / max(1.0, float((dual @ supply / prices).max()))

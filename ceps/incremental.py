@@ -133,7 +133,7 @@ def repair(
         [names.get(previous.types[k].name, cheapest[k] if cheapest[k] >= 0 else largest) for k in range(count)],
         dtype=np.int64,
     )
-    labels, types, added = _mend(problem, home, types, rng, effort)
+    labels, _, added = _mend(problem, home, types, rng, effort)
     best = price(problem, labels)
     moved = bytes_away(problem, labels, home)
     bound = fleet_bound(problem)
@@ -146,7 +146,7 @@ def repair(
                 continue
             found = price(problem, shrunk)
             if found.cost_per_day < best.cost_per_day * (1 - TOLERANCE):
-                best, moved, labels, added = found, bytes_away(problem, shrunk, home), shrunk, 0
+                best, moved, added = found, bytes_away(problem, shrunk, home), 0
                 break
     return replace(best, extras={"bytes_moved": moved, "servers_added": float(added)})
 
@@ -161,23 +161,26 @@ def _mend(
     problem: Problem, home: Ints, types: Ints, rng: np.random.Generator, effort: Effort
 ) -> tuple[Ints, Ints, int]:
     """Labels near `home` that overload nothing, on `types` and as many added servers as it takes."""
-    added = 0
-    labels = home
     # New servers are of the type with most requests/s for the money; pricing takes a smaller one if that will do.
-    kind = int(np.argmax(problem.rates / np.maximum(problem.prices, 1e-12)))
-    while True:
-        packing = Packing(problem, types, labels)
-        if len(types) and not packing.fill():
-            _relieve_home(packing, home, rng, effort)
-            if packing.fits:
-                return packing.label, types, added
-        labels = packing.label
-        types = np.append(
-            types, kind if problem.types_that_hold(problem.columns)[:, kind].all() else problem.rates.argmax()
-        )
-        added += 1
-        if added > len(problem):
-            return price(problem, np.arange(len(problem))).labels, types, added
+    worth = problem.rates / np.maximum(problem.prices, 1e-12)
+    holds_all = problem.types_that_hold(problem.columns).all(axis=0)
+    kind = int(np.where(holds_all, worth, 0.0).argmax()) if holds_all.any() else int(problem.rates.argmax())
+    need_rate, need_room, need_count = problem.need
+    for added in range(len(problem) + 1):
+        fleet = np.append(types, np.full(added, kind, dtype=np.int64))
+        if (
+            len(fleet) < need_count
+            or problem.rates[fleet].sum() < need_rate * (1 - TOLERANCE)
+            or problem.room[fleet].sum() < need_room * (1 - TOLERANCE)
+        ):
+            continue
+        packing = Packing(problem, fleet, home)
+        if packing.fill():
+            continue
+        _relieve_home(packing, home, rng, effort)
+        if packing.fits:
+            return packing.label, fleet, added
+    return np.arange(len(problem)), np.full(len(problem), kind), len(problem)
 
 
 def _relieve_home(packing: Packing, home: Ints, rng: np.random.Generator, effort: Effort) -> None:

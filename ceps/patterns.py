@@ -227,11 +227,11 @@ def content_order(patterns: Patterns, *more: NDArray) -> NDArray[np.int64]:
     columns = [patterns.loads, patterns.sizes[:, None]]
     if patterns.positions is not None:
         columns.append(patterns.positions)
+    if not len(patterns):
+        return np.empty(0, dtype=np.int64)
     columns += [np.asarray(column, dtype=np.float64).reshape(len(patterns), -1) for column in more]
     # As big-endian bytes, non-negative floats sort like the numbers they are.
     keys = np.ascontiguousarray(np.concatenate(columns, axis=1) + 0.0, dtype=">f8")
-    if not keys.size:
-        return np.arange(len(patterns))
     return np.argsort(keys.view(f"V{keys.shape[1] * 8}").ravel(), kind="stable")
 
 

@@ -103,12 +103,12 @@ class Problem:
         """float64 (M,), largest load of each item, requests/s."""
         return self.loads.max(axis=1, initial=0.0)
 
-    @property
+    @cached_property
     def need(self) -> tuple[float, float, int]:
         """What any fleet must have: requests/s at the peak, bytes, and number of servers."""
         if not len(self):
             return 0.0, 0.0, 0
-        pinned = int(self.pins.max()) + 1
+        pinned = len(np.unique(self.pins[self.pins >= 0]))
         return float(self.total[:-1].max()), float(self.total[-1]), max(self.copies, pinned, 1)
 
     def types_that_hold(self, columns: Floats) -> NDArray[np.bool_]:

@@ -93,9 +93,7 @@ def main(
     lon_lat: Annotated[str | None, typer.Option(help="Field with 'lon lat', instead.")] = None,
     id: Annotated[str | None, typer.Option(help="Field of the row's id; default: rows are numbered.")] = None,
     uid: Annotated[str | None, typer.Option(help="Field of the moving object's id.")] = None,
-    time: Annotated[
-        list[str] | None, typer.Option(help="Field of the time; repeat it for date, time.")
-    ] = None,
+    time: Annotated[list[str] | None, typer.Option(help="Field of the time; repeat it for date, time.")] = None,
     time_format: Annotated[
         list[str] | None,
         typer.Option(help="auto, iso, excel, epoch-s, epoch-ms, epoch-us or %Y-%m-%d...; tried in turn."),

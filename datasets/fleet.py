@@ -33,9 +33,7 @@ SCHEMA = pa.schema(
 )
 
 
-def fleet_updates(
-    fleet: Fleet, rows: int, period: float = 60.0, start: datetime = START
-) -> Iterator[pa.RecordBatch]:
+def fleet_updates(fleet: Fleet, rows: int, period: float = 60.0, start: datetime = START) -> Iterator[pa.RecordBatch]:
     """Yield the first ``rows`` updates: every taxi once a period, at a phase of its own, period after period.
 
     Parameters

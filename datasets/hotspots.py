@@ -21,9 +21,7 @@ from datasets.places import cities, travel
 
 __all__ = ["SCHEMA", "Hotspots", "Sizes", "choose_hotspots", "hotspots"]
 
-SCHEMA = pa.schema(
-    [("id", pa.int64()), ("lon", pa.float64()), ("lat", pa.float64()), ("hotspot", pa.int32())]
-)
+SCHEMA = pa.schema([("id", pa.int64()), ("lon", pa.float64()), ("lat", pa.float64()), ("hotspot", pa.int32())])
 DECIMALS = 7
 """Digits kept of a degree (1 cm), so that another processor's last bit of a sine does not show."""
 

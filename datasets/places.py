@@ -64,9 +64,7 @@ def cities() -> Cities:
     )
 
 
-def _ashore(
-    lon: NDArray[np.float64], lat: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _ashore(lon: NDArray[np.float64], lat: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     at = np.column_stack([lon, lat])
     shore = shapely.get_coordinates(shapely.shortest_line(shapely.points(at), land()))[1::2]
     away = np.hypot(*(shore - at).T)[:, None]

@@ -225,9 +225,7 @@ def identity(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools, Bools
     if kind == pa.string():
         return or_null(trimmed, missing), missing, np.zeros(len(missing), dtype=np.bool_)
     whole = pc.replace_substring_regex(trimmed, r"\.0+$", "")
-    bad = ~pc.fill_null(pc.match_substring_regex(whole, r"^-?\d{1,18}$"), False).to_numpy(
-        zero_copy_only=False
-    )
+    bad = ~pc.fill_null(pc.match_substring_regex(whole, r"^-?\d{1,18}$"), False).to_numpy(zero_copy_only=False)
     return pc.cast(or_null(whole, bad), pa.int64()), missing, bad & ~missing
 
 

@@ -186,30 +186,36 @@ def scatter(centres: Floats, weights: Floats, count: int, rng: np.random.Generat
     return lonlat
 
 
-def kd_leaves(lonlat: Floats, leaves: int, capacity: int = 0) -> Ints:
+def kd_leaves(lonlat: Floats, leaves: int) -> Ints:
     """int64 (n,), the leaf of each object in a PR kd-tree: the fullest leaf is halved until there are enough.
 
     A leaf is cut through the middle of its box, along lon and lat in turn; an empty half is dropped and the
-    other is cut again. With `capacity`, cutting goes on while a leaf holds more. A leaf whose objects all lie
-    at one place is never cut, so there may be fewer leaves. O(n log leaves).
+    other is cut again. A leaf whose objects all lie at one place is never cut, so there may be fewer leaves.
+    O(n log leaves).
     """
+    return kd_tree(lonlat, leaves)[0]
+
+
+def kd_tree(lonlat: Floats, leaves: int) -> tuple[Ints, Floats]:
+    """Leaves as `kd_leaves`, and their boxes: float64 (leaves, 4), west, south, east, north."""
     leaf = np.zeros(len(lonlat), dtype=np.int64)
-    heap = [(-len(lonlat), 0, np.arange(len(lonlat)), (-180.0, -90.0, 180.0, 90.0), 0)]
+    boxes = {0: _WORLD}
+    heap = [(-len(lonlat), 0, np.arange(len(lonlat)), _WORLD, 0)]
     done = 0
-    number = 1
-    while heap and (len(heap) + done < leaves or (capacity and -heap[0][0] > capacity)):
+    while heap and len(heap) + done < leaves:
         _, name, members, box, axis = heapq.heappop(heap)
         halves = _halve(lonlat, members, box, axis)
         if halves is None:
             done += 1
             continue
-        for name_of, part in zip((name, number), halves, strict=True):
+        for name_of, part in zip((name, len(boxes)), halves, strict=True):
             leaf[part[0]] = name_of
+            boxes[name_of] = part[1]
             heapq.heappush(heap, (-len(part[0]), name_of, *part))
-        number += 1
-    return leaf
+    return leaf, np.array([boxes[name] for name in range(len(boxes))])
 
 
+_WORLD = (-180.0, -90.0, 180.0, 90.0)
 _Part = tuple[Ints, tuple[float, float, float, float], int]
 
 

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
 """Agglomerative merging (algorithm 4.1) with cached row optima.
 
 Each row keeps its best partner. A merge can only worsen what a row has cached, or offer it the merged cluster, so a

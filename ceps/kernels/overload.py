@@ -1,4 +1,3 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
 """Tabu search on overload: the sum over servers and columns of (relative load - 1)^2 where it is above 1.
 
 It sees every overloaded slot, not only the worst, so noisy patterns, whose slots are nearly all alike, pack better

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
 """Packing items onto a given fleet: greedy start, and tabu search for the smallest relative peak.
 
 State, shared by all kernels here and changed in place: `label` (M,) server of each item or -1; `load` (K, C) summed

@@ -46,8 +46,8 @@ def agglomerate(problem: Problem, kind: int, metric: str = "gain", wanted: int |
     if wanted is None:
         total = problem.total
         wanted = int(np.ceil(max(total[:-1].max() / rate, total[-1] / room) * (1 - TOLERANCE)))
-    # In units of one server, so that the float32 Gram matrix neither overflows nor loses small loads.
-    slopes = (np.roll(problem.loads, -1, axis=1) - problem.loads) / rate
+    # Near units of one server, so that the float32 Gram matrix does not overflow; a power of two loses nothing.
+    slopes = (np.roll(problem.loads, -1, axis=1) - problem.loads) / 2.0 ** np.frexp(rate)[1]
     groups = int(problem.group_of.max(initial=-1)) + 1
     limits = (rate * (1 + TOLERANCE / 2), room * (1 + TOLERANCE / 2))
     rest = (problem.group_start, problem.group_of, groups, max(wanted, 1))

@@ -133,7 +133,7 @@ def test_plans_are_renumbered_to_share_bytes():
 
     patterns = waves(60, 4_700.0)
     old = ceps.plan(patterns, None, MEDIUM, utilisation=1.0)
-    today = changed(patterns, 0.3)
+    today = changed(patterns, 0.3, level=0.9)
     new = ceps.plan(today, None, MEDIUM, utilisation=1.0, previous=old)
     assert len(new) <= len(old) <= 7
     held = {int(number): set(old.members(k).tolist()) for k, number in enumerate(old.server_ids)}

@@ -1,0 +1,188 @@
+"""G1, G2, G3, G5, G7 and G9: how near plans come to what is possible, and what they save (u = 1.0).
+
+python -m bench.ceps.goals [g1] [g2] [g3] [g5] [g7] [g9] [--partitions 500 1000 2000]
+"""
+
+from __future__ import annotations
+
+import argparse
+from time import perf_counter
+
+import numpy as np
+
+from bench.ceps.instances import NOISE_FREE, UNITS, WORKLOADS, cases, catalogue, mediums, patterns
+from ceps.bounds import fleet_bound, hourly_bound
+from ceps.configurations import configuration_bound
+from ceps.exact import exact_plan
+from ceps.hourly import best_schedule
+from ceps.packing import Effort
+from ceps.planning import run
+from ceps.problem import InfeasibleError, Outcome, Problem, build_problem
+
+EXACT = 1 + 1e-9
+
+
+def solve(method: str, problem: Problem, **options: object) -> Outcome:
+    return run(method, problem, np.random.default_rng(0), Effort(), **options)
+
+
+def rho(problem: Problem, outcome: Outcome) -> float:
+    """Largest relative peak times the fleet's capacity over the total peak: 1 is a perfectly even plan."""
+    loads = problem.cluster_columns(outcome.labels)[:, :-1]
+    rates = problem.rates[outcome.type_of]
+    return float((loads.max(axis=1) / rates).max() * rates.sum() / problem.need[0])
+
+
+def g1(sizes: list[int]) -> None:
+    print("G1: cost over lower bound LB1, four m3 types, u = 1.0, method fleet; and G2: rho at P = 500")
+    print("    goal: every run at LB for P = 500, 1000, 2000; P = 100: at least 45 of 48, none above 1.15")
+    for count in sizes:
+        reached, total, worst, uneven = 0, 0, 1.0, {}
+        refused = []
+        for name, units, given in cases(count):
+            try:
+                problem = build_problem(given, catalogue(), 1.0)
+            except InfeasibleError as error:
+                refused.append(f"{name} {units}: partition {error.partitions}")
+                continue
+            outcome = solve("fleet", problem)
+            ratio = outcome.cost_per_day / fleet_bound(problem)
+            total += 1
+            reached += ratio <= EXACT
+            worst = max(worst, ratio)
+            uneven[name] = max(uneven.get(name, 1.0), rho(problem, outcome))
+        print(f"  P={count}: at LB {reached} of {total}, worst {worst:.3f}; no type holds: {refused or 'none'}")
+        if count == 500:
+            flat = max(value for name, value in uneven.items() if not name.startswith("zipf"))
+            spiky = max(value for name, value in uneven.items() if name.startswith("zipf"))
+            print(f"  G2: rho cos/gow {flat:.4f} (goal 1.003), zipf {spiky:.4f} (goal 1.015)", flush=True)
+
+
+def g3() -> None:
+    print("G3: servers over ceil(U), one type (m3.medium), u = 1.0; goal 1.000 without noise from 8 items a server;")
+    print("    gow-noise 1.10 / 1.06 / 1.04 at 10 / 20 / 40 items a server (stretch 1.08 / 1.04)")
+    runs = [(name, count, units) for name in NOISE_FREE for count, units in ((500, 12.4), (500, 49.4), (1000, 49.4))]
+    runs += [("gow-noise", count, 49.4) for count in (500, 1000, 2000)]
+    runs += [("zipf1", 2000, 49.4), ("zipf2", 500, 12.4)]
+    for name, count, units in runs:
+        cells = []
+        for method in ("fleet", "gain"):
+            ratios = []
+            for seed in range(3):
+                try:
+                    problem = build_problem(patterns(name, count, units, seed), mediums(), 1.0)
+                except InfeasibleError:
+                    continue
+                ratios.append(len(solve(method, problem).type_of) / np.ceil(units))
+            cells.append(
+                f"{method} {np.mean(ratios):.3f} (worst {max(ratios):.3f})" if ratios else f"{method} none fits"
+            )
+        print(f"  {name:13s} P={count} U={units}: {'  '.join(cells)}", flush=True)
+
+
+def g5() -> None:
+    print("G5: cost over LB1 by method, P = 500, four m3 types, u = 1.0, mean of four loads; savings of 'fleet' in %")
+    print(
+        "    AAS: hour-billed, storage unlimited / fill 0.8; 'fits' and 'stores' are its two readings of a new server"
+    )
+    print("    goals: GP best 25 (cos hs100/1000, cos-s hs100/1000, gow), GP typical 40 (all but zipf0), CEPS- 12,")
+    print("    GP-R best 14, AAS at fill 0.8: 15 (cos, gow)")
+    for name in WORKLOADS:
+        rows = []
+        for seed, units in enumerate(UNITS):
+            given = patterns(name, 500, units, seed)
+            problem = build_problem(given, catalogue(), 1.0)
+            full = build_problem(given, catalogue(given.sizes.sum() / np.ceil(units) / 0.8), 1.0)
+            gp, gpr = solve("gp", problem), solve("gp-r", problem)
+            scaled = [solve("gp-aas", which, new_server=how) for how in ("fits", "stores") for which in (problem, full)]
+            costs = [
+                gp.cost_per_day, gp.extras["typical"], gpr.cost_per_day, gpr.extras["typical"],
+                solve("tv", problem, cap="m3.medium").cost_per_day, solve("tv", problem).cost_per_day,
+                solve("tabu", problem, cap="m3.medium").cost_per_day, *(one.cost_per_day for one in scaled),
+                solve("fleet", problem).cost_per_day,
+            ]  # fmt: skip
+            dropped = 100 * scaled[0].extras["overload"]
+            moved = scaled[0].extras["bytes_moved"] / given.sizes.sum()
+            rows.append([*(np.array(costs) / fleet_bound(problem)), dropped, moved])
+        table = np.array(rows)
+        mean = np.where(np.isfinite(table), table, np.nan).mean(axis=0)
+        saved = 100 * (1 - table[:, 11:12] / table).mean(axis=0)
+        print(
+            f"  {name:13s} GP {mean[0]:.2f} typical {mean[1]:.2f} | GP-R {mean[2]:.2f} typical {mean[3]:.2f} | "
+            f"CEPS- medium {mean[4]:.2f} best {mean[5]:.2f} CEPS+ {mean[6]:.2f} | AAS fits {mean[7]:.2f}/{mean[8]:.2f} "
+            f"stores {mean[9]:.2f}/{mean[10]:.2f} ({mean[12]:.2g} % over, {mean[13]:.1f}x moved) | fleet {mean[11]:.3f}"
+        )
+        print(
+            f"    {'':11s} saves: GP {saved[0]:.0f} typical {saved[1]:.0f} | GP-R {saved[2]:.0f} | CEPS- {saved[4]:.0f} "
+            f"| AAS fits {saved[7]:.0f}/{saved[8]:.0f} stores {saved[9]:.0f}/{saved[10]:.0f}",
+            flush=True,
+        )
+
+
+def g7(seeds: int = 4) -> None:
+    print("G7: small instances, method fleet and gain against the exact optimum (all slots, u = 1.0); goal all equal")
+    total = {"fleet": 0, "gain": 0}
+    count = proven = 0
+    for size in (8, 10, 16, 24, 40):
+        for name in ("cos hs100", "cos-s hs100", "zipf1", "zipf2", "gow", "gow-noise"):
+            for seed, units in zip(range(seeds), (5.4, 10.3, 12.4, 16.4), strict=False):
+                try:
+                    problem = build_problem(patterns(name, size, units, seed), catalogue(), 1.0)
+                except InfeasibleError:
+                    continue
+                best = exact_plan(problem)
+                count += 1
+                proven += best.proven
+                for method in total:
+                    cost = solve(method, problem).cost_per_day
+                    same = cost <= best.outcome.cost_per_day * EXACT
+                    total[method] += same
+                    if not same:
+                        print(f"  miss: {method} P={size} {name} U={units}: {cost} against {best.outcome.cost_per_day}")
+    print(f"  equal to the optimum: fleet {total['fleet']}, gain {total['gain']} of {count}; proven {proven}")
+    for seed in range(40):
+        try:
+            problem = build_problem(patterns("cos hs1000", 40, 14.4, seed), mediums(), 1.0)
+        except InfeasibleError:
+            continue
+        began = perf_counter()
+        bound = configuration_bound(problem, time_limit=120.0)
+        unit = 24 * problem.prices[0]
+        print(
+            f"  configuration bound, cos hs1000 P=40 U=14.4 seed {seed}, mediums: LB1 {fleet_bound(problem) / unit:.0f}"
+            f", linear program {bound.relaxed / unit:.2f}, bound {bound.bound / unit:.0f}, plan "
+            f"{len(solve('fleet', problem).type_of)} ({perf_counter() - began:.0f} s)",
+            flush=True,
+        )
+        break
+
+
+def g9() -> None:
+    print("G9: hourly types on fixed clusters over LB1, P = 500, u = 1.0, mean of four loads (bound: hourly fleets)")
+    goals = {"cos hs100": 0.98, "cos-s hs10": 0.88, "gow": 0.92}
+    for name in ("cos hs100", "cos-s hs10", "cos-s hs1000", "gow", "gow-noise", "zipf1"):
+        rows = []
+        for seed, units in enumerate(UNITS):
+            problem = build_problem(patterns(name, 500, units, seed), catalogue(), 1.0)
+            found = best_schedule(problem, np.random.default_rng(0), Effort())
+            least = fleet_bound(problem)
+            rows.append((found.cost_per_day / least, hourly_bound(problem) / least, found.resizes))
+        mean = np.mean(rows, axis=0)
+        aim = f"(goal {goals[name]})" if name in goals else ""
+        print(f"  {name:13s} {mean[0]:.2f} {aim}, bound {mean[1]:.2f}, {mean[2]:.0f} resizes a day", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", nargs="*", default=["g1", "g3", "g5", "g7", "g9"])
+    parser.add_argument("--partitions", type=int, nargs="+", default=[100, 500, 1000, 2000])
+    options = parser.parse_args()
+    for name in options.what:
+        if name in ("g1", "g2"):
+            g1(options.partitions)
+        else:
+            {"g3": g3, "g5": g5, "g7": g7, "g9": g9}[name]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""G4: how long planning takes and how much memory, one core (u = 1.0).
+
+taskset -c 1 python -m bench.ceps.times [--largest 20000] [--repeats 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from bench.ceps.instances import catalogue, mediums, patterns
+from ceps.packing import Effort
+from ceps.planners.ahr import agglomerate
+from ceps.planning import run
+from ceps.problem import build_problem
+
+RUNS = [
+    # method, servers, workload, partitions, units, goal in seconds
+    ("fleet", "m3", "cos-s hs1000", 1000, 15.8, None),
+    ("fleet", "m3", "cos-s hs1000", 5000, 15.8, 1.0),
+    ("fleet", "m3", "zipf2", 5000, 15.8, 1.0),
+    ("fleet", "m3", "cos-s hs1000", 20000, 15.8, 5.0),
+    ("fleet", "m3", "zipf2", 20000, 15.8, 5.0),
+    ("fleet", "medium", "cos-s hs1000", 5000, 199.4, None),
+    ("fleet", "medium", "gow-noise", 5000, 199.4, None),
+    ("fleet", "medium", "cos-s hs1000", 20000, 199.4, None),
+    ("gain", "m3", "cos-s hs1000", 1000, 15.8, 1.0),
+    ("gain", "medium", "cos-s hs1000", 1000, 49.4, 1.0),
+    ("gain", "m3", "cos-s hs1000", 5000, 15.8, 8.0),
+    ("gain", "medium", "cos-s hs1000", 5000, 199.4, 8.0),
+    ("gain", "m3", "cos-s hs1000", 20000, 15.8, 90.0),
+    ("gain", "medium", "cos-s hs1000", 20000, 199.4, 90.0),
+    ("tv", "medium", "cos-s hs1000", 5000, 49.4, 20.0),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--largest", type=int, default=20_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    small = build_problem(patterns("cos hs100", 60, 5.4, 0), catalogue(), 1.0)
+    for method in ("fleet", "gain", "tv"):  # compile before the clock runs
+        run(method, small, np.random.default_rng(0), Effort())
+    for method, kind, name, count, units, goal in RUNS:
+        if count > options.largest:
+            continue
+        problem = build_problem(patterns(name, count, units, 0), catalogue() if kind == "m3" else mediums(), 1.0)
+        seconds = []
+        for _ in range(options.repeats if count <= 5000 else 1):
+            began = perf_counter()
+            if method == "tv":
+                agglomerate(problem, 0, "tv")
+            else:
+                outcome = run(method, problem, np.random.default_rng(0), Effort())
+            seconds.append(perf_counter() - began)
+        result = "" if method == "tv" else f"{len(outcome.type_of)} servers, {outcome.cost_per_day:.2f} $/day"
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        aim = "" if goal is None else f"(goal {goal:g})"
+        print(
+            f"{method:6s} {kind:7s} {name:13s} P={count:<6d} U={units:<6} {median(seconds):7.2f} s {aim:10s} {result} "
+            f"most memory so far {memory:.1f} GB",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
