@@ -134,9 +134,10 @@ def as_ids(ids: ArrayLike | pa.Array) -> Ids:
     array: Any = ids
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
+    if not isinstance(array, (pa.Array, np.ndarray)):
+        array = np.asarray(ids, dtype=object) if len(array) else np.zeros(0, np.int64)
     if not isinstance(array, pa.Array):
-        array = np.asarray(ids)
-        if array.size == 0 and array.dtype == np.float64:
+        if array.size == 0 and array.dtype.kind in "fO":
             array = array.astype(np.int64)
         if array.ndim != 1:
             raise ValueError(f"ids have shape {array.shape}: (n,) is wanted")

@@ -15,11 +15,15 @@ from dtoss.distance import EARTH_RADIUS, distance
 from dtoss.hits import Hits
 from dtoss.lookup import Place
 from dtoss.partition import Ids, Partition
-from dtoss.shapes import shapes
+from dtoss.shapes import Shapes, shapes
 from dtoss.space import Space
 
 SHORTEST = 1e-9
 """Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""
+
+
+UNSURE = 1e3
+"""Edges up to so many times as long are seen by one side and not by the other where coordinates are huge."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,9 @@ class CellView:
 
     @property
     def shortest(self) -> float:
-        """The length, in metres or CRS units, up to which an edge makes no neighbours."""
+        """The length, in CRS units or as a chord, up to which an edge makes no neighbours."""
         if self.bounds is None:
-            return SHORTEST * EARTH_RADIUS
+            return SHORTEST
         return SHORTEST * float(np.hypot(self.bounds[2] - self.bounds[0], self.bounds[3] - self.bounds[1]))
 
 
@@ -84,25 +88,49 @@ def _among(ascending: NDArray[np.int32], value: int) -> bool:
     return at < len(ascending) and int(ascending[at]) == value
 
 
+def _cut(
+    view: CellView, partition: Partition, site: int
+) -> tuple[Shapes, NDArray[np.float64], Ids, NDArray[np.float64]]:
+    """Return an owned site's cell, its candidates and their ids, and the length of each one's edge."""
+    others, ids = candidates(view, partition, site)
+    shape = shapes(partition.sites[site][None], np.array([0, len(others)]), others, view.bounds)
+    real = shape.owner >= 0
+    length = np.bincount(shape.owner[real], shape.length[real], minlength=len(others)).astype(np.float64)
+    return shape, others, ids, length
+
+
 def cell_at(view: CellView, place: Place) -> Cell:
     """Return the cell of the site on which an object is."""
     site = place.partition.sites[place.site]
-    others, ids = candidates(view, place.partition, place.site)
-    shape = shapes(site[None], np.array([0, len(others)]), others, view.bounds)
-    vertices, owner = shape.vertices, shape.owner
-    length = distance(vertices, np.roll(vertices, -1, axis=0)) if len(vertices) else np.zeros(0)
-    real = owner >= 0
-    total = np.bincount(owner[real], length[real], minlength=len(others))
-    # owners in the order of their edges; an arc of a hemisphere's rim is in pieces
-    order, first = np.unique(owner[real], return_index=True)
-    around = order[np.argsort(first)]
-    around = around[total[around] > view.shortest]
+    shape, others, ids, length = _cut(view, place.partition, place.site)
+    counts = length > view.shortest
+    for i in np.flatnonzero(length <= UNSURE * view.shortest).tolist():
+        # rounding decides which side sees so short an edge: both take the word of the one that comes first
+        if others[i].tolist() < site.tolist():
+            counts[i] = _length_from(view, others[i], site) > view.shortest
+    # in the order of their edges; an arc of a hemisphere's rim is in pieces; what only the other side sees comes last
+    _, first = np.unique(shape.owner[shape.owner >= 0], return_index=True)
+    around = shape.owner[shape.owner >= 0][np.sort(first)]
+    around = np.concatenate([around, np.setdiff1d(np.arange(len(others)), around)])
+    around = around[counts[around]]
+    # the same site may be a candidate twice, from its partition and from the border table
+    _, first = np.unique(others[around], axis=0, return_index=True)
+    around = around[np.sort(first)]
     if isinstance(ids, pa.Array):
         neighbours = ids.take(pa.array(around)).to_numpy(zero_copy_only=False).astype(object)
     else:
         neighbours = ids[around]
     scale = EARTH_RADIUS**2 if view.space.dimension == 3 else 1.0
-    return Cell(vertices, neighbours, float(shape.area[0]) * scale)
+    return Cell(shape.vertices, neighbours, float(shape.area[0]) * scale)
+
+
+def _length_from(view: CellView, site: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Return the length of the edge between two sites as the first one's cell has it."""
+    found = answer(view.world, site[None], np.zeros(1), 1)
+    partition = view.world.parts[int(found.part[0])]
+    at = int(np.searchsorted(partition.first_object, found.item[0], side="right")) - 1
+    _, others, _, length = _cut(view, partition, at)
+    return float(length[(others == other).all(axis=1)].max(initial=0.0))
 
 
 def reverse_nearest(view: CellView, places: NDArray[np.float64]) -> Hits:

@@ -112,7 +112,7 @@ def curve_keys(vectors: NDArray[np.float64], box: NDArray[np.float64] | None = N
     Examples
     --------
     >>> curve_keys(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])).argsort().tolist()
-    [0, 1, 2, 3]
+    [0, 3, 2, 1]
     """
     if box is None:
         box = np.zeros(4)

@@ -229,9 +229,10 @@ def _border_density(
     key = (low * count + high)[order]
     pairs, first, size = np.unique(key, return_index=True, return_counts=True)
     taken = np.minimum(size, band)
-    width = np.maximum(margin[order][first + taken - 1], np.finfo(np.float64).tiny)
+    # rows on the border itself make it as dense as can be
+    width = np.maximum(margin[order][first + taken - 1], 1e-290 * taken)
     density = np.zeros((count, count))
-    density[pairs // count, pairs % count] = np.minimum(taken / width, 1e290)
+    density[pairs // count, pairs % count] = taken / width
     density += density.T
     np.fill_diagonal(density, 0.0)
     laplacian: NDArray[np.float64] = np.diag(density.sum(axis=1)) - density

@@ -76,7 +76,8 @@ def _depth(corner, i, n):
 def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):
     """Cut the polygon by ``x . n <= 0``; returns the number of corners, or -1 where nothing was cut.
 
-    The run of corners outside that holds the furthest one is removed, and all others stay, whatever rounding says of them.
+    The run of corners outside that holds the furthest one is removed, and all others stay, whatever rounding says of
+    them.
     """
     deepest, far = _EPSILON, -1
     for i in range(m):
@@ -136,10 +137,10 @@ def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):
 
 @kernel
 def _area(corner, line, m, kept):
-    """Return the solid angle of a polygon by the angles at its corners: 2 pi less how much its border turns.
+    """Return the solid angle of a polygon by its angles: 2 pi less how much its border turns.
 
-    A fan of triangles from the site would lose all digits at corners near its antipode. Edges of no length are passed over:
-    where many planes meet in one corner, rounding puts them in any order.
+    A fan of triangles from the site would lose all digits at corners near its antipode. Edges of no length are passed
+    over: where many planes meet in one corner, rounding puts them in any order.
     """
     if m == 0:
         return 4.0 * np.pi
@@ -302,11 +303,12 @@ def cut_rim_cells(
             return MORE_NEIGHBOURS
         before = filled
         for i in range(m):
-            if i == 0 or edge[i] != edge[i - 1]:
+            listed = False
+            for t in range(before, filled):
+                listed |= neighbours[t] == edge[i]
+            if not listed:
                 neighbours[filled] = edge[i]
                 filled += 1
-        if filled - before > 1 and neighbours[filled - 1] == neighbours[before]:
-            filled -= 1
         degree[r] = filled - before
         area[r] = _area(corner, line, m, spare_edge)
         far = 0.0

@@ -25,6 +25,7 @@ class Shapes:
     vertices : float64 (v, dimension): x, y, or unit vectors.
     owner : int64 (v,): whose half-plane made the edge from this vertex to the next: a position among the candidates
         of the cell, counted over all cells, or -1 for the bounds.
+    length : float64 (v,): of the edge from this vertex to the next: CRS units, or the chord.
     area : float64 (m,): square CRS units or steradians.
     radius : float64 (m,): distance or chord from the site to its furthest vertex.
     """
@@ -32,15 +33,16 @@ class Shapes:
     first: NDArray[np.int64]
     vertices: NDArray[np.float64]
     owner: NDArray[np.int64]
+    length: NDArray[np.float64]
     area: NDArray[np.float64]
     radius: NDArray[np.float64]
 
 
 @kernel(
     "void(float64[:, ::1], int64[::1], float64[:, ::1], float64[::1], float64[::1], int64[::1], int64[::1], "
-    "float64[:, ::1], int64[::1], float64[::1], float64[::1])"
+    "float64[:, ::1], int64[::1], float64[::1], float64[::1], float64[::1])"
 )
-def _shape(centres, first, others, bounds, real, whole, count, vertices, owner, area, radius):
+def _shape(centres, first, others, bounds, real, whole, count, vertices, owner, length, area, radius):
     """Cut each cell by its candidates; count -1 marks one that must be cut in 3-D."""
     cells, dimension = centres.shape
     capacity = (real.size - 8) // 5
@@ -84,13 +86,23 @@ def _shape(centres, first, others, bounds, real, whole, count, vertices, owner, 
             continue
         for j in range(m):
             owner[filled] = max(edge[j], -1)
+            after = j + 1 if j + 1 < m else 0
+            # from the site, where coordinates are small: large ones have lost the last digits
+            gap = (u[after] - u[j]) ** 2 + (v[after] - v[j]) ** 2
             if dimension == 2:
                 vertices[filled, 0], vertices[filled, 1] = x + u[j], y + v[j]
+                length[filled] = np.sqrt(gap)
             else:
                 f = 1.0 / np.sqrt(1.0 + u[j] * u[j] + v[j] * v[j])
                 vertices[filled, 0] = f * (x + u[j] * basis[0] + v[j] * basis[3])
                 vertices[filled, 1] = f * (y + u[j] * basis[1] + v[j] * basis[4])
                 vertices[filled, 2] = f * (z + u[j] * basis[2] + v[j] * basis[5])
+                # two points at angles a, b from each other's direction: |A/|A| - B/|B||^2 without cancellation
+                size = np.sqrt((1.0 + u[j] * u[j] + v[j] * v[j]) * (1.0 + u[after] * u[after] + v[after] * v[after]))
+                cross = u[j] * v[after] - v[j] * u[after]
+                sine2 = (gap + cross * cross) / (size * size)
+                cosine = (1.0 + u[j] * u[after] + v[j] * v[after]) / size
+                length[filled] = np.sqrt(sine2 / (0.5 * (1.0 + cosine)))
             filled += 1
         count[i] = m
         far = furthest(u, v, m)
@@ -128,25 +140,27 @@ def shapes(
     capacity = int(degree.max(initial=0)) + 8
     real, whole = np.empty(5 * capacity + 8), np.empty(capacity, np.int64)
     room = len(others) + 4 * cells
-    count, owner = np.zeros(cells, np.int64), np.empty(room, np.int64)
+    count, owner, length = np.zeros(cells, np.int64), np.empty(room, np.int64), np.empty(room)
     vertices = np.empty((room, dimension))
     area, radius = np.zeros(cells), np.zeros(cells)
     box = np.zeros(4) if bounds is None else operand(bounds, dtype=np.float64)
-    _shape(centres, first, others, box, real, whole, count, vertices, owner, area, radius)
+    _shape(centres, first, others, box, real, whole, count, vertices, owner, length, area, radius)
     far = np.flatnonzero(count < 0)
     count[far] = 0
     start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
     made = int(start[-1])
     if len(far) == 0:
-        return Shapes(start, vertices[:made], owner[:made], area, radius)
+        return Shapes(start, vertices[:made], owner[:made], length[:made], area, radius)
     pieces = [vertices[start[i] : start[i + 1]] for i in range(cells)]
     owners = [owner[start[i] : start[i + 1]] for i in range(cells)]
+    lengths = [length[start[i] : start[i + 1]] for i in range(cells)]
     for i in far.tolist():
         pieces[i], owners[i], area[i], radius[i] = _shape_in_3d(centres[i], others[first[i] : first[i + 1]])
         owners[i] += first[i]
+        lengths[i] = np.linalg.norm(pieces[i] - np.roll(pieces[i], -1, axis=0), axis=1)
         count[i] = len(pieces[i])
     start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    return Shapes(start, np.concatenate(pieces), np.concatenate(owners), area, radius)
+    return Shapes(start, np.concatenate(pieces), np.concatenate(owners), np.concatenate(lengths), area, radius)
 
 
 def _shape_in_3d(
