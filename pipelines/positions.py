@@ -1,26 +1,27 @@
 """Positions as a DataFrame in our columns, with bad rows set aside with a reason each.
 
 The result has the columns ``id``, ``x``, ``y``, ``t`` where there is a time, and the attributes; a row that cannot be
-used has a reason in ``reason`` instead of being lost.
+used has a reason in ``_reason`` instead of being lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from dtoss.errors import InputError
 from dtoss.space import FURTHEST, Space
+from pipelines import texts
+from pipelines.texts import empty, exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 CORRUPT = "_corrupt_record"
-HEAD = 1000
-"""Rows of a text file that tell the types of its columns."""
 REASON = "_reason"
 RAW = "_raw"
 REASONS = (
@@ -46,20 +47,27 @@ class Columns:
 
     Parameters
     ----------
+    x, y : the coordinates; None takes ``lon`` and ``lat``, ``x`` and ``y`` where there is no ``lon``, or the points of
+        a GeoParquet file.
     time : the column whose greatest value is an object's latest row; None takes a column ``t`` if there is one.
-    attributes : names to carry along, "all" or "none".
+    attributes : names to carry along, "all" (but those that begin with an underscore) or "none".
     delimiter : of CSV files.
     time_format : of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, ``epoch_s`` or ``epoch_ms``; ISO
         8601 when None.
     """
 
     id: str = "id"
-    x: str = "lon"
-    y: str = "lat"
+    x: str | None = None
+    y: str | None = None
     time: str | None = None
     attributes: Sequence[str] | str = "all"
     delimiter: str = ","
     time_format: str | None = None
+
+    def coordinates(self, found: Sequence[str]) -> tuple[str, str]:
+        """Return the names of the two coordinates among those found."""
+        names = ("x", "y") if "lon" not in found and "x" in found else ("lon", "lat")
+        return self.x or names[0], self.y or names[1]
 
 
 @dataclass(frozen=True)
@@ -74,15 +82,26 @@ class Positions:
     timed : whether there is a ``t``.
     string_ids : whether ids are strings.
     crs : what the file itself says its CRS is (GeoParquet), or None.
-    columnar : reading it again costs little.
+    kept : what was read from text is kept by Spark, because reading it again costs much; see :meth:`release`.
     """
 
     frame: DataFrame
     attributes: tuple[str, ...]
     timed: bool
     string_ids: bool
-    crs: str | None
-    columnar: bool
+    crs: str | None = None
+    kept: DataFrame | None = None
+
+    def release(self) -> None:
+        """Let go of what is kept."""
+        if self.kept is not None:
+            self.kept.unpersist()
+
+
+@dataclass(frozen=True)
+class _Rule:
+    reason: str
+    bad: Column
 
 
 def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Positions:
@@ -91,66 +110,53 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
     Raises
     ------
     InputError
-        If a column is missing, or ids are neither integers nor strings.
+        If a column is missing, or of a type that is not one of an id, a coordinate, a time or an attribute.
     """
     from pyspark.sql import functions as F
-    from pyspark.sql import types as T
 
     found = [name for name in frame.columns if name != CORRUPT]
-    time = columns.time or ("t" if "t" in found and "t" not in (columns.id, columns.x, columns.y) else None)
-    for role, name in (("id", columns.id), ("x", columns.x), ("y", columns.y), ("time", time)):
-        if name is not None and name not in found:
-            option = f"--{role} NAME" if role != "time" else "--time NAME"
-            raise InputError(f"there is no column {name!r} ({option}); the columns are {', '.join(found)}")
-    attributes = _attributes(columns.attributes, found, {columns.id, columns.x, columns.y})
+    id_name, (x_name, y_name) = columns.id, columns.coordinates(found)
+    time = columns.time or ("t" if "t" in found and "t" not in (id_name, x_name, y_name) else None)
+    for option, name in (("--id", id_name), ("--x", x_name), ("--y", y_name), ("--time", time)):
+        _check_found(name, option, found)
+    attributes = _attributes(columns.attributes, found, {id_name, x_name, y_name})
     types = {field.name: field.dataType for field in frame.schema.fields}
-    head = frame.select(*found).limit(HEAD).toArrow() if text else None
+    kinds: dict[str, str] = {}
+    if text:
+        tolerant = [id_name, *([time] if time else [])]
+        kinds = texts.kinds_of(frame, list(dict.fromkeys([*tolerant, *attributes])), tolerant)
 
-    id_type = types[columns.id]
-    whole = isinstance(id_type, (T.ByteType, T.ShortType, T.IntegerType, T.LongType))
-    if not whole and not isinstance(id_type, (T.StringType, T.VarcharType, T.CharType)):
-        raise InputError(
-            f"column {columns.id!r} is {id_type.simpleString()}: ids are integers or strings, cast it first"
-        )
-    if head is not None:
-        whole = _whole_numbers(head.column(columns.id))
-    source = F.col(f"`{columns.id}`")
+    whole = _whole_ids(id_name, types[id_name], kinds)
+    source = exactly(id_name)
     id_column = source.try_cast("bigint") if whole else source.cast("string")
-    x, y = (_number(F.col(f"`{name}`"), types[name]) for name in (columns.x, columns.y))
+    x, y = (coordinate(name, types[name]) for name in (x_name, y_name))
     selected = [id_column.alias("id"), x.alias("x"), y.alias("y")]
-    reasons: list[tuple[Column, str]] = []
+    rules = [_Rule("no id", empty(source)), _Rule("id is not an integer as the others are", id_column.isNull())]
     if CORRUPT in frame.columns:
-        reasons.append((F.col(CORRUPT).isNotNull(), "unreadable line"))
-    reasons.append((source.isNull() | (source.cast("string") == ""), "no id"))
-    if head is not None and whole:
-        reasons.append((id_column.isNull(), "id is not an integer as the others are"))
+        rules.insert(0, _Rule("unreadable line", F.col(CORRUPT).isNotNull()))
     if time is not None:
-        t = _time(F.col(f"`{time}`"), types[time], columns.time_format, head, time)
+        texts.check_pattern(frame.sparkSession, columns.time_format)
+        t = _time(time, types[time], columns.time_format, kinds)
         selected.append(t.alias("t"))
-        reasons.append((F.col(f"`{time}`").isNull() | (F.col(f"`{time}`").cast("string") == ""), "no time"))
-        reasons.append((t.isNull(), "time cannot be read"))
-    for name, column in ((columns.x, x), (columns.y, y)):
-        raw = F.col(f"`{name}`")
-        reasons.append((raw.isNull() | (raw.cast("string") == ""), "no position"))
-        reasons.append((column.isNull(), "position is not a number"))
-        reasons.append((F.isnan(column), "position is NaN"))
+        rules += [_Rule("no time", empty(exactly(time))), _Rule("time cannot be read", t.isNull())]
+    rules += [
+        _Rule("no position", empty(exactly(x_name)) | empty(exactly(y_name))),
+        _Rule("position is not a number", x.isNull() | y.isNull()),
+        _Rule("position is NaN", F.isnan(x) | F.isnan(y)),
+    ]
     for name in attributes:
-        if name == time:
-            selected.append(F.col(f"`{time}`").alias(_attribute(name)) if head is None else t.alias(_attribute(name)))
-        elif head is not None:
-            selected.append(_typed(F.col(f"`{name}`"), head.column(name)).alias(_attribute(name)))
-        else:
-            selected.append(F.col(f"`{name}`").alias(_attribute(name)))
+        _check_carried(name, types[name])
+        value = t if name == time and text else texts.typed(exactly(name), kinds.get(name, texts.TEXT))
+        selected.append(value.alias(_attribute(name)))
     reason = F.lit(None).cast("string")
-    for condition, label in reversed(reasons):
-        reason = F.when(condition, F.lit(label)).otherwise(reason)
+    for rule in reversed(rules):
+        reason = F.when(rule.bad, F.lit(rule.reason)).otherwise(reason)
+    raw = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
     return Positions(
-        frame=frame.select(*selected, reason.alias(REASON), F.to_json(F.struct("*")).alias(RAW)),
+        frame=frame.select(*selected, reason.alias(REASON), raw.alias(RAW)),
         attributes=tuple(attributes),
         timed=time is not None,
         string_ids=not whole,
-        crs=None,
-        columnar=True,
     )
 
 
@@ -160,14 +166,28 @@ def screened(positions: Positions, space: Space) -> Positions:
 
     x, y = F.col("x"), F.col("y")
     infinite = (F.abs(x) == float("inf")) | (F.abs(y) == float("inf"))
+    label = F.lit("position out of range")
     if space.geographic:
         outside = (F.abs(x) > 180.0) | (F.abs(y) > 90.0)
         label = F.when(F.abs(x) > 180.0, F.lit("longitude out of range")).otherwise(F.lit("latitude out of range"))
     else:
         outside = (F.abs(x) > FURTHEST) | (F.abs(y) > FURTHEST)
-        label = F.lit("position out of range")
+        if space.to_lonlat:
+            outside = outside | ~_transformable(space)(x, y)
     reason = F.coalesce(F.col(REASON), F.when(infinite, F.lit("position is infinite")), F.when(outside, label))
     return replace(positions, frame=positions.frame.withColumn(REASON, reason))
+
+
+def _transformable(space: Space) -> Any:
+    """Return the function that says which positions in a projected CRS are places on the sphere."""
+    from pyspark.sql.functions import arrow_udf
+
+    def inside(x: pa.Array, y: pa.Array) -> pa.Array:
+        places = np.stack([a.fill_null(0.0).to_numpy(zero_copy_only=False) for a in (x, y)], axis=1)
+        places[~(np.abs(places) <= FURTHEST).all(axis=1)] = 0.0
+        return pa.array(np.isfinite(space.vectors(places)).all(axis=1))
+
+    return arrow_udf(inside, "boolean")
 
 
 def _attribute(name: str) -> str:
@@ -180,63 +200,75 @@ def attribute_name(column: str) -> str:
     return column.removeprefix("a:")
 
 
+def _check_found(name: str | None, option: str, found: Sequence[str]) -> None:
+    if name is not None and name not in found:
+        there = ", ".join(found) or "none: is there a header line, and are these rows of the format that the name says?"
+        raise InputError(f"there is no column {name!r} ({option} NAME); the columns are {there}")
+
+
 def _attributes(wanted: Sequence[str] | str, found: list[str], roles: set[str]) -> list[str]:
     if wanted == "none":
         return []
-    others = [name for name in found if name not in roles and not name.startswith("_")]
     if wanted == "all":
-        return others
+        return [name for name in found if name not in roles and not name.startswith("_")]
     names = [name.strip() for name in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
     for name in names:
-        if name not in found:
-            raise InputError(f"there is no column {name!r} (--columns); the columns are {', '.join(found)}")
-    return names
+        _check_found(name, "--columns", found)
+    return list(dict.fromkeys(names))
 
 
-def _number(column: Column, kind: Any) -> Column:
+def _whole_ids(name: str, kind: Any, kinds: Mapping[str, str]) -> bool:
     from pyspark.sql import types as T
 
-    return column.try_cast("double") if isinstance(kind, T.StringType) else column.cast("double")
+    if name in kinds:
+        return kinds[name] == texts.WHOLE
+    whole = isinstance(kind, (T.ByteType, T.ShortType, T.IntegerType, T.LongType))
+    if not whole and not isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
+        raise InputError(f"column {name!r} is {kind.simpleString()}: ids are integers or strings, cast it first")
+    return whole
 
 
-def _whole_numbers(values: pa.ChunkedArray) -> bool:
-    texts = [text.strip() for text in values.to_pylist() if text is not None and text.strip()]
-    return bool(texts) and all(_canonical(text) for text in texts)
+def coordinate(name: str, kind: Any) -> Column:
+    """Return a column of some type as double, null where a text is not a number.
+
+    Raises
+    ------
+    InputError
+        If the type is not one of numbers or text.
+    """
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.NumericType):
+        return exactly(name).cast("double")
+    if isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
+        return texts.number(exactly(name))
+    raise InputError(f"column {name!r} is {kind.simpleString()}: coordinates are numbers")
 
 
-def _canonical(text: str) -> bool:
-    try:
-        return str(int(text)) == text and abs(int(text)) < 1 << 63
-    except ValueError:
-        return False
-
-
-def _typed(column: Column, values: pa.ChunkedArray) -> Column:
-    """Return an attribute of a text file in the type that its first rows have: integer, number or string."""
-    texts = [text for text in values.to_pylist() if text is not None and text.strip()]
-    if not texts:
-        return column
-    if all(_canonical(text.strip()) for text in texts):
-        return column.try_cast("bigint")
-    try:
-        for text in texts:
-            float(text)
-    except ValueError:
-        return column
-    return column.try_cast("double")
-
-
-def _time(column: Column, kind: Any, pattern: str | None, head: pa.Table | None, name: str) -> Column:
+def _time(name: str, kind: Any, pattern: str | None, kinds: Mapping[str, str]) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    if not isinstance(kind, T.StringType):
-        return column
-    if pattern in ("epoch_s", "epoch_ms"):
-        seconds = column.try_cast("double") / (1000.0 if pattern == "epoch_ms" else 1.0)
-        return F.timestamp_seconds(seconds)
-    if pattern is not None:
-        return F.try_to_timestamp(column, F.lit(pattern))
-    if head is not None and _whole_numbers(head.column(name)):
-        return column.try_cast("bigint")  # numbers are in their own order
-    return F.try_to_timestamp(column)
+    value = exactly(name)
+    if isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
+        return texts.moment(value, kinds.get(name, texts.TEXT), pattern)
+    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        return F.when(~F.isnan(value), value)
+    if isinstance(kind, (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)):
+        return value
+    raise InputError(f"column {name!r} is {kind.simpleString()}: times are timestamps, dates, numbers or text")
+
+
+def _check_carried(name: str, kind: Any) -> None:
+    from pyspark.sql import types as T
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        to_arrow_type(kind)
+        carried = not isinstance(kind, (T.VariantType, T.UserDefinedType))
+    except Exception:
+        carried = False
+    if not carried:
+        raise InputError(
+            f"column {name!r} is {kind.simpleString()}, which cannot be carried along: name others (--columns)"
+        )

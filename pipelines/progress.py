@@ -1,7 +1,8 @@
-"""Showing how a job gets on: a bar a stage on stderr, and the seconds each stage took."""
+"""Showing how a job gets on: a bar a stage on a terminal's stderr, and the seconds each stage took."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import uuid
@@ -14,11 +15,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POLL_SECONDS = 0.2
+LONG_SECONDS = 10.0
+"""Where stderr is no terminal, stages that took longer than this leave a line there."""
 
 
 @dataclass
 class Stages:
-    """The stages of a job: seconds of each, by name, and a bar on stderr where it is ``shown``."""
+    """The stages of a job: seconds of each, by name, and a bar on stderr where it is ``shown`` and a terminal."""
 
     session: SparkSession | None = None
     shown: bool = False
@@ -30,7 +33,7 @@ class Stages:
         began = time.perf_counter()
         stop = threading.Event()
         watcher = None
-        if self.shown and self.session is not None:
+        if self.shown and self.session is not None and sys.stderr.isatty():
             group = f"{name}-{uuid.uuid4().hex[:8]}"
             self.session.sparkContext.setJobGroup(group, name)
             watcher = threading.Thread(target=_watch, args=(self.session, group, name, stop), daemon=True)
@@ -38,17 +41,19 @@ class Stages:
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+            spent = time.perf_counter() - began
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent
             stop.set()
             if watcher is not None:
                 watcher.join()
+            elif self.shown and spent > LONG_SECONDS:
+                print(f"{name}: {spent:.1f} s", file=sys.stderr)
 
 
 def _watch(session: SparkSession, group: str, name: str, stop: threading.Event) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
     columns = (
         TextColumn("{task.description:<10}"),
         BarColumn(),
@@ -56,7 +61,7 @@ def _watch(session: SparkSession, group: str, name: str, stop: threading.Event) 
         TimeElapsedColumn(),
     )
     tracker = session.sparkContext.statusTracker()
-    with Progress(*columns, console=console, transient=not console.is_terminal) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         line = bar.add_task(name, total=None, tasks="")
         done = total = 0
         while not stop.wait(POLL_SECONDS):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.build import OBJECTS_PER_PARTITION, bounds_round
-from dtoss.errors import InputError
+from dtoss.errors import InputError, StoreError
 from dtoss.pivots import choose_pivots
 from dtoss.regions import Regions
 from dtoss.replication import choose_reach
@@ -28,6 +27,7 @@ from dtoss.store import Store
 from pipelines.latest import by_hash, repeated, task_count
 from pipelines.positions import RAW, REASON, Columns, Positions, attribute_name, from_frame, screened
 from pipelines.progress import Stages
+from pipelines.quarantine import quarantine
 from pipelines.session import configured, cores
 from pipelines.survey import Profile, judge, sampled_vectors, survey
 from pipelines.workers import Plan, build_one, builder, fixer, sender
@@ -66,7 +66,8 @@ def rebuild(
 
     Parameters
     ----------
-    positions : a DataFrame with an id, two coordinates, and perhaps a time and attributes.
+    positions : a DataFrame with an id, two coordinates, and perhaps a time and attributes. It is read several times:
+        persist one that costs much to make.
     store : path or URI of the store; made if it is not there.
     crs, metric : as :func:`dtoss.space.space_of`; EPSG:4326 when neither is given.
     bounds : plane only: xmin, ymin, xmax, ymax; the box of all rows grown by a tenth when None.
@@ -77,7 +78,7 @@ def rebuild(
     partitions, objects_per_partition : how many, or how large; 250,000 objects a partition and at least one a core
         when None.
     pivots : "balanced", "spread" (dissertation, 3.1.1), or "keep" those of the current snapshot while they are
-        balanced.
+        balanced and as many as ``partitions`` says (or about as many as the objects ask for).
     reach : lambda of all partitions, a distance (plane) or chord (sphere); chosen from a sample when None.
     on_duplicate : without a time, an id that repeats is an "error", or "any" keeps the row with the greatest (x, y,
         attributes).
@@ -104,18 +105,13 @@ def rebuild(
     name and times; ask for a number of partitions to be independent of the cores too. This is an action: it runs
     several jobs.
     """
-    _check(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots)
+    check_arguments(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach)
     space = space_of(crs, metric)
     if not isinstance(positions, Positions):
-        names = ("lon", "lat") if space.geographic or "lon" in positions.columns else ("x", "y")
-        positions = from_frame(
-            positions, Columns(id=id, x=x or names[0], y=y or names[1], time=time, attributes=columns)
-        )
+        positions = from_frame(positions, Columns(id=id, x=x, y=y, time=time, attributes=columns))
     session = configured(positions.frame.sparkSession)
     stages = stages or Stages(session)
     positions = screened(positions, space)
-    if not positions.columnar:
-        positions = replace(positions, frame=positions.frame.persist())
     home = Store(store)
     try:
         with stages.stage("sample"):
@@ -128,7 +124,7 @@ def rebuild(
         with stages.stage("pivots"):
             vectors, objects = sampled_vectors(profile, positions, space)
             count = partitions or max(-(-objects // (objects_per_partition or OBJECTS_PER_PARTITION)), cores(session))
-            regions = _regions(home, space, vectors, count, pivots, seed)
+            regions = _regions(home, space, vectors, count, pivots, seed, partitions is not None)
             if reach is None:
                 reaches = choose_reach(vectors, objects, regions, box)
             else:
@@ -138,9 +134,10 @@ def rebuild(
         created = datetime.now(UTC).isoformat(timespec="seconds")
         try:
             entries, borders, duplicates = _make(positions, plan, profile, on_duplicate, stages)
+            rejected = []
             if profile.good < profile.read:
                 with stages.stage("quarantine"):
-                    _quarantine(positions, home, snapshot)
+                    rejected = quarantine(positions, home, snapshot, profile.read - profile.good)
             kept = sum(entry["objects"] for entry in entries)
             manifest = make_manifest(
                 snapshot,
@@ -171,45 +168,74 @@ def rebuild(
                 },
                 timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
             )
+            manifest["quarantine"] = rejected
             home.finish(snapshot, manifest, keep=keep)
         except BaseException:
             home.abandon(snapshot)
             raise
     finally:
-        if not positions.columnar:
-            positions.frame.unpersist()
+        positions.release()
     return manifest
 
 
-def _check(
-    partitions: int | None, per_partition: int | None, on_duplicate: str, max_bad: float, keep: int | None, pivots: str
+def check_arguments(
+    partitions: int | None = None,
+    objects_per_partition: int | None = None,
+    on_duplicate: str = "error",
+    max_bad: float = 0.0,
+    keep: int | None = None,
+    pivots: str = "balanced",
+    reach: float | None = None,
 ) -> None:
-    if partitions is not None and per_partition is not None:
+    """Check what can be checked of :func:`rebuild`'s arguments before Spark starts.
+
+    Raises
+    ------
+    ValueError
+        If one is out of its bounds; the message names it and its value.
+    """
+    if partitions is not None and objects_per_partition is not None:
         raise ValueError("partitions and objects_per_partition are both given: one of them is wanted")
-    for name, value in (("partitions", partitions), ("objects_per_partition", per_partition), ("keep", keep)):
-        if value is not None and value < 1:
-            raise ValueError(f"{name} is {value}: at least 1 is wanted")
+    whole = (("partitions", partitions), ("objects_per_partition", objects_per_partition), ("keep", keep))
+    for name, value in whole:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
+            raise ValueError(f"{name} is {value!r}: a whole number of at least 1 is wanted")
     if on_duplicate not in ("error", "any"):
         raise ValueError(f"on_duplicate is {on_duplicate!r}: error or any is wanted")
     if not 0.0 <= max_bad <= 1.0:
-        raise ValueError(f"max_bad is {max_bad}: a share from 0 to 1 is wanted")
+        raise ValueError(f"max_bad is {max_bad!r}: a share from 0 to 1 is wanted")
     if pivots not in ("balanced", "spread", "keep"):
         raise ValueError(f"pivots is {pivots!r}: balanced, spread or keep is wanted")
+    if reach is not None and not reach >= 0.0:
+        raise ValueError(f"reach is {reach!r}: a number that is not negative is wanted")
 
 
-def _regions(store: Store, space: Space, vectors: NDArray[np.float64], count: int, method: str, seed: int) -> Regions:
-    if method != "keep":
-        return choose_pivots(vectors, count, method=method, seed=seed)
+def _regions(
+    store: Store, space: Space, vectors: NDArray[np.float64], count: int, method: str, seed: int, exactly: bool
+) -> Regions:
+    """Return ``count`` regions, or those of the current snapshot if they are to be kept and still are good ones."""
+    if method == "keep":
+        last = _last_regions(store, space)
+        if last is not None and len(vectors) and _fit(last, vectors, count, exactly):
+            return last
+        method = "balanced"
+    return choose_pivots(vectors, count, method=method, seed=seed)
+
+
+def _last_regions(store: Store, space: Space) -> Regions | None:
     try:
         manifest = store.manifest()
-    except Exception:
-        return choose_pivots(vectors, count, seed=seed)
-    if space_of_manifest(manifest) == space and len(vectors):
-        regions = regions_of_manifest(manifest)
-        sizes = np.bincount(regions.nearest(vectors), minlength=len(regions))
-        if sizes.max() <= BALANCED_ENOUGH * sizes.mean():
-            return regions
-    return choose_pivots(vectors, count, seed=seed)
+    except StoreError:
+        return None
+    return regions_of_manifest(manifest) if space_of_manifest(manifest) == space else None
+
+
+def _fit(regions: Regions, vectors: NDArray[np.float64], count: int, exactly: bool) -> bool:
+    """Return whether regions are as many as are wanted, within a factor of two if only a size was named, and even."""
+    if not (len(regions) == count if exactly else count / 2 <= len(regions) <= 2 * count):
+        return False
+    sizes = np.bincount(regions.nearest(vectors), minlength=len(regions))
+    return bool(sizes.max() <= BALANCED_ENOUGH * sizes.mean())
 
 
 def _make(
@@ -227,8 +253,8 @@ def _make(
             repeats, some = repeated(frame, profile.good)
         if repeats and on_duplicate == "error":
             raise InputError(
-                f"{repeats:,} ids stand more than once, {some} among them: name a time column (--time) to keep "
-                "the latest row of each, or --on-duplicate any"
+                f"{repeats:,} ids stand more than once, {', '.join(some)} among them: name a time column (--time) to "
+                "keep the latest row of each, or --on-duplicate any"
             )
         keep_latest = repeats > 0
     names = ["id", "x", "y", *(["t"] if positions.timed else []), *carried]
@@ -268,20 +294,6 @@ def _nothing(positions: Positions, frame: DataFrame, carried: list[str]) -> pa.T
 
     schema = to_arrow_schema(_schema(frame, ["id", "x", "y", *carried], "pid int, home int"))
     return schema.empty_table()
-
-
-def _quarantine(positions: Positions, store: Store, snapshot: str) -> None:
-    from pyspark.sql import functions as F
-
-    rejected = positions.frame.where(F.col(REASON).isNotNull())
-    rejected = rejected.select(F.col(REASON).alias("reason"), F.col(RAW).alias("row"))
-    rejected.coalesce(1).write.parquet(_spark_path(store.file("snapshots", snapshot, "quarantine"), store))
-
-
-def _spark_path(path: str, store: Store) -> str:
-    if "://" not in store.path:
-        return f"file://{path}"
-    return f"{store.path.split('://')[0]}://{path}"
 
 
 def _column_types(positions: Positions) -> dict[str, str]:

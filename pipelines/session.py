@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.java import java_home
@@ -13,10 +16,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS_PER_BATCH = 100_000
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 def spark_session(
-    master: str | None = None, *, driver_memory: str | None = None, name: str = "dtoss", ui: bool = False
+    master: str | None = None,
+    *,
+    driver_memory: str | None = None,
+    name: str = "dtoss",
+    ui: bool = False,
+    settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Return the running Spark session, or a new one.
 
@@ -26,6 +35,7 @@ def spark_session(
         elsewhere None is ``local[*]``.
     driver_memory : heap of a local master, whose driver does the work; a sixth of the machine's memory, 16 GB at the
         most, when None. Under spark-submit give ``--driver-memory`` there.
+    settings : of Spark's, besides ours.
 
     Raises
     ------
@@ -40,12 +50,12 @@ def spark_session(
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     builder = SparkSession.builder.appName(name)
     if not submitted:
-        os.environ["JAVA_HOME"] = str(java_home())
         master = master or "local[*]"
-        builder = builder.master(master)
-        # keeps the log off stderr, where the progress bar is
-        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--conf spark.log.level=ERROR pyspark-shell")
-        builder = builder.config("spark.driver.memory", driver_memory or _local_memory())
+        builder = builder.master(master).config("spark.driver.memory", driver_memory or _local_memory())
+        os.environ["JAVA_HOME"] = str(java_home(quiet=not _debugging()))
+        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"{_log_options()} pyspark-shell")
+        # Spark makes this directory, in the working directory if not told where, and puts nothing into it
+        builder = builder.config("spark.sql.warehouse.dir", f"{tempfile.gettempdir()}/spark-warehouse-{os.getuid()}")
         if master.startswith("local"):
             # workers would start the PATH's python3, which may be another one
             os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -54,9 +64,20 @@ def spark_session(
     elif master:
         builder = builder.master(master)
     builder = builder.config("spark.ui.enabled", str(ui).lower()).config("spark.ui.showConsoleProgress", "false")
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return configured(session)
+    for key, value in (settings or {}).items():
+        builder = builder.config(key, value)
+    return configured(builder.getOrCreate())
+
+
+def _debugging() -> bool:
+    return bool(os.environ.get("DTOSS_DEBUG"))
+
+
+def _log_options() -> str:
+    """Return the options that keep Spark's log off stderr, where people read; DTOSS_DEBUG=1 leaves it there."""
+    if _debugging():
+        return ""
+    return f"--driver-java-options -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
 
 
 def configured(session: SparkSession) -> SparkSession:

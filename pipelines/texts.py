@@ -1,0 +1,112 @@
+"""What columns of text hold: whole numbers, numbers, times, or just text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dtoss.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+WHOLE = "whole"
+NUMBER = "number"
+TEXT = "text"
+MOST = 0.9
+"""Ids and times are numbers when this share of them are; the others are bad rows then."""
+
+# numbers that are written back as they were read, without the leading zeros and plus signs of codes and telephones
+_WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
+_PLAIN = r"^(-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?|NaN|-?Infinity)$"
+# numbers as people write coordinates and times; Java alone would take 1.5f and 0x1p3 too
+_LOOSE = r"^\s*([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|(?i:nan|[-+]?inf(inity)?))\s*$"
+_LAST_SECOND = 253_402_300_799
+"""Of the year 9999, which is the last one of a timestamp."""
+
+
+def exactly(name: str) -> Column:
+    """Return the column of a name, whatever characters are in it."""
+    from pyspark.sql import functions as F
+
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def empty(column: Column) -> Column:
+    """Return where a column of any type is null or an empty text."""
+    return column.isNull() | (column.cast("string") == "")
+
+
+def kinds_of(frame: DataFrame, names: Sequence[str], tolerant: Sequence[str]) -> dict[str, str]:
+    """Return the kind of columns of text, from all their values: an action, one job for all.
+
+    All values of an attribute must be numbers for it to be one. ``tolerant`` names the columns of which :data:`MOST`
+    is enough.
+    """
+    from pyspark.sql import functions as F
+
+    measures: list[Column] = []
+    for i, name in enumerate(names):
+        value = exactly(name)
+        number = value.rlike(_LOOSE if name in tolerant else _PLAIN)
+        measures.append(F.count(F.when(~empty(value), 1)).alias(f"filled{i}"))
+        measures.append(F.count(F.when(value.rlike(_WHOLE) & value.try_cast("bigint").isNotNull(), 1)).alias(f"w{i}"))
+        measures.append(F.count(F.when(number, 1)).alias(f"n{i}"))
+    seen = frame.agg(*measures).toArrow().to_pylist()[0]
+    kinds = {}
+    for i, name in enumerate(names):
+        wanted = seen[f"filled{i}"] * (MOST if name in tolerant else 1.0)
+        kinds[name] = TEXT
+        if wanted and seen[f"w{i}"] >= wanted:
+            kinds[name] = WHOLE
+        elif wanted and seen[f"n{i}"] >= wanted:
+            kinds[name] = NUMBER
+    return kinds
+
+
+def number(value: Column) -> Column:
+    """Return the number in a text, null where there is none."""
+    from pyspark.sql import functions as F
+
+    return F.when(value.rlike(_LOOSE), value.try_cast("double"))
+
+
+def typed(value: Column, kind: str) -> Column:
+    """Return a text as what its kind says."""
+    if kind == WHOLE:
+        return value.try_cast("bigint")
+    return value.try_cast("double") if kind == NUMBER else value
+
+
+def moment(value: Column, kind: str, pattern: str | None) -> Column:
+    """Return the time in a text, null where it cannot be read; numbers without a pattern are in their own order."""
+    from pyspark.sql import functions as F
+
+    if pattern in ("epoch_s", "epoch_ms"):
+        seconds = number(value) / (1000.0 if pattern == "epoch_ms" else 1.0)
+        return F.when(F.abs(seconds) <= float(_LAST_SECOND), F.timestamp_seconds(seconds))
+    if pattern is not None:
+        return F.try_to_timestamp(value, F.lit(pattern))
+    return F.try_to_timestamp(value) if kind == TEXT else typed(value, kind)
+
+
+def check_pattern(session: SparkSession, pattern: str | None) -> None:
+    """Check a time format before it meets the data.
+
+    Raises
+    ------
+    InputError
+        If Spark does not know it.
+    """
+    from pyspark.sql import functions as F
+
+    if pattern in (None, "epoch_s", "epoch_ms"):
+        return
+    try:
+        # a value of its own keeps Spark from leaving the pattern unread
+        session.range(1).select(F.try_to_timestamp(F.col("id").cast("string"), F.lit(pattern))).toArrow()
+    except Exception:
+        raise InputError(
+            f"time format {pattern!r} is not known: write epoch_s, epoch_ms or a pattern of Spark's such as "
+            "M/d/yyyy H:mm:ss"
+        ) from None
