@@ -113,7 +113,7 @@ def g5() -> None:
             f"stores {mean[9]:.2f}/{mean[10]:.2f} ({mean[12]:.2g} % over, {mean[13]:.1f}x moved) | fleet {mean[11]:.3f}"
         )
         print(
-            f"    {'':11s} saves: GP {saved[0]:.0f} typical {saved[1]:.0f} | GP-R {saved[2]:.0f} | CEPS- {saved[4]:.0f} "
+            f"    {'':9s} saves: GP {saved[0]:.0f} typical {saved[1]:.0f} | GP-R {saved[2]:.0f} | CEPS- {saved[4]:.0f} "
             f"| AAS fits {saved[7]:.0f}/{saved[8]:.0f} stores {saved[9]:.0f}/{saved[10]:.0f}",
             flush=True,
         )
