@@ -8,13 +8,14 @@ The pairs merged are those that recomputing everything after each merge would fi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ceps.kernels.compiled import kernel
 
 _LANES = 4
 _KEPT = 16  # best partners that a row remembers
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distance(first, second):
     """Sum of |first + second|, four sums side by side, always in the same order."""
     a = b = c = d = 0.0
@@ -29,7 +30,7 @@ def distance(first, second):
     return (a + b) + (c + d)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _together(columns, rate, room, i, j, first, following, group_start, group_of, mark):
     """Whether clusters `i` and `j` may share one server: load, bytes and exclusion groups."""
     last = columns.shape[1] - 1
@@ -59,7 +60,7 @@ def _together(columns, rate, room, i, j, first, following, group_start, group_of
     return free
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _join(columns, slopes, i, j, first, last, following, alive, count):
     """Cluster `i` takes over what `j` holds; `j` leaves the list of living clusters, which stays in order."""
     columns[i] += columns[j]
@@ -71,7 +72,7 @@ def _join(columns, slopes, i, j, first, last, following, alive, count):
     return count - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _labels(first, following, alive, count):
     label = np.empty(len(following), dtype=np.int64)
     for n in range(count):
@@ -82,7 +83,7 @@ def _labels(first, following, alive, count):
     return label
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge_flattest(columns, slopes, rate, room, group_start, group_of, groups, wanted):
     """Merge the pair whose summed slopes have the smallest total variation, while `rate` and `room` allow it.
 
@@ -143,7 +144,7 @@ def merge_flattest(columns, slopes, rate, room, group_start, group_of, groups, w
     return _labels(first, following, alive, count)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge_gaining(columns, slopes, gram, rate, room, group_start, group_of, groups, wanted):
     """Merge the pair with the largest |d_i| + |d_j| - |d_i + d_j|, where d are slopes and |.| Euclidean norms.
 
@@ -216,7 +217,7 @@ def merge_gaining(columns, slopes, gram, rate, room, group_start, group_of, grou
     return _labels(first, following, alive, count)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _search_row(i, gram, born, norm, square, gains, values, partners, stamps, kept, floor):
     """Fill `gains` with what merging cluster `i` with each other brings (-inf: may not), and keep the best."""
     for x in range(len(gains)):
@@ -228,7 +229,7 @@ def _search_row(i, gram, born, norm, square, gains, values, partners, stamps, ke
             _keep(i, gains[x], x, born[x], values, partners, stamps, kept, floor)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _keep(i, gain, x, stamp, values, partners, stamps, kept, floor):
     """Put partner `x` among the best of row `i`; what falls out of a full list becomes its floor."""
     place = kept[i]
@@ -245,7 +246,7 @@ def _keep(i, gain, x, stamp, values, partners, stamps, kept, floor):
     values[i, place], partners[i, place], stamps[i, place] = gain, x, stamp
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _drop_top(i, values, partners, stamps, kept):
     kept[i] -= 1
     for place in range(kept[i]):
@@ -254,7 +255,7 @@ def _drop_top(i, values, partners, stamps, kept):
         stamps[i, place] = stamps[i, place + 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _raise(tree, leaves, i, value):
     """Set leaf `i` of the tournament tree, O(log M)."""
     node = leaves + i

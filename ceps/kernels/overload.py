@@ -7,12 +7,12 @@ than by their largest peak alone. State and column layout as in `ceps.kernels.pa
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ceps.kernels.compiled import kernel
 from ceps.kernels.pack import _BLOCK, _draw, by_server, excluded, find_peak, relocate, sum_peak
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@kernel(fastmath={"nnan", "nsz"})
 def overload(load, scale, k, come, leave, bound):
     """Overload of server `k` after item `leave` is replaced by item `come`; stops above `bound`.
 
@@ -39,7 +39,7 @@ def overload(load, scale, k, come, leave, bound):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def carried(home, burden, item, source, target):
     """Change of the burden of moves when `item` goes from one server to another; 0 for an item without a home."""
     if home[item] < 0:
@@ -47,7 +47,7 @@ def carried(home, burden, item, source, target):
     return burden[item] * (np.float64(target != home[item]) - np.float64(source != home[item]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def relieve(
     columns, scale, label, load, held, group_start, group_of, home, burden,
     forbidden, state, best_label, best, step, steps, idle, pairs,
@@ -139,7 +139,7 @@ def relieve(
     return best, step, found_at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def send_home(columns, scale, label, load, peak, slot, held, group_start, group_of, home, order, limit):
     """Move items of `order` back to their homes wherever no relative peak rises above `limit`; returns how many."""
     moved = 0

@@ -9,12 +9,13 @@ The last column holds bytes, all others requests/s.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ceps.kernels.compiled import kernel
 
 _BLOCK = 32  # columns between two looks at the bound: long enough to run as vector code
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@kernel(fastmath={"nnan", "nsz"})
 def sum_peak(load, scale, k, item, sign, bound):
     """Largest relative load of server `k` with `item` added (sign 1) or taken away (-1); stops above `bound`."""
     last = load.shape[1] - 1
@@ -31,7 +32,7 @@ def sum_peak(load, scale, k, item, sign, bound):
     return max(worst, top * rate)
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@kernel(fastmath={"nnan", "nsz"})
 def swap_peak(load, scale, k, come, leave, bound):
     """Largest relative load of server `k` after item `leave` is replaced by item `come`; stops above `bound`."""
     last = load.shape[1] - 1
@@ -48,7 +49,7 @@ def swap_peak(load, scale, k, come, leave, bound):
     return max(worst, top * rate)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_peak(load, scale, k, peak, slot):
     """Set `peak[k]` and `slot[k]` from the load of server `k`; ties go to the first column."""
     last = load.shape[1] - 1
@@ -65,13 +66,13 @@ def find_peak(load, scale, k, peak, slot):
     slot[k] = place
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def at(load, scale, k, c, change):
     """Relative load of server `k` in column `c` after `change` is added."""
     return (load[k, c] + change) * (scale[k, 1] if c == load.shape[1] - 1 else scale[k, 0])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def excluded(k, item, leaving, held, group_start, group_of):
     """Whether server `k` holds, apart from item `leaving` (or -1), an item that may not stand beside `item`."""
     for g in range(group_start[item], group_start[item + 1]):
@@ -85,7 +86,7 @@ def excluded(k, item, leaving, held, group_start, group_of):
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shift(columns, load, held, group_start, group_of, item, k, sign):
     """Add `item` to server `k` (sign 1) or take it away (-1); peaks are the caller's business."""
     for c in range(load.shape[1]):
@@ -94,7 +95,7 @@ def shift(columns, load, held, group_start, group_of, item, k, sign):
         held[k, group_of[g]] += sign
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def relocate(columns, load, held, group_start, group_of, label, item, k):
     """Move `item` from its server to server `k`; peaks are the caller's business."""
     shift(columns, load, held, group_start, group_of, item, label[item], -1)
@@ -102,7 +103,7 @@ def relocate(columns, load, held, group_start, group_of, label, item, k):
     label[item] = k
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill(columns, scale, order, label, load, peak, slot, held, group_start, group_of):
     """Put the items of `order` that have no server where the resulting relative peak is lowest.
 
@@ -133,7 +134,7 @@ def fill(columns, scale, order, label, load, peak, slot, held, group_start, grou
     return homeless
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_fit(columns, scale, order, limit, label, load, peak, slot, held, group_start, group_of):
     """Put each item of `order` on the first server that takes it; returns how many servers hold something.
 
@@ -156,7 +157,7 @@ def first_fit(columns, scale, order, limit, label, load, peak, slot, held, group
     return opened
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _draw(state):
     # xorshift64*: small, seeded, the same on every machine.
     x = state[0]
@@ -167,7 +168,7 @@ def _draw(state):
     return x * np.uint64(2685821657736338717)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def by_server(label, servers, start, sorted_items):
     """Items by server: those of server k become `sorted_items[start[k]:start[k + 1]]`, in item order. O(M + K)."""
     start[:] = 0
@@ -185,7 +186,7 @@ def by_server(label, servers, start, sorted_items):
     start[0] = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_move(columns, scale, load, slot, held, group_start, group_of, leavers, worst, forbidden, step, best):
     """Best move of one of `leavers` out of server `worst`: (value, item, server); item -1 if there is none.
 
@@ -212,7 +213,7 @@ def best_move(columns, scale, load, slot, held, group_start, group_of, leavers, 
     return value, move, goal
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_swap(
     columns, scale, load, slot, held, group_start, group_of, leavers, worst, k, partners, forbidden, step, best, value
 ):
@@ -241,7 +242,7 @@ def best_swap(
     return value, move, swap
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tabu(
     columns, scale, label, load, peak, slot, held, group_start, group_of,
     forbidden, state, best_label, best, step, steps, idle, pairs, target,
