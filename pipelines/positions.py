@@ -47,6 +47,7 @@ class Columns:
 
     Parameters
     ----------
+    id : the objects' ids; None where rows are no objects, such as accesses: all ids are 0 then.
     x, y : the coordinates; None takes ``lon`` and ``lat``, ``x`` and ``y`` where there is no ``lon``, or the points of
         a GeoParquet file.
     time : the column whose greatest value is an object's latest row; None takes a column ``t`` if there is one.
@@ -56,7 +57,7 @@ class Columns:
         8601 when None.
     """
 
-    id: str = "id"
+    id: str | None = "id"
     x: str | None = None
     y: str | None = None
     time: str | None = None
@@ -119,19 +120,22 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
     time = columns.time or ("t" if "t" in found and "t" not in (id_name, x_name, y_name) else None)
     for option, name in (("--id", id_name), ("--x", x_name), ("--y", y_name), ("--time", time)):
         _check_found(name, option, found)
-    attributes = _attributes(columns.attributes, found, {id_name, x_name, y_name})
+    attributes = _attributes(columns.attributes, found, {id_name or x_name, x_name, y_name})
     types = {field.name: field.dataType for field in frame.schema.fields}
     kinds: dict[str, str] = {}
     if text:
-        tolerant = [id_name, *([time] if time else [])]
-        kinds = texts.kinds_of(frame, list(dict.fromkeys([*tolerant, *attributes])), tolerant)
+        tolerant = [name for name in (id_name, time) if name]
+        names = list(dict.fromkeys([*tolerant, *attributes]))
+        kinds = texts.kinds_of(frame, names, tolerant) if names else {}
 
-    whole = _whole_ids(id_name, types[id_name], kinds)
-    source = exactly(id_name)
-    id_column = source.try_cast("bigint") if whole else source.cast("string")
+    whole, rules, id_column = True, [], F.lit(0).cast("bigint")
+    if id_name is not None:
+        whole = _whole_ids(id_name, types[id_name], kinds)
+        source = exactly(id_name)
+        id_column = source.try_cast("bigint") if whole else source.cast("string")
+        rules = [_Rule("no id", empty(source)), _Rule("id is not an integer as the others are", id_column.isNull())]
     x, y = (coordinate(name, types[name]) for name in (x_name, y_name))
     selected = [id_column.alias("id"), x.alias("x"), y.alias("y")]
-    rules = [_Rule("no id", empty(source)), _Rule("id is not an integer as the others are", id_column.isNull())]
     if CORRUPT in frame.columns:
         rules.insert(0, _Rule("unreadable line", F.col(CORRUPT).isNotNull()))
     if time is not None:
