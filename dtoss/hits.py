@@ -35,6 +35,11 @@ class Hits:
         """Yield (query, id, distance) of each hit as Python values."""
         yield from zip(self.query.tolist(), self.id.tolist(), self.distance.tolist(), strict=True)
 
+    def only(self, kept: NDArray[np.bool_]) -> Hits:
+        """Return some of the hits, in the same order."""
+        columns = {name: column.filter(pa.array(kept)) for name, column in self.columns.items()}
+        return Hits(self.query[kept], self.id[kept], self.distance[kept], columns)
+
     def rank(self) -> NDArray[np.int64]:
         """Return each hit's place among its query's, int64 (n,), from 1."""
         n = len(self.query)

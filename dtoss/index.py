@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.batch import Found, World, answer
 from dtoss.border import BorderTable
 from dtoss.cell_of import CellView, cell_at, reverse_nearest
+from dtoss.filters import Filters, schema_of
 from dtoss.hits import Hits
 from dtoss.kernels import operand
 from dtoss.lookup import Lookup, Place
@@ -20,6 +21,7 @@ from dtoss.partition import Partition
 from dtoss.parts import Parts
 from dtoss.regions import Regions
 from dtoss.space import Space, as_positions, same_crs
+from dtoss.where import parse_condition
 
 
 class Index:
@@ -60,6 +62,7 @@ class Index:
             string_ids=string_ids,
             objects=sum(facts.objects for facts in parts.facts),
         )
+        self._filters = Filters(self._world, space)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._origin is not None:
@@ -112,6 +115,8 @@ class Index:
         k: int = 1,
         *,
         max_distance: float | None = None,
+        where: str | None = None,
+        having: str | None = None,
         columns: Sequence[str] = (),
         crs: str | None = None,
         threads: int = 1,
@@ -124,6 +129,9 @@ class Index:
         k : at least 1; where fewer objects are known (or within ``max_distance``), all of them.
         max_distance : metres on the sphere, CRS units in the plane; objects at exactly this distance belong to the
             answer.
+        where : a condition on the objects, such as ``"occupied = 0 and kind in ('taxi')"``: the k nearest of those that
+            satisfy it. :func:`dtoss.where.parse_condition` says what it may hold; ``id`` is a column too.
+        having : a condition on the hits: those of the k nearest that satisfy it.
         columns : attributes to return with the hits.
         crs : of the positions, to be sure that it is the index's own.
         threads : a batch is split among so many; the answer is the same.
@@ -132,22 +140,25 @@ class Index:
         ------
         ValueError
             If k is not a whole number of at least 1, a position is not legal, ``max_distance`` is negative or NaN, a
-            column is unknown, or the CRS is another one.
+            column is unknown, a condition cannot be read or does not fit the columns, or the CRS is another one.
 
         Notes
         -----
-        Ties are resolved by id, strings by code point. Cost O(k) a query, once it is found where it starts.
+        Ties are resolved by id, strings by code point. Cost O(k) a query, once it is found where it starts. A condition
+        is evaluated once for all objects, and kept for the next queries (:mod:`dtoss.filters`).
         """
         k = _whole("k", k, 1)
         queries = self._queries(positions, crs)
         radius = _radii("max_distance", np.inf if max_distance is None else max_distance, len(queries))
-        return self._hits(answer(self._world, queries, radius, k, _whole("threads", threads, 1)), columns)
+        return self._hits(self._answer(queries, radius, k, where, _whole("threads", threads, 1)), columns, having)
 
     def range(
         self,
         positions: ArrayLike,
         radius: ArrayLike,
         *,
+        where: str | None = None,
+        having: str | None = None,
         columns: Sequence[str] = (),
         crs: str | None = None,
         threads: int = 1,
@@ -159,12 +170,13 @@ class Index:
         positions : (2,) or (m, 2): lon, lat in degrees or x, y in CRS units.
         radius : one, or one a position: metres on the sphere, CRS units in the plane. The disc is closed: an object at
             exactly this distance belongs to the answer.
-        columns, crs, threads : as in :meth:`knn`.
+        where, having, columns, crs, threads : as in :meth:`knn`; the two conditions mean the same here.
 
         Raises
         ------
         ValueError
-            If a radius is negative or NaN, a position is not legal, a column is unknown, or the CRS is another one.
+            If a radius is negative or NaN, a position is not legal, a column is unknown, a condition cannot be read, or
+            the CRS is another one.
 
         Notes
         -----
@@ -172,15 +184,21 @@ class Index:
         """
         queries = self._queries(positions, crs)
         radii = _radii("radius", radius, len(queries))
-        return self._hits(answer(self._world, queries, radii, 0, _whole("threads", threads, 1)), columns)
+        return self._hits(self._answer(queries, radii, 0, where, _whole("threads", threads, 1)), columns, having)
 
     def count(
-        self, positions: ArrayLike, radius: ArrayLike, *, crs: str | None = None, threads: int = 1
+        self,
+        positions: ArrayLike,
+        radius: ArrayLike,
+        *,
+        where: str | None = None,
+        crs: str | None = None,
+        threads: int = 1,
     ) -> NDArray[np.int64]:
         """Return how many objects lie within a radius of each position, int64 (m,): :meth:`range` without a list."""
         queries = self._queries(positions, crs)
         radii = _radii("radius", radius, len(queries))
-        return answer(self._world, queries, radii, -1, _whole("threads", threads, 1)).count
+        return self._answer(queries, radii, -1, where, _whole("threads", threads, 1)).count
 
     def locate(self, positions: ArrayLike, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
         """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
@@ -295,15 +313,39 @@ class Index:
         if crs is not None and not same_crs(crs, self.crs):
             raise ValueError(f"crs {crs!r} of the query is not {self.crs!r} of the snapshot: transform the query first")
 
-    def search(self, positions: NDArray[np.float64], radius: NDArray[np.float64], k: int) -> Found:
+    def _answer(
+        self, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None, threads: int
+    ) -> Found:
+        if where is None:
+            return answer(self._world, queries, radius, k, threads)
+        return self._filters.get(where).answer(queries, radius, k, threads)
+
+    def search(
+        self, positions: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None = None
+    ) -> Found:
         """Answer checked positions without making hits of it: as :func:`dtoss.batch.answer`, for joins and servers."""
-        return answer(self._world, self.space.vectors(positions), radius, k)
+        return self._answer(self.space.vectors(positions), radius, k, where, 1)
 
     def ids_of(self, found: Found) -> pa.Array:
         """Return the ids of raw hits."""
         return pa.array(found.ids) if found.ids is not None else take(self.parts, found, lambda p: p.ids)
 
-    def _hits(self, found: Found, columns: Sequence[str]) -> Hits:
+    def satisfying(self, found: Found, condition: str) -> NDArray[np.bool_]:
+        """Return which raw hits satisfy a condition.
+
+        Raises
+        ------
+        ValueError
+            As :func:`dtoss.where.parse_condition`.
+        """
+        parsed = parse_condition(condition, schema_of(self.parts[0]))
+        return parsed.matches(
+            lambda name: (
+                take(self.parts, found, partial(_attribute, name)) if name in self.column_names else self.ids_of(found)
+            )
+        )
+
+    def _hits(self, found: Found, columns: Sequence[str], having: str | None = None) -> Hits:
         if isinstance(columns, str):
             raise ValueError(f"columns is the string {columns!r}: give a list of names")
         for name in columns:
@@ -317,7 +359,8 @@ class Index:
         else:
             ids = take(self.parts, found, lambda p: p.ids).to_numpy(zero_copy_only=False).astype(object)
         taken = dict(zip(columns, take_columns(self.parts, found, columns), strict=True))
-        return Hits(query, ids, found.distance, taken)
+        hits = Hits(query, ids, found.distance, taken)
+        return hits if having is None else hits.only(self.satisfying(found, having))
 
 
 def _remake(
