@@ -24,8 +24,8 @@ def write_patterns(path: str | Path, patterns: Patterns | Sequence[Patterns]) ->
 
     Columns: `partition` int64, `weekday` int8 (0 Monday to 6; null = all days), `slot` int32 (in its day),
     `requests_per_second` float64. Rows of 0 requests/s are left out. The metadata entry `ceps.patterns` is JSON:
-    format, slot_seconds, time_zone, days_observed, requests_per_event, pivots_hash, partitions, bytes (one
-    number a partition), and positions (lon, lat) or null.
+    format, slot_seconds, time_zone, days_observed (of the first pattern; `days_of_each` of all), requests_per_event,
+    pivots_hash, weekdays, partitions, bytes (one number a partition), and positions (lon, lat) or null.
 
     Raises
     ------
@@ -70,6 +70,7 @@ def _write(path: Path, days: list[Patterns]) -> None:
         "slot_seconds": first.slot_seconds,
         "time_zone": first.time_zone,
         "days_observed": first.days,
+        "days_of_each": [day.days for day in days],
         "requests_per_event": first.requests_per_event,
         "pivots_hash": first.pivots_hash,
         "weekdays": [day.weekday for day in days],
@@ -81,10 +82,10 @@ def _write(path: Path, days: list[Patterns]) -> None:
     pq.write_table(table, path, compression="zstd")
 
 
-def read_patterns(path: str | Path, weekday: int | None = None) -> Patterns:
-    """Patterns of a file: of `weekday`, or else of all days.
+def read_patterns(path: str | Path, weekday: int | None = None, *, week: bool = False) -> Patterns:
+    """Patterns of a file: of `weekday`, of a whole `week` of seven weekdays, or else of all days.
 
-    Without `weekday`: the rows of all days where the file has them, else its only weekday, else the whole week.
+    Without either: the rows of all days where the file has them, else its only weekday, else the whole week.
     Slots without a row are 0 requests/s.
 
     Raises
@@ -108,8 +109,11 @@ def read_patterns(path: str | Path, weekday: int | None = None) -> Patterns:
     if missing:
         raise ValueError(f"{path}: column {missing[0]!r} is missing; found {', '.join(table.column_names)}")
     held: list[int | None] = about["weekdays"]
+    days_of: list[float] = about.get("days_of_each") or [about["days_observed"]] * len(held)
     wanted: list[int | None]
-    if weekday is not None:
+    if week:
+        wanted = list(range(7))
+    elif weekday is not None:
         wanted = [weekday]
     elif None in held or len(held) == 1:
         wanted = [None if None in held else held[0]]
@@ -132,7 +136,7 @@ def read_patterns(path: str | Path, weekday: int | None = None) -> Patterns:
         positions=None if about["positions"] is None else np.array(about["positions"], dtype=np.float64).reshape(-1, 2),
         time_zone=about["time_zone"],
         weekday=wanted[0] if len(wanted) == 1 else None,
-        days=about["days_observed"],
+        days=min(days_of[held.index(day)] for day in wanted),
         requests_per_event=about["requests_per_event"],
         pivots_hash=about["pivots_hash"],
     )

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -173,6 +175,21 @@ def test_all_days_and_weekdays_in_one_file(tmp_path):
     np.testing.assert_array_equal(read_patterns(tmp_path / "p.parquet", weekday=0).loads, monday.loads)
     with pytest.raises(ValueError, match="holds no weekday 5"):
         read_patterns(tmp_path / "p.parquet", weekday=5)
+
+
+def test_each_day_keeps_how_often_it_was_observed(tmp_path):
+    """All days 10 times, Mondays twice, the other weekdays less; a week is as sure as its rarest day."""
+    given = [replace(waves(3, 10.0), days=10.0)]
+    given += [replace(waves(3, 10.0, seed=day), weekday=day, days=2.0 if day == 0 else 1.5) for day in range(7)]
+    write_patterns(tmp_path / "p.parquet", given)
+    assert read_patterns(tmp_path / "p.parquet").days == 10.0
+    assert read_patterns(tmp_path / "p.parquet", weekday=0).days == 2.0
+    week = read_patterns(tmp_path / "p.parquet", week=True)
+    assert (week.days, week.slots, week.weekday) == (1.5, 7 * 24, None)
+    np.testing.assert_array_equal(week.loads[:, 24:48], given[2].loads)
+    write_patterns(tmp_path / "days.parquet", given[:2])
+    with pytest.raises(ValueError, match="holds no weekday 1"):
+        read_patterns(tmp_path / "days.parquet", week=True)
 
 
 def test_files_that_are_no_patterns(tmp_path):

@@ -1,0 +1,302 @@
+"""Accesses in, patterns out: how many requests a second each partition gets, by time slot of the day.
+
+Also a script for spark-submit: ``spark-submit pipelines/patterns.py ACCESSES... --store STORE --out FILE``, with the
+options of ``dtoss patterns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyproj
+from numpy.typing import NDArray
+
+from ceps import Patterns
+from ceps.patterns import DAY
+from dtoss.errors import InputError
+from dtoss.regions import Regions
+from dtoss.snapshot import open_index, regions_of_manifest, space_of_manifest
+from dtoss.space import LONLAT, NO_CRS, Space, space_of
+from dtoss.store import Store
+from pipelines.accesses import MILLIONTHS, Asks, access_columns, rows_of
+from pipelines.positions import REASON, Positions, from_frame, screened
+from pipelines.progress import Stages
+from pipelines.reads import furthest_hits, reads_of
+from pipelines.session import configured, cores
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_EPOCH = date(1970, 1, 1)  # a Thursday
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Patterns of all days and perhaps of each weekday, and what became of the rows.
+
+    Parameters
+    ----------
+    patterns : of all days first; then Monday to Sunday, as far as they were observed, where that was asked for.
+    read : rows read.
+    bad : how many were set aside, by reason.
+    outside : good rows before ``since`` or from ``until`` on.
+    requests : requests counted, of all rows' weights.
+    reads : partitions that they read, each request once in each.
+    first, last : the days that count, both included.
+    """
+
+    patterns: tuple[Patterns, ...]
+    read: int
+    bad: dict[str, int]
+    outside: int
+    requests: float
+    reads: float
+    first: date
+    last: date
+
+
+def patterns(
+    accesses: DataFrame | Positions,
+    store: str,
+    asks: Asks | None = None,
+    *,
+    x: str | None = None,
+    y: str | None = None,
+    time: str | None = None,
+    time_format: str | None = None,
+    max_bad: float = 0.10,
+    snapshot: str | None = None,
+    stages: Stages | None = None,
+) -> Counted:
+    """Return how often each partition of a snapshot is asked, from raw accesses: a place and a time each.
+
+    Parameters
+    ----------
+    accesses : a DataFrame with two coordinates in the snapshot's CRS, a time, and what ``asks`` names; or positions
+        that were read with :func:`access_columns`.
+    store : path or URI; executors must reach it too.
+    asks : what a row stands for; one request to the partition of its place when None.
+    x, y, time : names of the columns, as :func:`pipelines.rebuild.rebuild`.
+    time_format : "epoch_s" or "epoch_ms" for times in numbers; for times in text also a Spark pattern, ISO 8601 when
+        None. Times without a zone are UTC.
+    max_bad : the share of bad rows from which on this fails.
+    snapshot : its name; the current one when None.
+
+    Returns
+    -------
+    Requests/s of a slot are those counted in it over its length and the days from the first to the last access (or
+    from ``since`` to ``until``). Patterns carry the snapshot's bytes by partition and the hash of its pivots.
+
+    Raises
+    ------
+    InputError
+        If a column is missing or of no use, no row is left, or too many rows are bad.
+    ValueError
+        If an argument is out of its bounds.
+    StoreError
+        If there is no such store or snapshot.
+    """
+    if not 0.0 <= max_bad <= 1.0:
+        raise ValueError(f"max_bad is {max_bad!r}: a share from 0 to 1 is wanted")
+    asks = asks or Asks()
+    home = Store(store if "://" in store else str(Path(store).absolute()))
+    manifest = home.manifest(snapshot)
+    space = space_of_manifest(manifest)
+    if not isinstance(accesses, Positions):
+        accesses = from_frame(accesses, access_columns(asks, x=x, y=y, time=time, time_format=time_format))
+    try:
+        configured(accesses.frame.sparkSession)
+        stages = stages or Stages(accesses.frame.sparkSession)
+        frame, reasons = rows_of(screened(accesses, space), asks, time_format)
+        with stages.stage("count"):
+            cells, seen = _count(frame, reasons, home, manifest, asks)
+    finally:
+        accesses.release()
+    bad = {reason: n for reason, n in seen["bad"].items() if n}
+    _judge(seen["read"], bad, max_bad)
+    if seen["first"] is None and (asks.since is None or asks.until is None):
+        raise InputError(
+            f"none of {seen['read']:,} accesses can be used ({seen['outside']:,} outside the days asked for): "
+            "patterns need at least one, or --since and --until"
+        )
+    first = asks.since or _EPOCH + timedelta(days=seen["first"])
+    last = asks.until - timedelta(days=1) if asks.until else _EPOCH + timedelta(days=seen["last"])
+    made = _patterns(cells, manifest, space, regions_of_manifest(manifest), asks, first, last)
+    return Counted(
+        patterns=made,
+        read=seen["read"],
+        bad=bad,
+        outside=seen["outside"],
+        requests=(seen["weight"] or 0) / MILLIONTHS,
+        reads=int(cells.column("weight").to_numpy().sum()) / MILLIONTHS,
+        first=first,
+        last=last,
+    )
+
+
+def _count(
+    frame: DataFrame, reasons: list[str], store: Store, manifest: dict[str, Any], asks: Asks
+) -> tuple[pa.Table, dict[str, Any]]:
+    """Return the weight of each cell (weekday, slot, partition) that is not empty, and what was seen on the way."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    good, inside = F.col(REASON).isNull(), F.lit(True)
+    if asks.since is not None:
+        inside = inside & (F.col("day") >= (asks.since - _EPOCH).days)
+    if asks.until is not None:
+        inside = inside & (F.col("day") < (asks.until - _EPOCH).days)
+    counted = F.when(good & inside, F.col("day"))
+    measures = [
+        F.count(F.lit(1)).alias("read"),
+        F.count(F.when(good & ~inside, 1)).alias("outside"),
+        F.sum(F.when(good & inside, F.col("weight"))).alias("weight"),
+        F.min(counted).alias("first"),
+        F.max(counted).alias("last"),
+    ]
+    measures += [F.count(F.when(F.col(REASON) == reason, 1)).alias(f"bad{i}") for i, reason in enumerate(reasons)]
+    observation = Observation("accesses")
+    rows = frame.observe(observation, *measures).where(good & inside).drop(REASON)
+    if asks.k is not None:
+        # neighbouring places go to one task, so that it opens few partitions; each batch of a place to the next one
+        tasks = 4 * cores(frame.sparkSession)
+        schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields)
+        rows = rows.mapInArrow(partial(_route, manifest), f"{schema}, task int")
+        rows = rows.repartitionById(tasks, F.pmod(F.col("task"), F.lit(tasks)).cast("int"))
+    cells = rows.mapInArrow(partial(_tally, store.path, manifest, asks), "cell bigint, weight bigint")
+    cells = cells.groupBy("cell").agg(F.sum("weight").alias("weight"))
+    table = cells.toArrow()
+    seen = dict(observation.get)
+    seen["bad"] = {reason: seen[f"bad{i}"] for i, reason in enumerate(reasons)}
+    return table, seen
+
+
+def _route(manifest: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
+    for turn, batch in enumerate(batches):
+        task = regions.nearest(space.vectors(_places(batch))) + turn
+        yield pa.record_batch([*batch.columns, pa.array(task.astype(np.int32))], names=[*batch.schema.names, "task"])
+
+
+def _places(batch: pa.RecordBatch) -> NDArray[np.float64]:
+    return np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in ("x", "y")], axis=1)
+
+
+def _tally(
+    store: str, manifest: dict[str, Any], asks: Asks, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Return the weights of the cells that the requests of a task fall into."""
+    space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
+    index = None if asks.k is None else open_index(store, manifest["snapshot"], lazy=True)
+    for batch in batches:
+        places = _places(batch)
+        vectors = space.vectors(places)
+        home = regions.nearest(vectors)
+        limit = batch.column("radius").fill_null(np.inf).to_numpy(zero_copy_only=False)
+        k = batch.column("k").fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        request, partition = np.arange(len(places)), home
+        looks = np.flatnonzero((k > 0) | (limit < np.inf))
+        if len(looks):
+            far = limit[looks] if index is None else furthest_hits(index, places[looks], limit[looks], k[looks])
+            pairs = reads_of(manifest, regions, vectors[looks], home[looks], far)
+            stays = np.setdiff1d(request, looks)
+            request = np.concatenate([looks[pairs[0]], stays])
+            partition = np.concatenate([pairs[1], home[stays]])
+        day, slot, weight = (batch.column(name).to_numpy(zero_copy_only=False) for name in ("day", "slot", "weight"))
+        weekday = (day + 3) % 7 if asks.by_weekday else np.zeros_like(day)
+        cell = (weekday.astype(np.int64) * (DAY // asks.slot_seconds) + slot)[request] * len(regions) + partition
+        found, place = np.unique(cell, return_inverse=True)
+        sums = np.zeros(len(found), np.int64)
+        np.add.at(sums, place, weight[request])
+        yield pa.record_batch([pa.array(found), pa.array(sums)], names=["cell", "weight"])
+
+
+def _judge(read: int, bad: dict[str, int], max_bad: float) -> None:
+    total = sum(bad.values())
+    if total > max_bad * read:
+        reasons = "; ".join(f"{n:,} {reason}" for reason, n in bad.items())
+        raise InputError(
+            f"{total:,} of {read:,} accesses are bad ({reasons}), more than --max-bad {max_bad:g} allows; "
+            "no patterns are written"
+        )
+
+
+def _patterns(
+    cells: pa.Table, manifest: dict[str, Any], space: Space, regions: Regions, asks: Asks, first: date, last: date
+) -> tuple[Patterns, ...]:
+    slots, count = DAY // asks.slot_seconds, len(regions)
+    sums = np.zeros(7 * slots * count)
+    sums[cells.column("cell").to_numpy()] = cells.column("weight").to_numpy() / MILLIONTHS
+    by_day = sums.reshape(7, slots, count).transpose(0, 2, 1)
+    days = (last - first).days + 1
+    weekdays = np.bincount((np.arange(days) + first.weekday()) % 7, minlength=7)
+    entries = manifest["partitions"]
+    shared: dict[str, Any] = {
+        "sizes": np.array([entry["bytes"] for entry in entries], np.float64),
+        "partitions": np.array([entry["number"] for entry in entries], np.int64),
+        "slot_seconds": asks.slot_seconds,
+        "positions": lonlat_of(space, regions),
+        "time_zone": asks.time_zone,
+        "pivots_hash": manifest["pivots_hash"],
+    }
+
+    def pattern(requests: NDArray[np.float64], observed: int, weekday: int | None) -> Patterns:
+        loads = requests / (asks.slot_seconds * observed)
+        made = Patterns(loads=loads, days=observed, weekday=weekday, **shared).smoothed(asks.smooth_seconds)
+        return made if asks.requests_per_access == 1.0 else made.scaled(asks.requests_per_access)
+
+    found = [pattern(by_day.sum(axis=0), days, None)]
+    if asks.by_weekday:
+        found += [pattern(by_day[d], int(weekdays[d]), d) for d in range(7) if weekdays[d]]
+    return tuple(found)
+
+
+def lonlat_of(space: Space, regions: Regions) -> NDArray[np.float64]:
+    """Return lon and lat of each pivot, float64 (P, 2); coordinates as they are in a plane without a CRS."""
+    if space.metric == "sphere":
+        return space_of().positions(regions.pivots)
+    if space.crs == NO_CRS:
+        return np.array(regions.pivots)
+    transform = pyproj.Transformer.from_crs(space.crs, LONLAT, always_xy=True).transform
+    return np.stack(transform(regions.pivots[:, 0], regions.pivots[:, 1]), axis=1)
+
+
+def summary(counted: Counted) -> list[tuple[str, str]]:
+    """Return what a user wants to know of patterns, as rows of two texts."""
+    whole = counted.patterns[0]
+    good = counted.read - sum(counted.bad.values())
+    rows = [("accesses", f"{counted.read:,} read, {good - counted.outside:,} counted")]
+    if counted.outside:
+        rows.append(("outside", f"{counted.outside:,} on other days"))
+    rows += [("bad", f"{n:,} {reason}") for reason, n in counted.bad.items()]
+    rows.append(("days", f"{whole.days:,.0f}, {counted.first} to {counted.last}, {whole.time_zone}"))
+    asked = counted.requests or 1.0
+    idle = int((whole.loads.max(axis=1, initial=0.0) == 0).sum())
+    rows.append(("partitions", f"{len(whole):,} of {whole.sizes.sum():,.0f} bytes, {idle:,} never asked"))
+    rows.append(("reads", f"{counted.reads / asked:.3f} partitions a request"))
+    mean = float(whole.total.mean())
+    scale = f", {whole.requests_per_event:g} for each access" if whole.requests_per_event != 1.0 else ""
+    peak = int(whole.total.argmax()) * whole.slot_seconds
+    rows.append(
+        (
+            "requests/s",
+            f"mean {mean:,.4g}, peak {whole.peak:,.4g} at {peak // 3600:02d}:{peak % 3600 // 60:02d}{scale}",
+        )
+    )
+    if len(counted.patterns) > 1:
+        rows.append(("weekdays", ", ".join(f"{_DAYS[p.weekday or 0]} {p.peak:,.4g}" for p in counted.patterns[1:])))
+    return rows
+
+
+if __name__ == "__main__":
+    from pipelines.cli import run_script
+
+    run_script("patterns")
