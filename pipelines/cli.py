@@ -42,6 +42,14 @@ DriverMemory = Annotated[
 QueryId = Annotated[str, typer.Option("--id", help="Column of --queries with the query's id.")]
 QueryX = Annotated[str | None, typer.Option("--x", help="Column of --queries with lon or x.")]
 QueryY = Annotated[str | None, typer.Option("--y", help="Column of --queries with lat or y.")]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        help="Search only objects that satisfy this: \"occupied = 0 and kind in ('taxi')\".",
+        metavar="EXPR",
+    ),
+]
+Having = Annotated[str | None, typer.Option(help="Of the hits, those that satisfy this.", metavar="EXPR")]
 Carry = Annotated[str, typer.Option("--columns", help="Attributes to return, separated by commas.")]
 
 
@@ -158,6 +166,11 @@ def knn(
     x: QueryX = None,
     y: QueryY = None,
     columns: Carry = "",
+    where: Where = None,
+    having: Having = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="The k nearest others of every object of the store; needs --out.")
+    ] = False,
     snapshot: Snapshot = None,
     master: Master = None,
     driver_memory: DriverMemory = None,
@@ -165,18 +178,42 @@ def knn(
 ) -> None:
     """Print the k nearest objects of a place, or join those of a file of places."""
     names = _names(columns)
+    if everything:
+        if at is not None or queries is not None or having is not None:
+            raise ValueError("--all asks about every object: --at, --queries and --having do not go with it")
+        target = _target("--all", out)
+        from pipelines.graph import knn_graph
+
+        session = _spark(master, driver_memory)
+        _write(
+            knn_graph(session, store, k, columns=names, where=where, max_distance=max_distance, snapshot=snapshot),
+            target,
+        )
+        return
     if queries is None:
         index = dtoss.open(store, snapshot)
-        hits = index.knn(_place(at), k, max_distance=max_distance, columns=names)
+        hits = index.knn(_place(at), k, max_distance=max_distance, columns=names, where=where, having=having)
         _print_hits(index, hits, as_json)
         return
     from pipelines.join import knn_join
 
-    frame = _queries(queries, at, out, id_, x, y, master, driver_memory)
+    target = _target("--queries", out)
+    frame = _queries(queries, at, id_, x, y, master, driver_memory)
     joined = knn_join(
-        frame, store, k, how=how, columns=names, max_distance=max_distance, id="id", x="x", y="y", snapshot=snapshot
+        frame,
+        store,
+        k,
+        how=how,
+        columns=names,
+        where=where,
+        having=having,
+        max_distance=max_distance,
+        id="id",
+        x="x",
+        y="y",
+        snapshot=snapshot,
     )
-    _write(joined, out)
+    _write(joined, target)
 
 
 @app.command("range")
@@ -193,6 +230,8 @@ def range_(
     x: QueryX = None,
     y: QueryY = None,
     columns: Carry = "",
+    where: Where = None,
+    having: Having = None,
     count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     snapshot: Snapshot = None,
     master: Master = None,
@@ -204,15 +243,30 @@ def range_(
     if queries is None:
         index = dtoss.open(store, snapshot)
         if count:
-            number = int(index.count(_place(at), radius)[0])
+            number = int(index.count(_place(at), radius, where=where)[0])
             print(json.dumps({"snapshot": index.snapshot, "count": number}) if as_json else number)
             return
-        _print_hits(index, index.range(_place(at), radius, columns=names), as_json)
+        hits = index.range(_place(at), radius, columns=names, where=where, having=having)
+        _print_hits(index, hits, as_json)
         return
     from pipelines.join import range_join
 
-    frame = _queries(queries, at, out, id_, x, y, master, driver_memory)
-    _write(range_join(frame, store, radius, how=how, columns=names, id="id", x="x", y="y", snapshot=snapshot), out)
+    target = _target("--queries", out)
+    frame = _queries(queries, at, id_, x, y, master, driver_memory)
+    joined = range_join(
+        frame,
+        store,
+        radius,
+        how=how,
+        columns=names,
+        where=where,
+        having=having,
+        id="id",
+        x="x",
+        y="y",
+        snapshot=snapshot,
+    )
+    _write(joined, target)
 
 
 @app.command()
@@ -335,7 +389,6 @@ def _spark(master: str | None, driver_memory: str | None) -> Any:
 def _queries(
     path: str,
     at: tuple[float, float] | None,
-    out: str | None,
     id_: str,
     x: str | None,
     y: str | None,
@@ -345,9 +398,6 @@ def _queries(
     """Return the positions in a file of queries."""
     if at is not None:
         raise ValueError("--at and --queries are both given: one of them is wanted")
-    if out is None:
-        raise ValueError("--queries needs --out FILE for the result (.parquet, .csv or .jsonl)")
-    _suffix(out)
     session = _spark(master, driver_memory)
     from pipelines.positions import Columns
     from pipelines.reading import read_positions
@@ -355,17 +405,18 @@ def _queries(
     return read_positions(session, [path], Columns(id=id_, x=x, y=y, attributes="none"))
 
 
-def _suffix(out: str) -> str:
+def _target(option: str, out: str | None) -> str:
+    if out is None:
+        raise ValueError(f"{option} needs --out FILE for the result (.parquet, .csv or .jsonl)")
     suffix = Path(out).suffix
     if suffix not in (".parquet", ".csv", ".jsonl"):
         raise ValueError(f"--out {out} ends in {suffix or 'nothing'}: .parquet, .csv or .jsonl is wanted")
-    return suffix
+    return out
 
 
-def _write(frame: Any, out: str | None) -> None:
+def _write(frame: Any, out: str) -> None:
     from pipelines.output import write_file
 
-    assert out is not None
     rows = write_file(frame, out)
     print(f"{rows:,} rows in {out}", file=sys.stderr)
 

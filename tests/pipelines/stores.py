@@ -1,0 +1,84 @@
+"""What tests of the jobs share: a rebuild in one line, brute force for larger inputs, and a store's bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dtoss
+from dtoss.distance import distance
+from pipelines.rebuild import rebuild
+
+DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+
+
+def rebuilt(spark, table, store, **options):
+    """The index of a store after a rebuild from an Arrow table."""
+    rebuild(spark.createDataFrame(table), str(store), **options)
+    return dtoss.open(str(store))
+
+
+def rows(hits):
+    return list(hits)
+
+
+def positions_of(table):
+    """(n, 2) of whichever coordinates a table has."""
+    x, y = ("lon", "lat") if "lon" in table.column_names else ("x", "y")
+    return np.stack([table[x].to_numpy(), table[y].to_numpy()], axis=1)
+
+
+def brute(space, ids, positions, queries, ks, radii):
+    """{("k", k): rows, ("radius", r): rows}: every distance of every query, sorted by (distance, id)."""
+    vectors = space.vectors(np.ascontiguousarray(positions, dtype=float))
+    ids = np.asarray(ids)
+    found = {("k", k): [] for k in ks} | {("radius", r): [] for r in radii}
+    for q, place in enumerate(space.vectors(np.ascontiguousarray(queries, dtype=float))):
+        far = distance(vectors, place)
+        order = np.lexsort((ids, far))
+        for k in ks:
+            found["k", k] += [(q, ids[i].item(), far[i].item()) for i in order[:k]]
+        for r in radii:
+            inside = order[: np.searchsorted(far[order], r, side="right")]
+            found["radius", r] += [(q, ids[i].item(), far[i].item()) for i in inside]
+    return found
+
+
+def assert_answers(index, expected, queries):
+    """Every answer of an index equals what brute force found, ids, distances and order included."""
+    for (kind, value), wanted in expected.items():
+        got = index.knn(queries, value) if kind == "k" else index.range(queries, value)
+        assert rows(got) == wanted, f"{kind} {value}"
+
+
+def snapshot_bytes(store, snapshot=None):
+    """{file: bytes} of a snapshot; its manifest without the name and the times."""
+    name = snapshot or (Path(store) / "CURRENT").read_text().strip()
+    home = Path(store) / "snapshots" / name
+    files = {str(file.relative_to(home)): file.read_bytes() for file in sorted(home.rglob("*")) if file.is_file()}
+    manifest = json.loads(files["manifest.json"])
+    for of_this_run in ("snapshot", "created", "timings"):
+        del manifest[of_this_run]
+    files["manifest.json"] = json.dumps(manifest, sort_keys=True).encode()
+    return files
+
+
+def listing(store):
+    """Every file of a store with its content."""
+    return {str(file): file.read_bytes() for file in sorted(Path(store).rglob("*")) if file.is_file()}
+
+
+def real(name, count, seed=0):
+    """Columns id, lon, lat of so many rows of a real set, drawn at random; skips where it is missing."""
+    path = DATA / f"{name}.parquet"
+    if not path.exists():
+        pytest.skip(f"{name} is not here")
+    table = pq.read_table(path, columns=["id", "lon", "lat"])
+    chosen = np.random.default_rng(seed).permutation(len(table))[:count]
+    return table.take(pa.array(chosen))
