@@ -331,11 +331,16 @@ def cut_cells(
         before = filled
         touches = 0
         for i in range(m):
-            if edge[i] >= 0:
+            if edge[i] < 0:
+                touches = 1
+                continue
+            # rounding may cut a corner shared by four cells by the same site twice
+            listed_before = False
+            for t in range(before, filled):
+                listed_before |= neighbours[t] == edge[i]
+            if not listed_before:
                 neighbours[filled] = edge[i]
                 filled += 1
-            else:
-                touches = 1
         degree[at] = filled - before
         rim[at] = touches
         far = furthest(u, v, m)

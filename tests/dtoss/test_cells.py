@@ -254,6 +254,17 @@ def test_one_two_and_three_sites_share_the_sphere():
     assert np.diff(three.first).tolist() == [2, 2, 2]
 
 
+def test_a_neighbour_is_listed_once_where_four_cells_share_a_corner():
+    side = np.arange(200) * 1e-4
+    lonlat = np.stack(np.meshgrid(side - 74.0, side + 40.7), axis=-1).reshape(-1, 2)
+    vectors = space_of().vectors(lonlat)
+    sites = np.ascontiguousarray(vectors[radix_order(curve_keys(vectors))])
+    diagram = voronoi(sites)
+    owner = np.repeat(np.arange(len(sites)), np.diff(diagram.first))
+    pairs = np.stack([owner, diagram.neighbours], axis=1)
+    assert len(np.unique(pairs, axis=0)) == len(pairs)
+
+
 def test_scaling_and_turning_change_nothing():
     """A power of two scales a planar diagram exactly; a mirrored sphere keeps its areas."""
     rng = np.random.default_rng(15)
