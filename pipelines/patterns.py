@@ -243,7 +243,7 @@ def _patterns(
         "sizes": np.array([entry["bytes"] for entry in entries], np.float64),
         "partitions": np.array([entry["number"] for entry in entries], np.int64),
         "slot_seconds": asks.slot_seconds,
-        "positions": lonlat_of(space, regions),
+        "positions": to_lonlat(space, regions.pivots),
         "time_zone": asks.time_zone,
         "pivots_hash": manifest["pivots_hash"],
     }
@@ -259,14 +259,14 @@ def _patterns(
     return tuple(found)
 
 
-def lonlat_of(space: Space, regions: Regions) -> NDArray[np.float64]:
-    """Return lon and lat of each pivot, float64 (P, 2); coordinates as they are in a plane without a CRS."""
+def to_lonlat(space: Space, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return lon and lat of vectors, float64 (n, 2), whatever the CRS; coordinates as they are where there is none."""
     if space.metric == "sphere":
-        return space_of().positions(regions.pivots)
+        return space_of().positions(vectors)
     if space.crs == NO_CRS:
-        return np.array(regions.pivots)
+        return np.array(vectors)
     transform = pyproj.Transformer.from_crs(space.crs, LONLAT, always_xy=True).transform
-    return np.stack(transform(regions.pivots[:, 0], regions.pivots[:, 1]), axis=1)
+    return np.stack(transform(vectors[:, 0], vectors[:, 1]), axis=1)
 
 
 def summary(counted: Counted) -> list[tuple[str, str]]:

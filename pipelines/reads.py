@@ -47,7 +47,7 @@ def reads_of(
         far = np.where(radius >= np.pi * EARTH_RADIUS, np.inf, chord_of(radius))
     far = far * (1.0 + SLACK)
     entries = manifest["partitions"]
-    furthest = np.array([entry["furthest"] if entry["objects"] else -np.inf for entry in entries], np.float64)
+    furthest = np.array([entry["furthest"] for entry in entries], np.float64)  # below 0: nothing to read
     reach = np.array([np.inf if value is None else value for value in manifest["reach"]], np.float64)
     b = regions.borders
     return _reads(
@@ -84,7 +84,7 @@ def _reads(
         if knows(x, y, z, dimension, i, far[r], count, listed, pivots, weights, order, distance, reach):
             continue
         for j in range(count):
-            if j != i and must_read(x, y, z, dimension, i, j, far[r], pivots, weights, furthest):
+            if j != i and furthest[j] >= 0.0 and must_read(x, y, z, dimension, i, j, far[r], pivots, weights, furthest):
                 request[used], partition[used] = r, j
                 used += 1
     return request[:used], partition[:used]

@@ -1,0 +1,335 @@
+"""Patterns in, a plan out: which server holds which partition, at the least cost found. Needs no Spark.
+
+Also a script: ``python -m pipelines.plan PATTERNS --servers FILE --out FILE``, or by spark-submit, with the options of
+``dtoss plan``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ceps
+from ceps import Patterns, Plan, PlanDiff, ServerType
+from ceps.patterns import WEEK
+from ceps.problem import Progress
+from dtoss.errors import InputError
+
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+SHOWN = 40
+"""Servers that the table shows at the most."""
+
+
+def plan(
+    patterns: str,
+    servers: str,
+    *,
+    weekday: str | None = None,
+    store: str | None = None,
+    method: str = "fleet",
+    previous: str | None = None,
+    move_budget: str | None = None,
+    pins: Sequence[str] = (),
+    copies: int | None = None,
+    spare: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> tuple[Plan, PlanDiff | None]:
+    """Return the plan for a file of patterns, and what changes from the previous one.
+
+    Parameters
+    ----------
+    patterns : a file that ``dtoss patterns`` or :func:`ceps.write_patterns` wrote; the plan remembers it.
+    servers : a TOML file, or the name of a catalogue that comes along (``ceps.CATALOGUES``).
+    weekday : "monday" to "sunday", "week" for the seven days in turn, or all days when None.
+    store : its current snapshot must have the patterns' pivots; bytes of partitions are taken from there.
+    method : as :func:`ceps.plan`, or "hourly" for :func:`ceps.schedule`.
+    previous : the plan in force, a file.
+    move_budget : bytes that may move for the sake of cost, such as 2e9, or a share of what is stored, such as 5%.
+    pins : texts PARTITION=SERVER: the server of that number must hold the partition.
+    copies : of each partition; those of the previous plan, or 1, when None.
+    options : utilisation, growth, seed and time_limit of :func:`ceps.plan`.
+
+    Raises
+    ------
+    InputError
+        A file is missing or of no use, or patterns, plan and store are of different pivots.
+    ValueError
+        An argument is out of its bounds, or some partitions fit no server; the message names them.
+    """
+    given = read_patterns(patterns, weekday)
+    if store is not None:
+        given = with_bytes(given, store)
+    types = load_servers(servers)
+    before = None if previous is None else load_plan(previous)
+    copies = copies if copies is not None else before.copies if before is not None else 1
+    if method == "hourly":
+        for name, value in (
+            ("--previous", previous),
+            ("--spare", spare),
+            ("--pin", pins),
+            ("--move-budget", move_budget),
+        ):
+            if value:
+                raise ValueError(f"method hourly knows no {name}: use method fleet, or leave it out")
+        made = ceps.schedule(given, None, types, copies=copies, **options)
+    else:
+        made = ceps.plan(
+            given,
+            None,
+            types,
+            method=method,
+            previous=before,
+            move_budget=budget_bytes(move_budget, given, copies),
+            pinned=pinned(pins, given) if pins else None,
+            copies=copies,
+            spare=spare,
+            progress=progress,
+            **options,
+        )
+    source = {"patterns": str(Path(patterns).absolute()), "patterns_sha256": checksum(patterns)}
+    made = replace(made, options={**made.options, **source})
+    return made, None if before is None else ceps.diff(made, before)
+
+
+def read_patterns(path: str, weekday: str | None = None) -> Patterns:
+    """Return the patterns of a file, of a day by its name, of the "week", or of all days.
+
+    Raises
+    ------
+    InputError
+        There is no such file or day.
+    """
+    day = None
+    if weekday not in (None, "all", "week"):
+        found = [
+            number for number, name in enumerate(WEEKDAYS) if str(weekday).lower() in (name, name[:3], str(number))
+        ]
+        if not found:
+            raise InputError(f"weekday {weekday!r} is not known: {', '.join(WEEKDAYS)}, week or all")
+        day = found[0]
+    try:
+        return ceps.read_patterns(path, day, week=weekday == "week")
+    except FileNotFoundError:
+        raise InputError(f"there are no patterns at {path}: dtoss patterns writes them") from None
+
+
+def load_servers(path: str) -> tuple[ServerType, ...]:
+    """Return the server types of a file or of a catalogue that comes along.
+
+    Raises
+    ------
+    InputError
+        There is no such file.
+    """
+    try:
+        return ceps.load_servers(path)
+    except FileNotFoundError as error:
+        raise InputError(str(error)) from None
+
+
+def load_plan(path: str) -> Plan:
+    """Return the plan of a file.
+
+    Raises
+    ------
+    InputError
+        There is no such file.
+    """
+    try:
+        return ceps.load_plan(path)
+    except FileNotFoundError:
+        raise InputError(f"there is no plan at {path}: dtoss plan writes one") from None
+
+
+def with_bytes(patterns: Patterns, store: str) -> Patterns:
+    """Return patterns with the bytes that partitions have in the current snapshot of a store.
+
+    Raises
+    ------
+    InputError
+        The snapshot has other pivots.
+    """
+    manifest = manifest_of(store, patterns.pivots_hash, "patterns")
+    sizes = {entry["number"]: float(entry["bytes"]) for entry in manifest["partitions"]}
+    return replace(patterns, sizes=np.array([sizes[number] for number in patterns.partitions.tolist()], np.float64))
+
+
+def manifest_of(store: str, pivots_hash: str, what: str) -> dict[str, Any]:
+    """Return the manifest of a store's current snapshot, if it has the pivots of a plan or patterns.
+
+    Raises
+    ------
+    InputError
+        It has others.
+    """
+    from dtoss.store import Store
+
+    manifest = Store(store).manifest()
+    if manifest["pivots_hash"] != pivots_hash:
+        raise InputError(
+            f"the {what} are for pivots {pivots_hash or 'unknown'}, snapshot {manifest['snapshot']} of {store} has "
+            f"{manifest['pivots_hash']}: partition numbers mean other regions; run dtoss patterns again, or rebuild "
+            "with --pivots keep"
+        )
+    return manifest
+
+
+def budget_bytes(text: str | None, patterns: Patterns, copies: int) -> float | None:
+    """Return a budget in bytes of a number or a percentage of all bytes.
+
+    Examples
+    --------
+    >>> budget_bytes("5%", Patterns(loads=np.ones((2, 24)), sizes=np.array([300.0, 100.0])), 2)
+    40.0
+    """
+    if text is None:
+        return None
+    share = text.strip().endswith("%")
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < np.inf:
+        raise ValueError(f"move budget {text!r} is neither bytes, such as 2e9, nor a share of them, such as 5%")
+    return value / 100 * float(patterns.sizes.sum()) * copies if share else value
+
+
+def pinned(pins: Sequence[str], patterns: Patterns) -> NDArray[np.int64]:
+    """Return the server number of each partition, int64 (P,), -1 where none is named."""
+    found = np.full(len(patterns), -1)
+    row = {number: place for place, number in enumerate(patterns.partitions.tolist())}
+    for text in pins:
+        left, _, right = text.partition("=")
+        if not (left.strip().isdecimal() and right.strip().isdecimal()):
+            raise ValueError(f"pin {text!r}: write PARTITION=SERVER, two numbers, such as 12=0")
+        if int(left) not in row:
+            raise ValueError(f"pin {text!r}: there is no partition {int(left)}; there are {len(patterns)}")
+        found[row[int(left)]] = int(right)
+    return found
+
+
+def checksum(path: str) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def facts(made: Plan, changes: PlanDiff | None) -> dict[str, Any]:
+    """Return what a program wants to know of a plan besides its file."""
+    risk = ceps.overload_risk(made)
+    content: dict[str, Any] = {
+        "method": made.method,
+        "cost_per_day": made.cost_per_day,
+        "cost_per_month": made.cost_per_month,
+        "lower_bound": made.lower_bound,
+        "gap": made.gap,
+        "servers": len(made),
+        "partitions": len(made.partitions),
+        "utilisation": made.utilisation,
+        "overload_risk": {"name": risk.name, "grade": risk.grade, "share": risk.overload},
+        "pivots_hash": made.pivots_hash,
+    }
+    if changes is not None:
+        content["diff"] = {**vars(changes), "share_moved": changes.share_moved}
+    return content
+
+
+def server_rows(made: Plan) -> list[tuple[str, ...]]:
+    """Return the rows of a table of servers, the header first; at most :data:`SHOWN` servers."""
+    rows: list[tuple[str, ...]] = [
+        ("server", "type", "partitions", "bytes", "peak req/s", "busy at peak", "mean", "$ a day")
+    ]
+    hourly = made.types_by_hour
+    for k, number in enumerate(made.server_ids.tolist()[:SHOWN]):
+        kind = made.types[k]
+        cost, name = 24 * kind.dollars_per_hour, kind.name
+        if hourly is not None:
+            cost = 24 * float(np.mean([made.servers[j].dollars_per_hour for j in hourly[k]]))
+            name = f"{name} at most"
+        if k >= len(made) - made.spare:
+            name = f"{name} (spare)"
+        used = made.utilisation_by_slot[k]
+        rows.append(
+            (
+                str(number),
+                name,
+                f"{len(made.members(k)):,}",
+                amount(made.bytes[k]),
+                f"{made.peaks[k]:,.4g}",
+                f"{used.max(initial=0.0):.1%}",
+                f"{used.mean():.1%}",
+                f"{cost:.3f}",
+            )
+        )
+    if len(made) > SHOWN:
+        rows.append(("...", f"and {len(made) - SHOWN:,} more", *[""] * 6))
+    return rows
+
+
+def summary(made: Plan, changes: PlanDiff | None) -> list[tuple[str, str]]:
+    """Return what a user wants to know of a plan, as rows of two texts."""
+    risk = ceps.overload_risk(made)
+    proven = "the plan costs no more" if made.gap <= 1 + 1e-9 else f"the plan costs {made.gap - 1:.2%} more"
+    counts = np.bincount(made.type_of, minlength=len(made.servers))
+    pools = ", ".join(f"{n} {kind.name}" for kind, n in zip(made.servers, counts.tolist(), strict=True) if n)
+    period = "a week" if made.loads.shape[1] * made.slot_seconds == WEEK else "a day"
+    dated = ", ".join(sorted({kind.date for kind in made.servers if kind.date})) or "an unstated date"
+    held = f"{len(made.partitions):,}" + (f", {made.copies} copies each" if made.copies > 1 else "")
+    rows = [
+        ("cost", f"${made.cost_per_day:.3f} a day, ${made.cost_per_month:,.2f} a month, list prices of {dated}"),
+        ("bound", f"${made.lower_bound:.3f} a day; {proven}"),
+        ("servers", f"{len(made)}: {pools}" if pools else "0"),
+        ("partitions", held),
+        ("overload", f"risk {risk.name}: {risk.overload:.2g} of the requests of {period} expected above capacity"),
+    ]  # fmt: skip
+    if changes is not None:
+        rows += diff_rows(changes)
+    return rows
+
+
+def diff_rows(changes: PlanDiff) -> list[tuple[str, str]]:
+    """Return what changes from one plan to the next, as rows of two texts."""
+
+    def named(what: str, numbers: tuple[int, ...]) -> str:
+        shown = ", ".join(map(str, numbers[:12])) + (", ..." if len(numbers) > 12 else "")
+        return f"{len(numbers)} {what}" + (f" ({shown})" if numbers else "")
+
+    more = "more" if changes.dollars_per_day > 0 else "less"
+    return [
+        ("changes", f"${abs(changes.dollars_per_day):.3f} a day {more} than before"),
+        ("", f"{amount(changes.bytes_moved)} move, {changes.share_moved:.2%} of what is stored"),
+        ("", named("partitions move", changes.partitions_moved)),
+        ("", ", ".join((named("new", changes.partitions_new), named("gone", changes.partitions_gone)))),
+        ("", "servers: " + ", ".join((
+            named("added", changes.servers_added),
+            named("given back", changes.servers_removed),
+            named("resized", changes.servers_resized),
+        ))),
+    ]  # fmt: skip
+
+
+def amount(value: float) -> str:
+    """Return bytes for people.
+
+    Examples
+    --------
+    >>> amount(950.0), amount(1.5e9)
+    ('950 B', '1.5 GB')
+    """
+    units: Mapping[str, float] = {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3}
+    for name, unit in units.items():
+        if value >= unit:
+            return f"{value / unit:,.1f} {name}"
+    return f"{value:,.0f} B"
+
+
+if __name__ == "__main__":
+    from pipelines.cli import run_script
+
+    run_script("plan")

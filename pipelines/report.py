@@ -1,0 +1,159 @@
+"""Plans in, a report out: what they cost and save, as one HTML page and as JSON and CSV. Needs no Spark.
+
+Also a script: ``python -m pipelines.report PLAN... --out FOLDER``, or by spark-submit, with the options of
+``dtoss report``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ceps
+from ceps import Patterns, Plan
+from ceps.patterns import WEEK
+from dtoss.errors import InputError
+from pipelines.plan import WEEKDAYS, checksum, load_plan, manifest_of, read_patterns
+
+STEP = 2.0
+"""Degrees between the corners of an edge on the map at the most."""
+
+
+def report(
+    plans: Sequence[str],
+    out: str,
+    *,
+    patterns: str | None = None,
+    current: str | None = None,
+    store: str | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> Path:
+    """Write report.html, report.json and report.csv into a folder and return the path of the page.
+
+    Parameters
+    ----------
+    plans : files of plans for the same partitions; the cheapest is recommended.
+    out : the folder; made if it is not there.
+    patterns : the file that the plans were made from; the one that the cheapest plan remembers when None.
+    current : the plan in force, to compare with.
+    store : its current snapshot must have the plans' pivots; the map shows its regions.
+    seed, time_limit : of the methods that are priced here; seconds each.
+    warn : is told what is missing.
+
+    Raises
+    ------
+    InputError
+        A file is missing or of no use, plotly is not installed, or plans and store are of different pivots.
+    ValueError
+        Plans and patterns are for different pivots or partitions.
+    """
+    warn = warn or (lambda message: None)
+    made = [load_plan(path) for path in plans]
+    if not made:
+        raise InputError("no plan is given: name at least one file that dtoss plan wrote")
+    best = min(made, key=lambda one: one.cost_per_day)
+    given = patterns_of(best, patterns, warn)
+    regions = None if store is None else region_rings(manifest_of(store, best.pivots_hash, "plans"))
+    try:
+        return ceps.write_report(
+            out,
+            made,
+            patterns=given,
+            current=None if current is None else load_plan(current),
+            regions=regions,
+            seed=seed,
+            time_limit=time_limit,
+        )
+    except ImportError as error:
+        raise InputError(str(error)) from None
+
+
+def patterns_of(plan: Plan, path: str | None, warn: Callable[[str], None]) -> Patterns | None:
+    """Return the patterns that a plan was made from, with the plan's bytes; None, and a warning, if they are gone.
+
+    Raises
+    ------
+    InputError
+        A path is given and holds none.
+    """
+    if path is None:
+        path = plan.options.get("patterns")
+        if path is None or not Path(path).exists() or checksum(path) != plan.options.get("patterns_sha256"):
+            what = "the plan does not say where its patterns are" if path is None else f"{path} is gone or has changed"
+            warn(f"{what}: methods are not compared; --patterns FILE does")
+            return None
+    week = plan.loads.shape[1] * plan.slot_seconds == WEEK
+    given = read_patterns(path, "week" if week else None if plan.weekday is None else WEEKDAYS[plan.weekday])
+    sizes = dict(zip(plan.partitions.tolist(), plan.sizes.tolist(), strict=True))
+    if set(sizes) != set(given.partitions.tolist()):
+        return given
+    return replace(given, sizes=np.array([sizes[number] for number in given.partitions.tolist()], np.float64))
+
+
+def region_rings(manifest: dict[str, Any]) -> dict[int, list[NDArray[np.float64]]]:
+    """Return the outer rings of each partition's region by its number, float64 (v, 2), lon and lat for a map.
+
+    A ring over the antimeridian stands there twice, once at either edge; one round a pole is closed along it. In a
+    plane without a CRS, coordinates are as they are.
+    """
+    from dtoss.export_regions import region_shapes
+    from dtoss.snapshot import regions_of_manifest, space_of_manifest
+    from pipelines.patterns import to_lonlat
+
+    space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
+    bounds = None if manifest["bounds"] is None else np.array(manifest["bounds"], np.float64)
+    found: dict[int, list[NDArray[np.float64]]] = {}
+    for number, shape in enumerate(region_shapes(regions, bounds)):
+        rings = [polygon[0] for polygon in shape.polygons]
+        if space.metric == "sphere":
+            found[number] = [piece for ring in rings for piece in unrolled(to_lonlat(space, densified(ring)))]
+        else:
+            found[number] = [to_lonlat(space, ring) for ring in rings]
+    return found
+
+
+def densified(ring: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a closed ring of unit vectors (v, 3) with so many corners that no edge is longer than :data:`STEP`."""
+    begin, end = ring[:-1], ring[1:]
+    angle = 2 * np.arcsin(np.clip(np.linalg.norm(end - begin, axis=1) / 2, 0, 1))
+    pieces = [begin[:0]]
+    for a, b, wide in zip(begin, end, angle, strict=True):
+        share = np.linspace(0.0, 1.0, max(int(np.ceil(np.degrees(wide) / STEP)), 1), endpoint=False)[:, None]
+        chord = a * (1 - share) + b * share
+        pieces.append(chord / np.linalg.norm(chord, axis=1, keepdims=True))
+    return np.concatenate([*pieces, ring[-1:]])
+
+
+def unrolled(ring: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Return a closed ring of lon and lat (v, 2) without jumps at the antimeridian: once or, where it crosses, twice.
+
+    Examples
+    --------
+    >>> square = np.array([(170.0, 0.0), (-170.0, 0.0), (-170.0, 9.0), (170.0, 9.0), (170.0, 0.0)])
+    >>> [piece[:, 0].tolist() for piece in unrolled(square)]
+    [[170.0, 190.0, 190.0, 170.0, 170.0], [-190.0, -170.0, -170.0, -190.0, -190.0]]
+    """
+    lon = np.unwrap(ring[:, 0], period=360.0)
+    flat = np.column_stack([lon, ring[:, 1]])
+    if abs(lon[-1] - lon[0]) > 180.0:
+        pole = 90.0 if ring[:, 1].mean() > 0 else -90.0
+        flat = np.concatenate([flat, [(lon[-1], pole), (lon[0], pole)], flat[:1]])
+    pieces, turn = [flat], np.array([360.0, 0.0])
+    if flat[:, 0].max() > 180.0:
+        pieces.append(flat - turn)
+    if flat[:, 0].min() < -180.0:
+        pieces.append(flat + turn)
+    return pieces
+
+
+if __name__ == "__main__":
+    from pipelines.cli import run_script
+
+    run_script("report")
