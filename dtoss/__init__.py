@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from dtoss.errors import DtossError, InputError, StoreError
 
 if TYPE_CHECKING:
-    from dtoss.build import build
     from dtoss.hits import Hits
+    from dtoss.in_process import build
     from dtoss.index import Index
     from dtoss.snapshot import open_index as open
 
@@ -25,7 +25,7 @@ __all__ = ["DtossError", "Hits", "Index", "InputError", "StoreError", "build", "
 _HOMES = {
     "Hits": ("dtoss.hits", "Hits"),
     "Index": ("dtoss.index", "Index"),
-    "build": ("dtoss.build", "build"),
+    "build": ("dtoss.in_process", "build"),
     "open": ("dtoss.snapshot", "open_index"),
 }
 

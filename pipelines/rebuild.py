@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.build import OBJECTS_PER_PARTITION, bounds_round
 from dtoss.errors import InputError, StoreError
+from dtoss.in_process import OBJECTS_PER_PARTITION, bounds_round
 from dtoss.pivots import choose_pivots
 from dtoss.regions import Regions
 from dtoss.replication import choose_reach
@@ -292,7 +292,7 @@ def _nothing(positions: Positions, frame: DataFrame, carried: list[str]) -> pa.T
     """Return a table without rows in the columns that a build expects."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    schema = to_arrow_schema(_schema(frame, ["id", "x", "y", *carried], "pid int, home int"))
+    schema = to_arrow_schema(_schema(frame, ["id", "x", "y", *carried], "pid int, home int"), timezone="UTC")
     return schema.empty_table()
 
 
