@@ -35,7 +35,7 @@ def _merge(parts: list[Path], whole: Path, suffix: str, frame: DataFrame) -> int
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    schema = pq.read_schema(parts[0]) if parts else to_arrow_schema(frame.schema)
+    schema = pq.read_schema(parts[0]) if parts else to_arrow_schema(frame.schema, timezone="UTC")
     rows = 0
     if suffix == ".parquet":
         with pq.ParquetWriter(whole, schema, compression="zstd") as writer:

@@ -268,7 +268,7 @@ def _check_carried(name: str, kind: Any) -> None:
     from pyspark.sql.pandas.types import to_arrow_type
 
     try:
-        to_arrow_type(kind)
+        to_arrow_type(kind, timezone="UTC")
         carried = not isinstance(kind, (T.VariantType, T.UserDefinedType))
     except Exception:
         carried = False
