@@ -151,16 +151,19 @@ def shapes(
     made = int(start[-1])
     if len(far) == 0:
         return Shapes(start, vertices[:made], owner[:made], length[:made], area, radius)
-    pieces = [vertices[start[i] : start[i + 1]] for i in range(cells)]
-    owners = [owner[start[i] : start[i + 1]] for i in range(cells)]
-    lengths = [length[start[i] : start[i + 1]] for i in range(cells)]
-    for i in far.tolist():
-        pieces[i], owners[i], area[i], radius[i] = _shape_in_3d(centres[i], others[first[i] : first[i + 1]])
-        owners[i] += first[i]
-        lengths[i] = np.linalg.norm(pieces[i] - np.roll(pieces[i], -1, axis=0), axis=1)
-        count[i] = len(pieces[i])
+    drawn = [_shape_in_3d(centres[i], others[first[i] : first[i + 1]]) for i in far.tolist()]
+    count[far] = [len(corners) for corners, _, _, _ in drawn]
     start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    return Shapes(start, np.concatenate(pieces), np.concatenate(owners), np.concatenate(lengths), area, radius)
+    flat = np.ones(cells, np.bool_)
+    flat[far] = False
+    kept = np.repeat(flat, count)
+    all_vertices, all_owners, all_lengths = np.empty((len(kept), 3)), np.empty(len(kept), np.int64), np.empty(len(kept))
+    all_vertices[kept], all_owners[kept], all_lengths[kept] = vertices[:made], owner[:made], length[:made]
+    for i, (corners, owners, area[i], radius[i]) in zip(far.tolist(), drawn, strict=True):
+        own = slice(int(start[i]), int(start[i + 1]))
+        all_vertices[own], all_owners[own] = corners, owners + first[i]
+        all_lengths[own] = np.linalg.norm(corners - np.roll(corners, -1, axis=0), axis=1)
+    return Shapes(start, all_vertices, all_owners, all_lengths, area, radius)
 
 
 def _shape_in_3d(
