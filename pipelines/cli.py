@@ -15,6 +15,7 @@ import typer
 
 import dtoss
 from dtoss.errors import DtossError, InputError
+from pipelines.cli_export import export
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
 
@@ -317,6 +318,9 @@ def rollback(store: Store) -> None:
 
     now, before = StorePlace(store).rollback()
     print(f"{now} is current, {before} was")
+
+
+app.command()(export)
 
 
 def _facts(manifest: dict[str, Any]) -> dict[str, Any]:
