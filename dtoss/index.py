@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from dtoss.arguments import column_names, distances, whole_number
 from dtoss.batch import Found, World, answer
 from dtoss.border import BorderTable
 from dtoss.cell_of import CellView, cell_at, reverse_nearest
+from dtoss.columns import take_columns, take_ids
 from dtoss.filters import Filters, schema_of
 from dtoss.hits import Hits
 from dtoss.kernels import operand
 from dtoss.lookup import Lookup, Place
-from dtoss.partition import Partition
 from dtoss.parts import Parts
 from dtoss.regions import Regions
 from dtoss.space import Space, as_positions, same_crs
 from dtoss.where import parse_condition
+from dtoss.within import Shape, boxes_of, polygons_of, search_within
 
 
 class Index:
@@ -147,10 +149,10 @@ class Index:
         Ties are resolved by id, strings by code point. Cost O(k) a query, once it is found where it starts. A condition
         is evaluated once for all objects, and kept for the next queries (:mod:`dtoss.filters`).
         """
-        k = _whole("k", k, 1)
+        k = whole_number("k", k, 1)
         queries = self._queries(positions, crs)
-        radius = _radii("max_distance", np.inf if max_distance is None else max_distance, len(queries))
-        return self._hits(self._answer(queries, radius, k, where, _whole("threads", threads, 1)), columns, having)
+        radius = distances("max_distance", np.inf if max_distance is None else max_distance, len(queries))
+        return self._hits(self._answer(queries, radius, k, where, whole_number("threads", threads, 1)), columns, having)
 
     def range(
         self,
@@ -183,8 +185,8 @@ class Index:
         Cost O(hits) a query, once it is found where it starts.
         """
         queries = self._queries(positions, crs)
-        radii = _radii("radius", radius, len(queries))
-        return self._hits(self._answer(queries, radii, 0, where, _whole("threads", threads, 1)), columns, having)
+        radii = distances("radius", radius, len(queries))
+        return self._hits(self._answer(queries, radii, 0, where, whole_number("threads", threads, 1)), columns, having)
 
     def count(
         self,
@@ -197,8 +199,77 @@ class Index:
     ) -> NDArray[np.int64]:
         """Return how many objects lie within a radius of each position, int64 (m,): :meth:`range` without a list."""
         queries = self._queries(positions, crs)
-        radii = _radii("radius", radius, len(queries))
-        return self._answer(queries, radii, -1, where, _whole("threads", threads, 1)).count
+        radii = distances("radius", radius, len(queries))
+        return self._answer(queries, radii, -1, where, whole_number("threads", threads, 1)).count
+
+    def box(
+        self,
+        boxes: ArrayLike,
+        *,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        threads: int = 1,
+    ) -> Hits:
+        """Return all objects in boxes, ordered by (query, id); ``query`` is the row of the box, distances are 0.
+
+        Parameters
+        ----------
+        boxes : (4,) or (m, 4): west, south, east, north in degrees or xmin, ymin, xmax, ymax in CRS units, closed. A
+            west greater than the east crosses the antimeridian.
+        where, having, columns, threads : as in :meth:`knn`.
+
+        Raises
+        ------
+        ValueError
+            If a box is not legal, a column is unknown, or a condition cannot be read.
+
+        Notes
+        -----
+        Sides of a box on the sphere are meridians and parallels, and positions are compared as they were read. Cost
+        O(r) for r objects in the discs that cover the box.
+        """
+        found = self._within(boxes_of(boxes, self.space), where, whole_number("threads", threads, 1))
+        return self._hits(found, columns, having)
+
+    def within(
+        self,
+        polygons: Any,
+        *,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        threads: int = 1,
+    ) -> Hits:
+        """Return all objects within polygons or on their edges, ordered by (query, id); distances are 0.
+
+        Parameters
+        ----------
+        polygons : one, or a list of them; each an array (v, 2) of corners, or a GeoJSON Polygon, MultiPolygon or
+            Feature (:func:`dtoss.polygons.as_polygons`). ``query`` is the place in the list.
+        where, having, columns, threads : as in :meth:`knn`.
+
+        Raises
+        ------
+        ValueError
+            If a polygon is not legal or does not fit in a hemisphere, a column is unknown, or a condition cannot be
+            read.
+
+        Notes
+        -----
+        Edges on the sphere are great-circle arcs; a place is inside where it is inside of an odd number of rings,
+        decided exactly. Cost O(r v) for r objects in the discs that cover it, and v corners.
+        """
+        found = self._within(polygons_of(polygons, self.space), where, whole_number("threads", threads, 1))
+        return self._hits(found, columns, having)
+
+    def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
+        """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
+        return self._within(boxes_of(boxes, self.space), where, whole_number("threads", threads, 1)).count
+
+    def count_within(self, polygons: Any, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
+        """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
+        return self._within(polygons_of(polygons, self.space), where, whole_number("threads", threads, 1)).count
 
     def locate(self, positions: ArrayLike, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
         """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
@@ -320,6 +391,15 @@ class Index:
             return answer(self._world, queries, radius, k, threads)
         return self._filters.get(where).answer(queries, radius, k, threads)
 
+    def _within(self, shapes: list[list[Shape]], where: str | None, threads: int) -> Found:
+        return search_within(
+            shapes,
+            lambda centres, radii: self._answer(centres, radii, 0, where, threads),
+            self.parts,
+            self.space,
+            self.string_ids,
+        )
+
     def search(
         self, positions: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None = None
     ) -> Found:
@@ -328,7 +408,7 @@ class Index:
 
     def ids_of(self, found: Found) -> pa.Array:
         """Return the ids of raw hits."""
-        return pa.array(found.ids) if found.ids is not None else take(self.parts, found, lambda p: p.ids)
+        return take_ids(self.parts, found)
 
     def satisfying(self, found: Found, condition: str) -> NDArray[np.bool_]:
         """Return which raw hits satisfy a condition.
@@ -339,25 +419,21 @@ class Index:
             As :func:`dtoss.where.parse_condition`.
         """
         parsed = parse_condition(condition, schema_of(self.parts[0]))
-        return parsed.matches(
-            lambda name: (
-                take(self.parts, found, partial(_attribute, name)) if name in self.column_names else self.ids_of(found)
-            )
-        )
+        names = sorted(parsed.columns)
+        carried = [name for name in names if name in self.column_names]
+        values = dict(zip(carried, take_columns(self.parts, found, carried), strict=True))
+        if "id" in names and "id" not in values:
+            values["id"] = self.ids_of(found)
+        return parsed.matches(values.__getitem__)
 
     def _hits(self, found: Found, columns: Sequence[str], having: str | None = None) -> Hits:
-        if isinstance(columns, str):
-            raise ValueError(f"columns is the string {columns!r}: give a list of names")
-        for name in columns:
-            if name not in self.column_names:
-                known = ", ".join(self.column_names) or "none"
-                raise ValueError(f"column {name!r} is not carried by the objects; they carry {known}")
+        column_names(columns, self.column_names)
         query = np.repeat(np.arange(len(found.count)), found.count)
         ids: NDArray[Any]
         if found.ids is not None:
             ids = found.ids
         else:
-            ids = take(self.parts, found, lambda p: p.ids).to_numpy(zero_copy_only=False).astype(object)
+            ids = take_ids(self.parts, found).to_numpy(zero_copy_only=False).astype(object)
         taken = dict(zip(columns, take_columns(self.parts, found, columns), strict=True))
         hits = Hits(query, ids, found.distance, taken)
         return hits if having is None else hits.only(self.satisfying(found, having))
@@ -373,47 +449,3 @@ def _remake(
     border: Any,
 ) -> Index:
     return Index(space, regions, reach, parts, bounds=bounds, string_ids=string_ids, border=border)
-
-
-def take(parts: Parts, found: Found, column: Callable[[Any], Any]) -> pa.Array:
-    """Return a column's values for raw hits, in their order."""
-    order = np.argsort(found.part, kind="stable")
-    sorted_part = found.part[order]
-    pieces = []
-    for number in np.unique(sorted_part).tolist():
-        low, high = np.searchsorted(sorted_part, [number, number + 1])
-        pieces.append(column(parts[number]).take(pa.array(found.item[order[low:high]])))
-    if not pieces:
-        return column(parts[0]).slice(0, 0)
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
-    return pa.concat_arrays(pieces).take(pa.array(back))
-
-
-def take_columns(parts: Parts, found: Found, columns: Sequence[str]) -> list[pa.Array]:
-    """Return the attributes of raw hits, in their order."""
-    return [take(parts, found, partial(_attribute, name)) for name in columns]
-
-
-def _attribute(name: str, partition: Partition) -> pa.Array:
-    return partition.attributes[name]
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name} is {value!r}: a whole number of at least {least} is wanted")
-    return int(value)
-
-
-def _radii(name: str, value: ArrayLike, count: int) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is {value!r}: a number that is not negative is wanted") from None
-    if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != count):
-        raise ValueError(f"{name} has shape {array.shape}: one number, or one for each of the {count} positions")
-    bad = ~(array >= 0.0)
-    if bad.any():
-        first = float(array[bad][0]) if array.ndim else float(array)
-        raise ValueError(f"{name} is {first:g}: a number that is not negative is wanted")
-    return np.broadcast_to(array, (count,)).astype(np.float64)

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.arguments import column_names
+from dtoss.columns import take_columns
 from dtoss.filters import schema_of
-from dtoss.index import Index, take_columns
+from dtoss.index import Index
 from dtoss.snapshot import open_index
 from dtoss.space import Space
 from dtoss.store import Store
@@ -75,19 +77,13 @@ def make_ask(
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"k is {k!r}: a whole number of at least 1 is wanted")
         k = int(k)
-    if isinstance(columns, str):
-        raise ValueError(f"columns is the string {columns!r}: give a list of names")
-    for name in columns:
+    for name in () if isinstance(columns, str) else columns:
         if name in RESULT or list(columns).count(name) > 1:
             raise ValueError(f"column {name!r} would stand twice in the result ({', '.join([*RESULT, *columns])})")
     # workers may run in another directory
     path = str(store) if "://" in str(store) else str(Path(store).absolute())
     name = snapshot or Store(path).current()
-    carried = Store(path).manifest(name)["columns"]
-    for column in columns:
-        if column not in carried:
-            known = ", ".join(carried) or "none"
-            raise ValueError(f"column {column!r} is not carried by the objects; they carry {known}")
+    column_names(columns, list(Store(path).manifest(name)["columns"]))
     for condition in (where, having):
         if condition is not None:
             parse_condition(condition, schema_of(opened(path, name).parts[0]))

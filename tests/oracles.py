@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,55 @@ def true_distance(space: Space, a: NDArray[np.float64], b: NDArray[np.float64]) 
     u, v = unit(a), unit(b)
     less, more = np.sqrt(((u - v) ** 2).sum(axis=-1)), np.sqrt(((u + v) ** 2).sum(axis=-1))
     return 2 * np.longdouble(EARTH_RADIUS) * np.arctan2(less, more)
+
+
+def in_polygon(space: Space, rings: list[Any], positions: Any) -> list[bool]:
+    """Whether each place is in an odd number of rings, or on an edge: in rational numbers, edge by edge."""
+    circles = [[_rational(v) for v in space.vectors(np.asarray(ring, dtype=float))] for ring in rings]
+    middle = [sum(v[i] for ring in circles for v in ring) for i in range(3)]
+    # a place outside: beyond all corners in the plane, on the other side of the globe on the sphere
+    away = [Fraction(1), Fraction(10**9 + 7, 10**9), Fraction(0)]
+    if space.metric == "sphere":
+        away = [
+            -m + f * sum(abs(c) for c in middle)
+            for m, f in zip(middle, (0, Fraction(1, 9), Fraction(1, 7)), strict=True)
+        ]
+    found = []
+    for place in space.vectors(np.asarray(positions, dtype=float).reshape(-1, 2)):
+        p = _rational(place)
+        if space.metric == "sphere" and _dot(p, middle) <= 0:
+            found.append(False)
+            continue
+        on = odd = False
+        for ring in circles:
+            for a, b in zip(ring, ring[1:] + ring[:1], strict=True):
+                if a == b:
+                    continue
+                turn = _det(a, b, p)
+                n = _cross(a, b)
+                if turn == 0 and _dot(_cross(a, p), n) >= 0 and _dot(_cross(p, b), n) >= 0:
+                    on = True
+                first, second = _det(p, away, a) >= 0, _det(p, away, b) >= 0
+                odd ^= first != second and (turn > 0) == second
+        found.append(on or odd)
+    return found
+
+
+def _rational(vector: NDArray[np.float64]) -> list[Fraction]:
+    numbers = [Fraction(c) for c in vector.tolist()]
+    return numbers if len(numbers) == 3 else [*numbers, Fraction(1)]
+
+
+def _cross(a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
+    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+
+
+def _dot(a: list[Fraction], b: list[Fraction]) -> Fraction:
+    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
+
+
+def _det(a: list[Fraction], b: list[Fraction], c: list[Fraction]) -> Fraction:
+    return _dot(_cross(a, b), c)
 
 
 def reverse_nearest(space: Space, ids: list[Any], positions: Any, queries: Any) -> Rows:

@@ -1,0 +1,60 @@
+"""What the suites share: a race as a fixture of pytest-benchmark, and the table of all races at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from bench.race import Race, Work, median_of, table, timed
+
+_RACES = pytest.StashKey[list[Race]]()
+
+
+def pytest_configure(config):
+    config.stash[_RACES] = []
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    races = config.stash[_RACES]
+    if races:
+        terminalreporter.section("races: ours, and how many times as fast as the others")
+        terminalreporter.write_line(table(races))
+
+
+@pytest.fixture
+def race(benchmark, request) -> Callable[..., dict[str, Any]]:
+    """Time ours against others in turns and note it; returns what each answered last."""
+
+    def run(
+        data: str,
+        work: str,
+        units: float,
+        ours: Work,
+        others: Mapping[str, Work],
+        *,
+        scale: Mapping[str, float] | None = None,
+        goals: Mapping[str, float] | None = None,
+        at_most: float | None = None,
+        rounds: int = 5,
+        warm: int = 1,
+    ) -> dict[str, Any]:
+        times: dict[str, list[float]] = {name: [] for name in others}
+        last: dict[str, Any] = {}
+
+        def run_others() -> None:
+            for name, other in others.items():
+                seconds, last[name] = timed(other)
+                times[name].append(seconds)
+
+        benchmark.group = f"{data}: {work}"
+        last["ours"] = benchmark.pedantic(ours, setup=run_others, rounds=rounds, warmup_rounds=warm)
+        medians = {name: median_of(some[warm:]) * (scale or {}).get(name, 1.0) for name, some in times.items()}
+        done = Race(data, work, units, benchmark.stats.stats.median, medians, goals or {}, at_most)
+        benchmark.extra_info.update({f"times {name}": round(done.ratio(name), 3) for name in medians})
+        benchmark.extra_info["per_second"] = units / done.seconds
+        request.config.stash[_RACES].append(done)
+        return last
+
+    return run

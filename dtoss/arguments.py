@@ -1,0 +1,60 @@
+"""Checks of what callers give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Return a whole number of at least ``least``.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else; the message names the argument and the value.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{name} is {value!r}: a whole number of at least {least} is wanted")
+    return int(value)
+
+
+def distances(name: str, value: ArrayLike, count: int) -> NDArray[np.float64]:
+    """Return distances, float64 (count,), from one or as many that are not negative.
+
+    Raises
+    ------
+    ValueError
+        If one is negative or NaN, or there are as many as neither one nor ``count``; the message names the argument.
+    """
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {value!r}: a number that is not negative is wanted") from None
+    if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != count):
+        raise ValueError(f"{name} has shape {array.shape}: one number, or one for each of the {count} positions")
+    bad = ~(array >= 0.0)
+    if bad.any():
+        first = float(array[bad][0]) if array.ndim else float(array)
+        raise ValueError(f"{name} is {first:g}: a number that is not negative is wanted")
+    return np.broadcast_to(array, (count,)).astype(np.float64)
+
+
+def column_names(columns: Sequence[str], carried: Sequence[str]) -> Sequence[str]:
+    """Return the names of columns that objects carry.
+
+    Raises
+    ------
+    ValueError
+        If one is not carried; the message lists those that are.
+    """
+    if isinstance(columns, str):
+        raise ValueError(f"columns is the string {columns!r}: give a list of names")
+    for name in columns:
+        if name not in carried:
+            known = ", ".join(carried) or "none"
+            raise ValueError(f"column {name!r} is not carried by the objects; they carry {known}")
+    return columns
