@@ -14,6 +14,7 @@ from ceps.hourly import best_schedule
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
 from ceps.planning import plan, run
+from ceps.plans import bytes_text
 from ceps.problem import InfeasibleError, Outcome, Problem, build_problem
 from ceps.risk import overload_risk
 from ceps.servers import ServerType, checked_servers
@@ -217,6 +218,6 @@ def autoscaling_note(comparison: Comparison, cost_per_day: float) -> str:
     less = 100 * (1 - row.cost_per_day / cost_per_day)
     return (
         f"Autoscaling would be cheaper here: {row.cost_per_day:.2f} dollars a day, {less:.0f} % less, because the "
-        f"total load falls far below its peak. It would move {row.bytes_moved / 1e9:.1f} GB a day, free and at once "
+        f"total load falls far below its peak. It would move {bytes_text(row.bytes_moved)} a day, free and at once "
         f"in this model, and leave {100 * row.overload:.3g} % of the requests above capacity."
     )

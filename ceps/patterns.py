@@ -61,8 +61,8 @@ class Patterns:
     days
         Days of accesses that were averaged, above 0.
     requests_per_event
-        Requests that one observed event stands for: 1 unless the loads were scaled up. Sets the sampling
-        noise that the overload risk assumes.
+        Requests that one observed event stands for: 1 unless the loads were scaled up from a sample. Sets how
+        unsure of the patterns the overload risk is.
     pivots_hash
         Hash of the pivots that define the partitions; a plan repeats it so that it cannot be used with others.
 
@@ -162,8 +162,8 @@ class Patterns:
     def scaled(self, factor: float, *, observed: bool = True) -> Patterns:
         """Patterns with every load multiplied by `factor`, above 0.
 
-        `observed` says that one event now stands for `factor` times as many requests (the noise grows with
-        them); False says that more events came (growth).
+        `observed` says that what was observed is a sample, and one event now stands for `factor` times as many
+        requests (the patterns are as unsure as before); False says that more events came (growth).
 
         Raises
         ------

@@ -15,7 +15,7 @@ from ceps.bounds import fleet_bound
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
 from ceps.plans import Plan, require_same_pivots
-from ceps.problem import InfeasibleError, Ints, Outcome, Problem, Progress, build_problem
+from ceps.problem import TOLERANCE, InfeasibleError, Ints, Outcome, Problem, Progress, build_problem
 from ceps.servers import ServerType, checked_servers
 
 Planner = Callable[..., Outcome]
@@ -30,6 +30,8 @@ METHODS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "gp-aas": ("autoscale", "autoscale", {}),
 }
 """Methods by name: ours ("fleet", "gain"), CEPS- ("tv") and CEPS+ ("tabu") as written, and the competitors."""
+
+_PROVABLE = 100  # items up to which the configuration bound may be found in seconds
 
 KEEPS_APART = ("fleet", "gain")
 """Methods that know that some items may not share a server (copies, pins)."""
@@ -65,6 +67,7 @@ def plan(
     spare: bool = False,
     pinned: ArrayLike | None = None,
     progress: Progress | None = None,
+    prove: float = 0.0,
     **options: Any,
 ) -> Plan:
     """Plan which server holds which partition, at the least cost found.
@@ -104,6 +107,9 @@ def plan(
         int (P,), number of the server that must hold the partition (its first copy), or -1.
     progress
         Called with method, best cost so far and lower bound (dollars a day) now and then.
+    prove
+        Seconds, about, in which to raise the lower bound of a plan that costs more than it, where there are so few
+        partitions that this can succeed (`ceps.configurations`). The placement does not depend on it.
     options
         Of the method, such as `cap` of "tv" or `cells` of "gp".
 
@@ -162,6 +168,10 @@ def plan(
     if not np.isfinite(outcome.cost_per_day):
         raise _infeasible(given, problem, outcome, method)
     made = assemble(given, problem, outcome, method, previous, spare=spare)
+    if prove > 0 and not spare and made.gap > 1 + TOLERANCE and len(problem) <= _PROVABLE:
+        from ceps.configurations import configuration_bound
+
+        made = replace(made, lower_bound=min(configuration_bound(problem, 0, prove).bound, made.cost_per_day))
     return replace(
         made, growth=growth, seed=seed if isinstance(seed, int) else None, options=_plain(options, move_budget)
     )

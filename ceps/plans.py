@@ -376,3 +376,18 @@ def _rows(plan: Plan) -> Sequence[tuple[int, Ints]]:
 
 def _number(value: float) -> float | None:
     return None if np.isinf(value) else value
+
+
+def bytes_text(value: float) -> str:
+    """Bytes for people.
+
+    Examples
+    --------
+    >>> bytes_text(950.0), bytes_text(1.5e9), bytes_text(3.2e15)
+    ('950 bytes', '1.5 GB', '3,200.0 TB')
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
+        value /= 1000
+    return f"{value:,.1f} TB"

@@ -19,6 +19,7 @@ COLOURS = (
 _MOST_HEAT = 120  # servers in a heat map; of more, the busiest
 _MOST_CURVES = 4  # servers with load curves
 _MOST_BANDS = 12  # partitions up to which each has a band of its own
+_MAP_WIDTH = 760  # pixels
 _PART = 4  # hours of a part of the day
 _FONT = {"family": "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif", "size": 13, "color": "#1d2733"}
 _QUIET = "#c3ccd6"
@@ -55,7 +56,7 @@ def costs(report: Report) -> Figure:
     layout["annotations"] = [
         {
             "x": best, "y": 1.0, "yref": "paper", "yanchor": "bottom", "showarrow": False,
-            "text": f"lower bound {best:.2f}", "font": {"size": 12, "color": "#b3261e"},
+            "text": f"lower bound of a fixed fleet {best:.2f}", "font": {"size": 12, "color": "#b3261e"},
         }
     ]  # fmt: skip
     return {"data": [bars], "layout": layout}
@@ -118,7 +119,7 @@ def curves(report: Report) -> list[Figure]:
                 "fillcolor": COLOURS[number % len(COLOURS)],
                 "hovertemplate": name + "<br>%{x:.2f} h: %{y:.1f} requests/s<extra></extra>",
             }
-            for number, (name, values) in enumerate(bands)
+            for number, name, values in bands
         ]
         capacity = float(plan.capacity[k])
         layout = _layout(250, left=70, right=170, top=34)
@@ -132,14 +133,18 @@ def curves(report: Report) -> list[Figure]:
     return figures
 
 
-def _bands(loads: Floats, numbers: Ints, x: Sequence[float]) -> list[tuple[str, Floats]]:
-    """One band a partition, largest peak first; of many partitions, one for each part of the day they peak in."""
+def _bands(loads: Floats, numbers: Ints, x: Sequence[float]) -> list[tuple[int, str, Floats]]:
+    """One band a partition, largest peak first; of many partitions, one for each part of the day they peak in.
+
+    With the number of its colour; a part of the day has the same colour on every server.
+    """
     if len(loads) <= _MOST_BANDS:
         order = np.argsort(-loads.max(axis=1), kind="stable")
-        return [(f"partition {numbers[i]}", loads[i]) for i in order]
+        return [(place, f"partition {numbers[i]}", loads[i]) for place, i in enumerate(order)]
     part = (np.array(x)[loads.argmax(axis=1)] % 24 // _PART).astype(int)
     return [
         (
+            p,
             f"{int((part == p).sum())} busiest {p * _PART}-{(p + 1) * _PART} h",
             loads[part == p].sum(axis=0),
         )
@@ -183,12 +188,33 @@ def region_map(report: Report) -> Figure | None:
     figure = _polygons(report) if report.regions else _points(report)
     if figure is None:
         return None
-    layout = _layout(470, left=50, right=20, top=10)
-    layout["xaxis"] = _axis("longitude", zeroline=False)
-    layout["yaxis"] = _axis("latitude", zeroline=False, scaleanchor="x", scaleratio=1.3)
+    west, south, east, north = _view(report)
+    ratio = 1 / max(float(np.cos(np.radians((south + north) / 2))), 0.2)
+    height = _MAP_WIDTH * ratio * (north - south) / (east - west)
+    layout = _layout(int(min(max(height, 180), 520)) + 60, left=60, right=960 - 60 - _MAP_WIDTH, top=10)
+    layout["xaxis"] = _axis("longitude", zeroline=False, range=[west, east], constrain="domain")
+    layout["yaxis"] = _axis(
+        "latitude", zeroline=False, range=[south, north], constrain="domain", scaleanchor="x", scaleratio=ratio
+    )
     layout["legend"] = {"font": {"size": 11}, "itemsizing": "constant"}
     layout["showlegend"] = len(plan) <= 24
     return {"data": figure, "layout": layout}
+
+
+def _view(report: Report) -> tuple[float, float, float, float]:
+    """West, south, east and north of what the map shows: where partitions are, with a margin, or all regions."""
+    if report.patterns is not None and report.patterns.positions is not None:
+        places = report.patterns.positions
+    else:
+        rings = [np.asarray(ring, dtype=np.float64) for shape in report.regions.values() for ring in shape]
+        places = np.concatenate([np.zeros((0, 2)), *rings])
+    low, high = places.min(axis=0), places.max(axis=0)
+    on_earth = (np.abs(places) <= (360.0, 90.0)).all()
+    margin = np.maximum(0.08 * (high - low), 0.2)
+    low, high = low - margin, high + margin
+    if on_earth:
+        low, high = np.maximum(low, (-180.0, -90.0)), np.minimum(high, (180.0, 90.0))
+    return float(low[0]), float(low[1]), float(high[0]), float(high[1])
 
 
 def _polygons(report: Report) -> list[dict[str, Any]]:
@@ -256,7 +282,8 @@ def moved(report: Report) -> Figure | None:
         return None
     trace = {
         "type": "bar", "orientation": "h", "y": [name for name, _ in bars], "x": [value for _, value in bars],
-        "text": [f"{value:.1%}" for _, value in bars], "textposition": "outside", "cliponaxis": False,
+        "text": [f"{value:.1%}" if value < 2 else f"{value:.1f} times all" for _, value in bars],
+        "textposition": "outside", "cliponaxis": False,
         "marker": {"color": [_STRONG if number == 0 else _QUIET for number in range(len(bars))]},
     }  # fmt: skip
     layout = _layout(90 + 34 * len(bars), left=330, right=90)

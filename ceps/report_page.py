@@ -6,6 +6,7 @@ import json
 from html import escape
 from typing import Any
 
+from ceps.plans import bytes_text
 from ceps.report import Report
 from ceps.report_charts import Figure, all_figures
 
@@ -103,7 +104,11 @@ def _head(report: Report) -> str:
         )
     before = "" if n["currentNodeCount"] is None else f"{n['currentNodeCount']} now → "
     gap = 100 * (n["costOverLowerBound"] - 1)
-    proven = "proven optimal: it reaches the lower bound" if gap < 1e-6 else f"{gap:.1f} % above the lower bound"
+    proven = (
+        "no fleet that is fixed all day costs less: it is at the bound"
+        if gap < 1e-6
+        else f"{gap:.1f} % above the lower bound"
+    )
     tiles += [
         f'<div class="tile"><small>cost a day</small><b>${n["recommendedDailyRate"]:,.2f}</b><small>{proven} '
         f"of ${n['lowerBoundDailyRate']:,.2f}</small></div>",
@@ -114,7 +119,7 @@ def _head(report: Report) -> str:
         f"from sampling noise alone</small></div>",
     ]
     return (
-        f"<header><h1>Server cost report</h1><span>{n['partitions']} partitions, {_bytes(n['bytesStored'])}, "
+        f"<header><h1>Server cost report</h1><span>{n['partitions']} partitions, {bytes_text(n['bytesStored'])}, "
         f"target utilisation {n['targetUtilization']:.0%}</span></header>"
         f'<div class="tiles">{"".join(tiles)}</div>{_notes(report)}'
     )
@@ -152,7 +157,7 @@ def _table(report: Report) -> str:
         rows.append(
             f'<tr class="{"on" if row["recommended"] else ""}"><td>{escape(row["label"])}</td><td>{cost}</td>'
             f"<td>{month}</td><td>{ratio}</td><td>{row['nodeCount']}</td><td>{_share(row['overloadShare'])}</td>"
-            f"<td>{_bytes(row['bytesMovedPerDay']) if row['bytesMovedPerDay'] else '-'}</td></tr>"
+            f"<td>{bytes_text(row['bytesMovedPerDay']) if row['bytesMovedPerDay'] else '-'}</td></tr>"
         )
     head = "<tr><th>method</th><th>$ a day</th><th>$ a month</th><th>over bound</th><th>servers</th>"
     return f"<table>{head}<th>overload</th><th>moved a day</th></tr>{''.join(rows)}</table>"
@@ -171,7 +176,7 @@ def _heat(report: Report, figures: dict[str, Figure]) -> str:
 def _map(figures: dict[str, Figure]) -> str:
     if "map" not in figures:
         return ""
-    about = "Partitions in the colour of their server. Neighbours tend to sit apart: their busy hours agree."
+    about = "Partitions in the colour of their server. What one server holds need not lie together."
     return _section("Where the partitions are", about, [("map", figures)])
 
 
@@ -183,7 +188,7 @@ def _curves(report: Report, figures: dict[str, Figure]) -> str:
         "The servers with the fullest peaks, each partition a band: different busy hours fill one another's gaps. "
         "Solid red is full capacity, dotted the target."
     )
-    return _section("Load of the busiest servers", about, [(name, figures) for name in names], new=True)
+    return _section("Load of the busiest servers", about, [(name, figures) for name in names])
 
 
 def _what_if(report: Report, figures: dict[str, Figure]) -> str:
@@ -199,7 +204,7 @@ def _moved(report: Report, figures: dict[str, Figure]) -> str:
         return ""
     about = "Bytes that travel between servers."
     if n["bytesMovedFromCurrent"] is not None:
-        about = f"Changing over from what runs now moves {_bytes(n['bytesMovedFromCurrent'])} once."
+        about = f"Changing over from what runs now moves {bytes_text(n['bytesMovedFromCurrent'])} once."
     return _section("Moved data", about, [("moved", figures)])
 
 
@@ -234,11 +239,3 @@ def _share(value: float) -> str:
     if value <= 0:
         return "0 %"
     return f"{100 * value:.2g} %" if value >= 1e-8 else "under 0.000001 %"
-
-
-def _bytes(value: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if value < 1000 or unit == "TB":
-            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
-        value /= 1000
-    raise AssertionError

@@ -39,21 +39,22 @@ class Risk:
 def overload_risk(plan: Plan) -> Risk:
     """Grade a plan by the overload that noise alone makes likely.
 
-    Events are taken as Poisson: tomorrow's count in a slot differs from the pattern's by its own noise and by that
-    of the `days` from which the pattern was made. One event stands for `requests_per_event` requests. What changes
-    people's habits is not in it: growth, weather, a holiday. O(N T).
+    Requests are taken as Poisson: tomorrow's number in a slot differs from the pattern's by its own noise and by that
+    of the `days` from which the pattern was made, whose every event stands for `requests_per_event` requests. What
+    changes people's habits is not in it: growth, weather, a holiday. Smoothing makes patterns surer than is assumed
+    here. O(N T).
     """
     from scipy.special import ndtr
 
-    events = plan.loads * (plan.slot_seconds / plan.requests_per_event)
-    limit = plan.capacity[:, None] * (plan.slot_seconds / plan.requests_per_event)
-    spread = np.sqrt(events * (1 + 1 / plan.days))
+    requests = plan.loads * plan.slot_seconds
+    limit = plan.capacity[:, None] * plan.slot_seconds
+    spread = np.sqrt(requests * (1 + plan.requests_per_event / plan.days))
     safe = np.where(spread > 0, spread, 1.0)
-    z = (limit - events) / safe
+    z = (limit - requests) / safe
     # Mean of what a normal variable exceeds its limit by.
     excess = spread * (np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi) - z * ndtr(-z))
     excess = np.maximum(excess, 0.0)
-    total = float(events.sum())
+    total = float(requests.sum())
     if not len(plan) or total <= 0:
         return Risk(0.0, 0, -1)
     share = float(excess.sum()) / total

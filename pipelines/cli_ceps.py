@@ -128,6 +128,9 @@ def plan(
     ] = None,
     seed: Seed = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which the best plan so far is taken.")] = None,
+    prove: Annotated[
+        float, typer.Option(help="Seconds to look for a proof where a plan of few partitions is over the bound.")
+    ] = 5.0,
     as_json: Json = False,
 ) -> None:
     """Choose servers and place the partitions on them at the least cost."""
@@ -152,6 +155,7 @@ def plan(
         growth=growth,
         seed=seed,
         time_limit=time_limit,
+        prove=prove,
     )
     made.save(out, None if previous is None else load_plan(previous))
     if as_json:

@@ -7,7 +7,7 @@ Also a script: ``python -m pipelines.plan PATTERNS --servers FILE --out FILE``, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 import ceps
 from ceps import Patterns, Plan, PlanDiff, ServerType
 from ceps.patterns import WEEK
+from ceps.plans import bytes_text
 from ceps.problem import Progress
 from dtoss.errors import InputError
 
@@ -39,6 +40,7 @@ def plan(
     copies: int | None = None,
     spare: bool = False,
     progress: Progress | None = None,
+    prove: float = 0.0,
     **options: Any,
 ) -> tuple[Plan, PlanDiff | None]:
     """Return the plan for a file of patterns, and what changes from the previous one.
@@ -54,6 +56,7 @@ def plan(
     move_budget : bytes that may move for the sake of cost, such as 2e9, or a share of what is stored, such as 5%.
     pins : texts PARTITION=SERVER: the server of that number must hold the partition.
     copies : of each partition; those of the previous plan, or 1, when None.
+    prove : as :func:`ceps.plan`.
     options : utilisation, growth, seed and time_limit of :func:`ceps.plan`.
 
     Raises
@@ -91,6 +94,7 @@ def plan(
             copies=copies,
             spare=spare,
             progress=progress,
+            prove=prove,
             **options,
         )
     source = {"patterns": str(Path(patterns).absolute()), "patterns_sha256": checksum(patterns)}
@@ -260,7 +264,7 @@ def server_rows(made: Plan) -> list[tuple[str, ...]]:
                 str(number),
                 name,
                 f"{len(made.members(k)):,}",
-                amount(made.bytes[k]),
+                bytes_text(made.bytes[k]),
                 f"{made.peaks[k]:,.4g}",
                 f"{used.max(initial=0.0):.1%}",
                 f"{used.mean():.1%}",
@@ -303,7 +307,7 @@ def diff_rows(changes: PlanDiff) -> list[tuple[str, str]]:
     more = "more" if changes.dollars_per_day > 0 else "less"
     return [
         ("changes", f"${abs(changes.dollars_per_day):.3f} a day {more} than before"),
-        ("", f"{amount(changes.bytes_moved)} move, {changes.share_moved:.2%} of what is stored"),
+        ("", f"{bytes_text(changes.bytes_moved)} move, {changes.share_moved:.2%} of what is stored"),
         ("", named("partitions move", changes.partitions_moved)),
         ("", ", ".join((named("new", changes.partitions_new), named("gone", changes.partitions_gone)))),
         ("", "servers: " + ", ".join((
@@ -312,21 +316,6 @@ def diff_rows(changes: PlanDiff) -> list[tuple[str, str]]:
             named("resized", changes.servers_resized),
         ))),
     ]  # fmt: skip
-
-
-def amount(value: float) -> str:
-    """Return bytes for people.
-
-    Examples
-    --------
-    >>> amount(950.0), amount(1.5e9)
-    ('950 B', '1.5 GB')
-    """
-    units: Mapping[str, float] = {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3}
-    for name, unit in units.items():
-        if value >= unit:
-            return f"{value / unit:,.1f} {name}"
-    return f"{value:,.0f} B"
 
 
 if __name__ == "__main__":

@@ -89,16 +89,17 @@ def test_risk_grows_with_utilisation_noise_and_fewer_days():
 
 
 def test_risk_is_the_mean_of_the_excess():
-    """Against a simulation of Poisson days for one server at its limit."""
-    rate, slot = 90.0, 300
+    """Against a simulation for one server near its limit: one request in 100 was seen, on one Poisson day."""
+    rate, slot = 92.0, 300
     plan = ceps.plan(Patterns(loads=np.full((1, 288), rate), requests_per_event=100.0), None,
                      [ceps.ServerType("s", 100.0, np.inf, 1.0)], utilisation=1.0)  # fmt: skip
     rng = np.random.default_rng(0)
-    mean, limit = rate * slot / 100, 100.0 * slot / 100
-    seen = rng.poisson(mean, 2_000_000)  # the day that was observed sets what is believed
-    came = mean + (rng.poisson(mean, 2_000_000) - mean) + (seen - mean)
+    mean, limit = rate * slot, 100.0 * slot
+    seen = 100 * rng.poisson(mean / 100, 2_000_000)  # sets what is believed
+    came = rng.poisson(mean, 2_000_000) + (seen - mean)
     expected = np.maximum(came - limit, 0).mean() / mean
     assert ceps.overload_risk(plan).overload == pytest.approx(expected, rel=0.1)
+    assert 1e-3 < expected < 1e-2
     assert ceps.overload_risk(plan).grade == 3
     assert ceps.overload_risk(plan).worst_server == 0
 
