@@ -15,6 +15,7 @@ import typer
 
 import dtoss
 from dtoss.errors import DtossError, InputError
+from pipelines import cli_ceps
 from pipelines.cli_export import export
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
@@ -321,6 +322,10 @@ def rollback(store: Store) -> None:
 
 
 app.command()(export)
+app.command()(cli_ceps.patterns)
+app.command()(cli_ceps.plan)
+app.command()(cli_ceps.report)
+app.command()(cli_ceps.calibrate)
 
 
 def _facts(manifest: dict[str, Any]) -> dict[str, Any]:
