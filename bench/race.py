@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
@@ -13,7 +13,7 @@ Work = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Race:
-    """What came of one: medians in seconds, what each answered last, and what was hoped for.
+    """What came of one: seconds of each, and what was hoped for.
 
     Parameters
     ----------
@@ -37,16 +37,16 @@ class Race:
         return self.others[other] / self.seconds
 
 
-def timed(work: Work) -> tuple[float, Any]:
+def timed(work: Work, timer: Callable[[], float] = perf_counter) -> tuple[float, Any]:
     """Return how long a call took, in seconds, and its result."""
-    begin = perf_counter()
+    begin = timer()
     result = work()
-    return perf_counter() - begin, result
+    return timer() - begin, result
 
 
-def median_of(times: list[float]) -> float:
-    """Return the median, in seconds."""
-    return float(median(times))
+def summary(times: Sequence[float], best: bool = False) -> float:
+    """Return the median of times in seconds, or the best."""
+    return float(min(times) if best else median(times))
 
 
 def table(races: list[Race]) -> str:
