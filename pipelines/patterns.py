@@ -32,7 +32,7 @@ from pipelines.reads import furthest_hits, reads_of
 from pipelines.session import configured, cores
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 _EPOCH = date(1970, 1, 1)  # a Thursday
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -116,17 +116,20 @@ def patterns(
         configured(accesses.frame.sparkSession)
         stages = stages or Stages(accesses.frame.sparkSession)
         frame, reasons = rows_of(screened(accesses, space), asks, time_format)
+        inside = _inside(asks)
+        with stages.stage("look"):
+            seen = _seen(frame, inside, reasons)
+        bad = {reason: seen[f"bad{i}"] for i, reason in enumerate(reasons) if seen[f"bad{i}"]}
+        _judge(seen["read"], bad, max_bad)
+        if seen["first"] is None and (asks.since is None or asks.until is None):
+            raise InputError(
+                f"none of {seen['read']:,} accesses can be used ({seen['outside']:,} outside the days asked for): "
+                "patterns need at least one, or --since and --until"
+            )
         with stages.stage("count"):
-            cells, seen = _count(frame, reasons, home, manifest, asks)
+            cells = _count(frame.where(inside).drop(REASON), home, manifest, asks)
     finally:
         accesses.release()
-    bad = {reason: n for reason, n in seen["bad"].items() if n}
-    _judge(seen["read"], bad, max_bad)
-    if seen["first"] is None and (asks.since is None or asks.until is None):
-        raise InputError(
-            f"none of {seen['read']:,} accesses can be used ({seen['outside']:,} outside the days asked for): "
-            "patterns need at least one, or --since and --until"
-        )
     first = asks.since or _EPOCH + timedelta(days=seen["first"])
     last = asks.until - timedelta(days=1) if asks.until else _EPOCH + timedelta(days=seen["last"])
     made = _patterns(cells, manifest, space, regions_of_manifest(manifest), asks, first, last)
@@ -142,41 +145,46 @@ def patterns(
     )
 
 
-def _count(
-    frame: DataFrame, reasons: list[str], store: Store, manifest: dict[str, Any], asks: Asks
-) -> tuple[pa.Table, dict[str, Any]]:
-    """Return the weight of each cell (weekday, slot, partition) that is not empty, and what was seen on the way."""
-    from pyspark.sql import Observation
+def _inside(asks: Asks) -> Column:
+    """Return which rows count."""
     from pyspark.sql import functions as F
 
-    good, inside = F.col(REASON).isNull(), F.lit(True)
+    inside = F.col(REASON).isNull()
     if asks.since is not None:
         inside = inside & (F.col("day") >= (asks.since - _EPOCH).days)
     if asks.until is not None:
         inside = inside & (F.col("day") < (asks.until - _EPOCH).days)
-    counted = F.when(good & inside, F.col("day"))
+    return inside
+
+
+def _seen(frame: DataFrame, inside: Column, reasons: list[str]) -> dict[str, Any]:
+    """Return how many rows there are, how many of each kind, and the first and last day that counts."""
+    from pyspark.sql import functions as F
+
     measures = [
         F.count(F.lit(1)).alias("read"),
-        F.count(F.when(good & ~inside, 1)).alias("outside"),
-        F.sum(F.when(good & inside, F.col("weight"))).alias("weight"),
-        F.min(counted).alias("first"),
-        F.max(counted).alias("last"),
+        F.count(F.when(F.col(REASON).isNull() & ~inside, 1)).alias("outside"),
+        F.sum(F.when(inside, F.col("weight"))).alias("weight"),
+        F.min(F.when(inside, F.col("day"))).alias("first"),
+        F.max(F.when(inside, F.col("day"))).alias("last"),
     ]
     measures += [F.count(F.when(F.col(REASON) == reason, 1)).alias(f"bad{i}") for i, reason in enumerate(reasons)]
-    observation = Observation("accesses")
-    rows = frame.observe(observation, *measures).where(good & inside).drop(REASON)
+    found: dict[str, Any] = frame.agg(*measures).toArrow().to_pylist()[0]
+    return found
+
+
+def _count(rows: DataFrame, store: Store, manifest: dict[str, Any], asks: Asks) -> pa.Table:
+    """Return the weight of each cell (weekday, slot, partition) that is not empty."""
+    from pyspark.sql import functions as F
+
     if asks.k is not None:
         # neighbouring places go to one task, so that it opens few partitions; each batch of a place to the next one
-        tasks = 4 * cores(frame.sparkSession)
+        tasks = 4 * cores(rows.sparkSession)
         schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields)
         rows = rows.mapInArrow(partial(_route, manifest), f"{schema}, task int")
         rows = rows.repartitionById(tasks, F.pmod(F.col("task"), F.lit(tasks)).cast("int"))
     cells = rows.mapInArrow(partial(_tally, store.path, manifest, asks), "cell bigint, weight bigint")
-    cells = cells.groupBy("cell").agg(F.sum("weight").alias("weight"))
-    table = cells.toArrow()
-    seen = dict(observation.get)
-    seen["bad"] = {reason: seen[f"bad{i}"] for i, reason in enumerate(reasons)}
-    return table, seen
+    return cells.groupBy("cell").agg(F.sum("weight").alias("weight")).toArrow()
 
 
 def _route(manifest: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,329 @@
+"""Patterns of raw accesses equal counting them one by one, whatever the time zone, the weights or the reads."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ceps
+import dtoss
+from datasets.hotspots import hotspots
+from dtoss.distance import distance
+from dtoss.errors import InputError
+from dtoss.snapshot import regions_of_manifest, space_of_manifest
+from dtoss.store import Store
+from pipelines.accesses import Asks, access_columns
+from pipelines.patterns import patterns, summary
+from pipelines.reading import read_positions
+from pipelines.reads import furthest_hits, reads_of
+from tests.dtoss.strategies import lonlat_queries, planar_queries
+from tests.pipelines.stores import rebuilt
+
+OBJECTS = 1500
+WINTER = 1_603_490_400  # Saturday 2020-10-24 00:00 in Berlin; its clocks go back the next night
+
+
+@pytest.fixture(scope="module")
+def world(spark, tmp_path_factory):
+    """A store of hotspots in nine partitions, and accesses of eleven days round the end of summer time."""
+    store = str(tmp_path_factory.mktemp("patterns") / "store")
+    table = pa.Table.from_batches(hotspots(OBJECTS, seed=3, count=8)).drop(["hotspot"])
+    index = rebuilt(spark, table, store, partitions=9)
+    rng = np.random.default_rng(5)
+    n = 900
+    places = np.stack([table["lon"].to_numpy(), table["lat"].to_numpy()], axis=1)[rng.integers(0, OBJECTS, n)]
+    places = np.clip(places + rng.normal(0, 2, (n, 2)), (-180, -90), (180, 90))
+    t = WINTER + rng.integers(0, 11 * 86_400, n)
+    rows = pa.table(
+        {
+            "lon": places[:, 0],
+            "lat": places[:, 1],
+            "t": pa.array(t * 1_000_000, pa.timestamp("us", "UTC")),
+            "weight": rng.integers(0, 9, n) / 4,
+            "k": pa.array(rng.integers(1, 30, n), mask=rng.random(n) < 0.5),
+            "radius": pa.array(rng.uniform(0, 3e5, n), mask=rng.random(n) < 0.5),
+        }
+    )
+    return SimpleNamespace(store=store, index=index, table=table, rows=rows, manifest=Store(store).manifest())
+
+
+def frame(spark, world):
+    return spark.createDataFrame(world.rows.to_pandas())
+
+
+def slow_reads(manifest, place, radius):
+    """Partitions that a request for all within a radius of one place reads, by the rule of section 3.3.1."""
+    space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
+    v = space.vectors(np.array([place], dtype=float))
+    power = ((regions.pivots - v) ** 2).sum(axis=1) - regions.weights
+    home = int(power.argmin())
+    far = radius
+    if space.metric == "sphere":
+        far = np.inf if radius >= np.pi * 6_371_008.8 else 2 * np.sin(min(radius / 6_371_008.8, np.pi) / 2)
+    past = regions.past(v, home)[0]
+    reach = manifest["reach"][home]
+    if len(regions) == 1 or reach is None or past.max() + far <= reach:
+        return [home]
+    gap = np.sqrt(((regions.pivots - v) ** 2).sum(axis=1))
+    furthest = np.array([entry["furthest"] for entry in manifest["partitions"]])
+    needed = (past >= -far) & (gap - furthest <= far) & (furthest >= 0)
+    return sorted({home, *np.flatnonzero(needed).tolist()})
+
+
+def slow_patterns(world, zone="UTC", slot=300, weight=False, k=False, radius=False):
+    """{weekday: requests by (partition, slot)}, one access after the other."""
+    count = len(world.manifest["partitions"])
+    found = np.zeros((7, count, 86_400 // slot))
+    space = space_of_manifest(world.manifest)
+    objects = space.vectors(np.stack([world.table["lon"].to_numpy(), world.table["lat"].to_numpy()], axis=1))
+    for row in world.rows.to_pylist():
+        local = row["t"].astimezone(ZoneInfo(zone))
+        place = (row["lon"], row["lat"])
+        limit = row["radius"] if radius and row["radius"] is not None else np.inf
+        far = limit
+        if k and row["k"] is not None:
+            gaps = np.sort(distance(objects, space.vectors(np.array([place]))[0]))
+            far = min(limit, gaps[row["k"] - 1])
+        if far < np.inf:
+            read = slow_reads(world.manifest, place, far)
+        else:
+            read = slow_reads(world.manifest, place, 0.0)[:1] if count == 1 else [home_of(world.manifest, place)]
+        second = local.hour * 3600 + local.minute * 60 + local.second
+        for partition in read:
+            found[local.weekday(), partition, second // slot] += row["weight"] if weight else 1.0
+    return found
+
+
+def home_of(manifest, place):
+    space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
+    power = ((regions.pivots - space.vectors(np.array([place]))) ** 2).sum(axis=1) - regions.weights
+    return int(power.argmin())
+
+
+@pytest.mark.parametrize(
+    ("zone", "slot", "asked"),
+    [
+        ("UTC", 300, {}),
+        ("Europe/Berlin", 900, {"weight": "weight"}),
+        ("America/St_Johns", 3600, {"k": "k"}),
+        ("UTC", 60, {"radius": "radius", "weight": "weight"}),
+        ("Asia/Kolkata", 1800, {"k": "k", "radius": "radius"}),
+    ],
+)
+def test_patterns_equal_counting_one_by_one(spark, world, zone, slot, asked):
+    """Local slots and weekdays over a clock change, weights, the k nearest, radii, and both at once."""
+    counted = patterns(
+        frame(spark, world), world.store, Asks(time_zone=zone, slot_seconds=slot, by_weekday=True, **asked)
+    )
+    wanted = slow_patterns(world, zone, slot, **dict.fromkeys(asked, True))
+    whole, *days = counted.patterns
+    assert len(days) == 7
+    assert counted.reads == pytest.approx(wanted.sum(), rel=1e-12)
+    np.testing.assert_allclose(whole.loads * slot * whole.days, wanted.sum(axis=0), rtol=1e-9, atol=1e-9)
+    for day in days:
+        np.testing.assert_allclose(day.loads * slot * day.days, wanted[day.weekday], rtol=1e-9, atol=1e-9)
+    assert whole.days == sum(day.days for day in days) == (counted.last - counted.first).days + 1
+    asks_for = world.rows["weight"].to_numpy().sum() if "weight" in asked else len(world.rows)
+    assert counted.requests == pytest.approx(asks_for)
+    assert (counted.read, counted.bad, counted.outside) == (len(world.rows), {}, 0)
+
+
+def test_patterns_carry_what_the_manifest_says(spark, world):
+    """Numbers, bytes and the hash of the pivots; places of the pivots."""
+    made = patterns(frame(spark, world), world.store).patterns[0]
+    entries = world.manifest["partitions"]
+    assert made.partitions.tolist() == [entry["number"] for entry in entries]
+    assert made.sizes.tolist() == [entry["bytes"] for entry in entries]
+    assert made.pivots_hash == world.manifest["pivots_hash"]
+    homes = [home_of(world.manifest, place) for place in made.positions]
+    space, regions = space_of_manifest(world.manifest), regions_of_manifest(world.manifest)
+    assert homes == regions.nearest(space.vectors(made.positions)).tolist()
+
+
+def test_splits_of_the_input_change_nothing(spark, world, tmp_path):
+    """The same bytes in the file, whatever the order of the rows and the number of tasks."""
+    asks = Asks(weight="weight", k="k", by_weekday=True, smooth_seconds=1800)
+    shuffled = frame(spark, world).repartition(5).sortWithinPartitions("lon")
+    for name, rows in (("a", frame(spark, world).coalesce(1)), ("b", shuffled)):
+        ceps.write_patterns(tmp_path / name, patterns(rows, world.store, asks).patterns)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_days_that_count(spark, world):
+    """From since on and before until, in local time; the others are counted as outside. Days without one count too."""
+    begin = datetime.fromtimestamp(WINTER, UTC).astimezone(ZoneInfo("Europe/Berlin")).date()
+    asks = Asks(since=begin + timedelta(days=2), until=begin + timedelta(days=5), time_zone="Europe/Berlin")
+    counted = patterns(frame(spark, world), world.store, asks)
+    local = [t.astimezone(ZoneInfo("Europe/Berlin")).date() for t in world.rows["t"].to_pylist()]
+    inside = sum(asks.since <= day < asks.until for day in local)
+    assert (counted.requests, counted.outside) == (inside, len(local) - inside)
+    assert (counted.first, counted.last, counted.patterns[0].days) == (asks.since, begin + timedelta(days=4), 3)
+    empty = Asks(since=date(1999, 1, 1), until=date(1999, 1, 11))
+    counted = patterns(frame(spark, world), world.store, empty)
+    assert (counted.requests, counted.patterns[0].days, counted.patterns[0].peak) == (0, 10, 0.0)
+    with pytest.raises(InputError, match=r"none of 900 accesses can be used \(900 outside"):
+        patterns(frame(spark, world), world.store, Asks(until=date(1999, 1, 11)))
+
+
+def test_each_access_may_stand_for_many_requests(spark, world):
+    """A sample of the requests is scaled up and stays as unsure as it is."""
+    one, many = (
+        patterns(frame(spark, world), world.store, Asks(requests_per_access=n)).patterns[0] for n in (1.0, 50.0)
+    )
+    np.testing.assert_allclose(many.loads, 50 * one.loads)
+    assert (one.requests_per_event, many.requests_per_event) == (1.0, 50.0)
+
+
+DIRTY = """lon,lat,when,n,k
+2.35,48.85,2020-03-02 12:00:00,1,3
+2.36,48.86,2020-03-02T12:01:00Z,2.5,
+91.0,181.0,2020-03-02 12:02:00,1,3
+2.35,48.85,yesterday,1,3
+2.35,48.85,,1,3
+,48.85,2020-03-02 12:00:00,1,3
+2.35,48.85,2020-03-02 12:00:00,-1,3
+2.35,48.85,2020-03-02 12:00:00,many,3
+2.35,48.85,2020-03-02 12:00:00,1,0
+2.35,48.85,2020-03-02 12:00:00,1,2.5
+"""
+
+
+def test_bad_rows_are_counted_by_reason(spark, world, tmp_path):
+    """Nothing is dropped in silence; too many fail, and say why."""
+    file = tmp_path / "log.csv"
+    file.write_text(DIRTY)
+    asks = Asks(weight="n", k="k")
+    columns = access_columns(asks, time="when")
+    counted = patterns(read_positions(spark, [str(file)], columns), world.store, asks, max_bad=0.9)
+    assert counted.read == 10
+    assert counted.requests == 3.5
+    assert counted.bad == {
+        "no time": 1,
+        "time cannot be read": 1,
+        "no position": 1,
+        "latitude out of range": 1,
+        "n is not a number from 0 to 1e9": 2,
+        "k is not a whole number of at least 1": 2,
+    }
+    assert dict(summary(counted)[1:2]) == {"bad": "1 no time"}
+    with pytest.raises(InputError, match=r"8 of 10 accesses are bad .* more than --max-bad 0.1 allows"):
+        patterns(read_positions(spark, [str(file)], columns), world.store, asks)
+
+
+def test_times_in_numbers_and_text(spark, world):
+    """Seconds, milliseconds, ISO text and text of a pattern mean the same; numbers alone could be anything."""
+    seconds = [WINTER + 17 * i for i in range(50)]
+    places = {"lon": [2.35] * 50, "lat": [48.85] * 50}
+    moments = [datetime.fromtimestamp(s, UTC) for s in seconds]
+    given = [
+        (pa.array(seconds), "epoch_s"),
+        (pa.array([1000.0 * s for s in seconds]), "epoch_ms"),
+        (pa.array([m.isoformat() for m in moments]), None),
+        (pa.array([f"{m.month}/{m.day}/{m:%Y %H:%M:%S}" for m in moments]), "M/d/yyyy HH:mm:ss"),
+        (pa.array(moments, pa.timestamp("us", "UTC")), None),
+    ]
+    found = []
+    for column, form in given:
+        rows = spark.createDataFrame(pa.table({**places, "at": column}).to_pandas())
+        found.append(patterns(rows, world.store, time="at", time_format=form).patterns[0])
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.loads, found[0].loads)
+    numbers = spark.createDataFrame(pa.table({**places, "at": given[0][0]}).to_pandas())
+    with pytest.raises(InputError, match="holds numbers: say what they are"):
+        patterns(numbers, world.store, time="at")
+    with pytest.raises(InputError, match="accesses have no time"):
+        patterns(numbers, world.store)
+    days = spark.sql("select 2.35d as lon, 48.85d as lat, date'2020-01-01' as t")
+    with pytest.raises(InputError, match="holds dates"):
+        patterns(days, world.store)
+    with pytest.raises(InputError, match="no column 'n'"):
+        patterns(numbers, world.store, Asks(weight="n"), time="at")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"slot_seconds": 7 * 60}, "420 s do not divide a day"),
+        ({"slot_seconds": 0}, "0 s do not divide a day"),
+        ({"time_zone": "Mars/Olympus"}, "time zone 'Mars/Olympus' is not known"),
+        ({"k": 0}, "k is 0"),
+        ({"radius": -1.0}, "radius is -1.0"),
+        ({"smooth_seconds": -5}, "smoothing over -5 s"),
+        ({"requests_per_access": 0.0}, "requests per access are 0.0"),
+        ({"since": date(2020, 1, 2), "until": date(2020, 1, 2)}, "no day lies from"),
+    ],
+)
+def test_bad_arguments(options, message):
+    """Each names the value and the way out, before Spark starts."""
+    with pytest.raises(ValueError, match=message):
+        Asks(**options)
+
+
+@pytest.mark.parametrize("crs", ["EPSG:32610", "none"])
+def test_a_plane(spark, tmp_path, crs):
+    """Accesses in CRS units; pivots are placed on the map by lon and lat where there is a CRS."""
+    rng = np.random.default_rng(8)
+    places = rng.uniform((5.4e5, 4.1e6), (5.6e5, 4.2e6), (400, 2))
+    table = pa.table({"id": np.arange(400), "x": places[:, 0], "y": places[:, 1]})
+    index = rebuilt(spark, table, tmp_path / "store", crs=crs, partitions=5)
+    asked = pa.table({"x": places[:50, 0], "y": places[:50, 1], "t": pa.array([0] * 50, pa.timestamp("us", "UTC"))})
+    made = patterns(spark.createDataFrame(asked.to_pandas()), str(tmp_path / "store"), Asks(k=4)).patterns[0]
+    manifest = Store(str(tmp_path / "store")).manifest()
+    wanted = np.zeros(5)
+    for place in places[:50]:
+        far = index.knn(place, 4).distance[-1]
+        wanted[slow_reads(manifest, place, far)] += 1
+    np.testing.assert_allclose(made.loads[:, 0] * 300, wanted)
+    inside = (np.abs(made.positions) <= (180, 90)).all()
+    assert inside == (crs != "none")
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+@pytest.mark.parametrize("crs", ["EPSG:4326", "none"])
+def test_reads_cover_every_owner_in_reach(crs, partitions):
+    """Whoever owns an object in the disc is read or known at home, and the engine reads one partition where we do."""
+    rng = np.random.default_rng(partitions)
+    places = rng.normal(20, 8, (600, 2))
+    index = dtoss.build(np.arange(600), places, crs=crs, partitions=partitions)
+    regions, count = index.regions, len(index.regions)
+    facts = [index.parts[number] for number in range(count)]
+    manifest = {
+        "partitions": [{"furthest": part.furthest} for part in facts],
+        "reach": [None if np.isinf(value) else value for value in index.reach.tolist()],
+        "metric": index.space.metric, "crs": index.space.crs, "to_lonlat": False,
+        "pivots": regions.pivots.tolist(), "weights": regions.weights.tolist(),
+    }  # fmt: skip
+    queries = (lonlat_queries if index.space.metric == "sphere" else planar_queries)(rng, places, 60)
+    vectors = index.space.vectors(queries)
+    home = regions.nearest(vectors)
+    k = rng.integers(0, 40, len(queries))
+    limit = np.where(rng.random(len(queries)) < 0.5, np.inf, rng.uniform(0, 5, len(queries)))
+    limit *= 1e5 if crs == "EPSG:4326" else 1.0
+    far = furthest_hits(index, queries, limit, k)
+    for q in np.flatnonzero(k > 0):
+        hits = index.knn(queries[q], int(k[q]), max_distance=None if np.isinf(limit[q]) else float(limit[q]))
+        assert far[q] == (hits.distance[-1] if len(hits.id) == k[q] else limit[q])
+    request, partition = reads_of(manifest, regions, vectors, home, far)
+    found = [set(partition[request == q].tolist()) for q in range(len(queries))]
+    owner = regions.nearest(index.space.vectors(places))
+    for q, place in enumerate(vectors):
+        assert found[q] == set(slow_reads(manifest, queries[q], far[q]))
+        near = set(owner[distance(index.space.vectors(places), place) <= far[q]].tolist())
+        if len(found[q]) > 1:
+            assert near <= found[q]
+    looks = np.flatnonzero(far < np.inf)
+    engine = index.search(queries[looks], far[looks], 0)
+    alone = np.array([len(found[q]) == 1 for q in looks], dtype=bool)
+    assert (engine.reads[alone] == 1).all()
+
+
+def test_a_missing_store_is_named(spark, world, tmp_path):
+    """Before anything is read."""
+    with pytest.raises(dtoss.errors.StoreError, match="nowhere"):
+        patterns(frame(spark, world), str(Path(tmp_path) / "nowhere"))
