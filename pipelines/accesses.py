@@ -12,7 +12,7 @@ import numpy as np
 from ceps.patterns import DAY
 from dtoss.errors import InputError
 from pipelines import texts
-from pipelines.positions import REASON, REASONS, Columns, Positions
+from pipelines.positions import REASON, REASONS, Columns, Positions, attribute_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -115,10 +115,10 @@ def rows_of(accesses: Positions, asks: Asks, time_format: str | None) -> tuple[D
         wrong.append((f"{asks.weight} is not a number from 0 to 1e9", _not(legal)))
     if isinstance(asks.k, str):
         # a row without a k asks for none
-        bad = F.col(f"`a:{asks.k}`").isNotNull() & _not((k >= 1) & (k <= 1e6) & (k % 1 == 0))
+        bad = F.col(f"`{attribute_column(asks.k)}`").isNotNull() & _not((k >= 1) & (k <= 1e6) & (k % 1 == 0))
         wrong.append((f"{asks.k} is not a whole number of at least 1", bad))
     if isinstance(asks.radius, str):
-        bad = F.col(f"`a:{asks.radius}`").isNotNull() & _not((radius >= 0.0) & ~F.isnan(radius))
+        bad = F.col(f"`{attribute_column(asks.radius)}`").isNotNull() & _not((radius >= 0.0) & ~F.isnan(radius))
         wrong.append((f"{asks.radius} is not a number of at least 0", bad))
     reason = F.lit(None).cast("string")
     for text, where in reversed(wrong):
@@ -166,7 +166,8 @@ def _number(name: int | float | str | None, kinds: dict[str, Any]) -> Column:
 
     if not isinstance(name, str):
         return F.lit(name).cast("double")
-    column, kind = F.col(f"`a:{name}`"), kinds[f"a:{name}"]
+    held = attribute_column(name)
+    column, kind = F.col(f"`{held}`"), kinds[held]
     if isinstance(kind, T.NumericType):
         return column.cast("double")
     if isinstance(kind, T.StringType):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
@@ -151,7 +152,7 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
     for name in attributes:
         _check_carried(name, types[name])
         value = t if name == time and text else texts.typed(exactly(name), kinds.get(name, texts.TEXT))
-        selected.append(value.alias(_attribute(name)))
+        selected.append(value.alias(attribute_column(name)))
     reason = F.lit(None).cast("string")
     for rule in reversed(rules):
         reason = F.when(rule.bad, F.lit(rule.reason)).otherwise(reason)
@@ -194,14 +195,14 @@ def _transformable(space: Space) -> Any:
     return arrow_udf(inside, "boolean")
 
 
-def _attribute(name: str) -> str:
-    """Attributes carry a prefix inside the job, so that one may be called ``x``."""
-    return f"a:{name}"
+def attribute_column(name: str) -> str:
+    """Return an attribute's column inside the job: one may be called ``x``, and Spark parses dots and backticks."""
+    return f"a:{quote(name, safe='').replace('.', '%2E')}"
 
 
 def attribute_name(column: str) -> str:
     """Return the name of an attribute from its column inside the job."""
-    return column.removeprefix("a:")
+    return unquote(column.removeprefix("a:"))
 
 
 def _check_found(name: str | None, option: str, found: Sequence[str]) -> None:

@@ -149,14 +149,13 @@ def _read_csv(session: SparkSession, paths: Sequence[str], kind: str, delimiter:
     header = [(name or "").strip() for name in first[0].values()]
     names = [name if name and name not in header[:i] else f"{name}_{i + 1}" for i, name in enumerate(header)]
     schema = T.StructType([T.StructField(name, T.StringType()) for name in [*names, CORRUPT]])
-    return session.read.csv(
+    # with pruning, lines are not told from broken ones by the number of their fields
+    return session.read.option("columnPruning", "false").csv(
         list(paths),
         schema=schema,
         header=True,
         mode="PERMISSIVE",
         columnNameOfCorruptRecord=CORRUPT,
-        # or lines are not told from broken ones by the number of their fields
-        columnPruning=False,
         # every file's header is compared with the first one's, which ours must be then
         enforceSchema=names != header,
         **options,

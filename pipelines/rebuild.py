@@ -30,6 +30,7 @@ from pipelines.progress import Stages
 from pipelines.quarantine import quarantine
 from pipelines.session import configured, cores
 from pipelines.survey import Profile, judge, sampled_vectors, survey
+from pipelines.texts import exactly
 from pipelines.workers import Plan, build_one, builder, fixer, sender
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def _make(
             )
         keep_latest = repeats > 0
     names = ["id", "x", "y", *(["t"] if positions.timed else []), *carried]
-    frame = frame.select(*names)
+    frame = frame.select(*map(exactly, names))
     if keep_latest:
         tasks = task_count(profile.good, cores(session))
         frame = frame.repartitionById(tasks, by_hash(F.col("id"), tasks))
