@@ -72,6 +72,8 @@ def make_ask(
     """
     if how not in ("inner", "left"):
         raise ValueError(f"how is {how!r}: inner or left is wanted")
+    if k is None and radius is None:
+        raise ValueError("k is None and radius is None: one of them is wanted")
     per_row = k if isinstance(k, str) else radius if isinstance(radius, str) else None
     if k is not None and not isinstance(k, str):
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
