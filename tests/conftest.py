@@ -7,11 +7,11 @@ import pytest
 
 @pytest.fixture(scope="session")
 def spark():
-    """A Spark of two cores, with what our jobs set on every session."""
+    """A Spark of two cores that tries a failed task once more, with what our jobs set on every session."""
     pytest.importorskip("pyspark")
     from pipelines.session import spark_session
 
     few = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
-    session = spark_session("local[2]", driver_memory="1g", name="tests", settings=few)
+    session = spark_session("local[2,2]", driver_memory="1g", name="tests", settings=few)
     yield session
     session.stop()

@@ -63,8 +63,17 @@ def test_generated_positions(spark, tmp_path, name):
 
 @pytest.mark.parametrize(
     "name",
-    ["cabspotting_sf", "uber_nyc_apr_may_2014", "gowalla_checkins", "brightkite_checkins", "aircraft_adsb"]
-    + ["earthquakes_usgs_month", "cities500", "ais_piraeus", "gowalla_poi_weights"],
+    [
+        "cabspotting_sf",
+        "uber_nyc_apr_may_2014",
+        "gowalla_checkins",
+        "brightkite_checkins",
+        "aircraft_adsb",
+        "earthquakes_usgs_month",
+        "cities500",
+        "ais_piraeus",
+        "gowalla_poi_weights",
+    ],
 )
 def test_real_positions(spark, tmp_path, name):
     """50,000 rows of each real set; the full ones are compared by ``make check-data``."""

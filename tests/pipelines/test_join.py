@@ -1,0 +1,212 @@
+"""Joins in Spark say what the index says in process, row for row."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dtoss.errors import InputError, StoreError
+from pipelines.join import knn_join, range_join
+from pipelines.rebuild import rebuild
+from tests.pipelines.stores import rebuilt
+
+N, M = 2500, 300
+
+
+@pytest.fixture(scope="module")
+def objects():
+    rng = np.random.default_rng(5)
+    lonlat = np.round(np.array([179.99, 0.0]) + rng.normal(0, 0.05, (N, 2)), 3)
+    lonlat[:, 0] = np.where(lonlat[:, 0] > 180, lonlat[:, 0] - 360, lonlat[:, 0])
+    return pa.table({"id": rng.permutation(N), "lon": lonlat[:, 0], "lat": lonlat[:, 1], "n": np.arange(N)})
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("join") / "store")
+
+
+@pytest.fixture(scope="module")
+def index(spark, objects, store):
+    return rebuilt(spark, objects, store, partitions=7)
+
+
+@pytest.fixture(scope="module")
+def places(objects):
+    """On objects, between them, far away, at the poles."""
+    rng = np.random.default_rng(6)
+    on = np.stack([objects["lon"].to_numpy(), objects["lat"].to_numpy()], axis=1)[: M - 20]
+    on[::2] = np.clip(on[::2] + rng.normal(0, 0.02, on[::2].shape), -180, 180)
+    return np.concatenate(
+        [on, np.stack([rng.uniform(-180, 180, 18), rng.uniform(-90, 90, 18)], 1), [[5, 90], [0, -90]]]
+    )
+
+
+@pytest.fixture(scope="module")
+def queries(spark, places):
+    """With a k and a radius each, spread over several input partitions."""
+    return spark.createDataFrame(
+        pa.table(
+            {
+                "query_id": np.arange(M),
+                "lon": places[:, 0],
+                "lat": places[:, 1],
+                "k": pa.array(np.arange(M) % 6, pa.int32()),
+                "r": np.arange(M) * 25.0,
+            }
+        )
+    ).repartition(3)
+
+
+def joined(frame):
+    """Rows in the order (query, rank), which is not the order in which tasks give them."""
+    rows = frame.toArrow().to_pylist()
+    return sorted(rows, key=lambda row: (row["query_id"], row["rank"] or 0))
+
+
+def in_process(hits):
+    return [
+        {"query_id": q, "id": i, "distance": d, "rank": r}
+        for (q, i, d), r in zip(hits, hits.rank().tolist(), strict=True)
+    ]
+
+
+def test_knn_join_equals_the_index(spark, index, store, places, queries):
+    """Ids, distances and ranks; types of the columns."""
+    frame = knn_join(queries, store, 5)
+    assert [(f.name, f.dataType.simpleString()) for f in frame.schema.fields] == [
+        ("query_id", "bigint"), ("id", "bigint"), ("distance", "double"), ("rank", "int"),
+    ]  # fmt: skip
+    assert joined(frame) == in_process(index.knn(places, 5))
+    near = joined(knn_join(queries, store, 5, max_distance=300.0))
+    assert near == in_process(index.knn(places, 5, max_distance=300.0))
+    assert len(near) < 5 * M
+
+
+def test_range_join_equals_the_index(spark, index, store, places, queries):
+    """A radius for all, and one for each query."""
+    assert joined(range_join(queries, store, 900.0)) == in_process(index.range(places, 900.0))
+    each = joined(range_join(queries, store, "r"))
+    assert each == in_process(index.range(places, np.arange(M) * 25.0))
+
+
+def test_a_k_for_each_query(spark, index, store, places, queries):
+    """A k of 0 has no hits."""
+    wanted = [row for row in in_process(index.knn(places, 5)) if row["rank"] <= row["query_id"] % 6]
+    assert joined(knn_join(queries, store, "k")) == wanted
+
+
+def test_left_joins_keep_queries_without_hits(spark, index, store):
+    """No position, an illegal one, no k, a k below 1, no radius, nothing near: one row of nulls each, or none."""
+    table = pa.table(
+        {
+            "query_id": ["good", "null", "nan", "illegal", "no k", "k 0", "far"],
+            "lon": [180.0, None, math.nan, 181.0, 180.0, 180.0, 0.0],
+            "lat": [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+            "k": pa.array([2, 2, 2, 2, None, 0, 2], pa.int64()),
+            "r": pa.array([1e4, 1e4, 1e4, 1e4, None, -1.0, 0.0], pa.float64()),
+        }
+    )
+    frame = spark.createDataFrame(table)
+    nothing = {"id": None, "distance": None, "rank": None}
+    for of in (lambda how: knn_join(frame, store, "k", max_distance=1e5, how=how), lambda how: range_join(
+        frame, store, "r", how=how
+    )):  # fmt: skip
+        inner, left = joined(of("inner")), joined(of("left"))
+        assert inner
+        assert {row["query_id"] for row in inner} == {"good"}
+        empty = [row for row in left if row["query_id"] != "good"]
+        assert [row for row in left if row["query_id"] == "good"] == inner
+        assert sorted(row["query_id"] for row in empty) == sorted(table["query_id"].to_pylist()[1:])
+        assert all(row == {"query_id": row["query_id"], **nothing} for row in empty)
+
+
+def test_an_object_is_not_its_own_neighbour(spark, index, store, objects):
+    """exclude_self leaves the query's own id out, and only that one; attributes come along."""
+    frame = spark.createDataFrame(objects.slice(0, 200))
+    rows = joined(knn_join(frame, store, 3, id="id", exclude_self=True, columns=["n"]))
+    number = dict(zip(objects["id"].to_pylist(), objects["n"].to_pylist(), strict=True))
+    place = {row["id"]: (row["lon"], row["lat"]) for row in objects.to_pylist()}
+    wanted = []
+    for own in sorted(objects["id"].to_pylist()[:200]):
+        hits = [(i, d) for _, i, d in index.knn([place[own]], 4) if i != own][:3]
+        wanted += [
+            {"query_id": own, "id": i, "distance": d, "rank": r, "n": number[i]} for r, (i, d) in enumerate(hits, 1)
+        ]
+    assert rows == wanted
+
+
+def test_all_queries_at_one_place(spark, index, store):
+    """More than a slice of them, in one partition."""
+    frame = spark.range(60_000).selectExpr("id query_id", "180.0D lon", "0.0D lat")
+    rows = knn_join(frame, store, 1).groupBy("id", "distance", "rank").count().toArrow().to_pylist()
+    ((_, nearest, distance),) = list(index.knn([[180.0, 0.0]], 1))
+    assert rows == [{"id": nearest, "distance": distance, "rank": 1, "count": 60_000}]
+
+
+def test_a_join_stays_with_its_snapshot(spark, objects, tmp_path):
+    """The snapshot is fixed when the join is made; another may become current before it runs."""
+    store = str(tmp_path / "store")
+    rebuilt(spark, objects, store, partitions=2)
+    frame = spark.createDataFrame(pa.table({"query_id": [0], "lon": [180.0], "lat": [0.0]}))
+    before = knn_join(frame, store, 2)
+    wanted = joined(before)
+    manifest = rebuild(spark.createDataFrame(objects.slice(0, 1)), store)
+    assert joined(before) == wanted
+    assert len(joined(knn_join(frame, store, 2))) == 1
+    assert len(joined(knn_join(frame, store, 2, snapshot=manifest["snapshot"]))) == 1
+
+
+def test_an_empty_store_and_no_queries(spark, index, store, objects, tmp_path):
+    """No rows; with left, rows of nulls."""
+    nowhere = str(tmp_path / "store")
+    rebuild(spark.createDataFrame(objects.slice(0, 0)), nowhere)
+    frame = spark.createDataFrame(pa.table({"query_id": [3], "lon": [1.0], "lat": [0.0]}))
+    assert joined(knn_join(frame, nowhere, 2)) == []
+    assert joined(range_join(frame, nowhere, 1e9, how="left")) == [
+        {"query_id": 3, "id": None, "distance": None, "rank": None}
+    ]
+    assert joined(knn_join(frame.limit(0), store, 2, how="left")) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"k": 0}, ValueError, "k is 0"),
+        ({"k": True}, ValueError, "k is True"),
+        ({"k": 1.5}, ValueError, "k is 1.5"),
+        ({"k": "r"}, ValueError, "k is column 'r' of double: whole numbers"),
+        ({"k": "kk"}, InputError, "no column 'kk'; their columns are query_id, lon, lat, k, r"),
+        ({"how": "outer"}, ValueError, "how is 'outer': inner or left"),
+        ({"max_distance": -1.0}, ValueError, "max_distance is -1.0"),
+        ({"max_distance": math.nan}, ValueError, "max_distance is nan"),
+        ({"columns": ["speed"]}, ValueError, "column 'speed' is not carried by the objects; they carry n"),
+        ({"columns": "n"}, ValueError, "give a list of names"),
+        ({"columns": ["n", "n"]}, ValueError, "'n' would stand twice"),
+        ({"id": "who"}, InputError, "no column 'who'"),
+        ({"x": "east"}, InputError, "no column 'east'"),
+        ({"crs": "EPSG:32610"}, ValueError, r"EPSG:32610.*EPSG:4326"),
+        ({"snapshot": "yesterday"}, StoreError, "no snapshot 'yesterday'; it has"),
+    ],
+)
+def test_a_bad_argument_is_named_before_anything_runs(queries, index, store, options, error, words):
+    """With its value and the way out, in one line."""
+    with pytest.raises(error, match=words) as raised:
+        knn_join(queries, store, **{"k": 1} | options)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("radius", [-1, math.nan, None, [5.0], True])
+def test_a_bad_radius_is_named(queries, index, store, radius):
+    """Negative, not a number, none at all."""
+    with pytest.raises(ValueError, match="radius is"):
+        range_join(queries, store, radius)
+
+
+def test_no_store(queries, tmp_path):
+    """The message says how to make one."""
+    with pytest.raises(StoreError, match="is not a store, or holds no snapshot yet: dtoss rebuild"):
+        knn_join(queries, str(tmp_path / "none"), 1)
