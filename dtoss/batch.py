@@ -141,7 +141,7 @@ def _world_arguments(world: World, table: Table) -> tuple[Any, ...]:
 
 def _chords(world: World, radius: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the squared distances, as vectors see them, of radii; infinity from half round the Earth on."""
-    if world.dimension == 2:
+    if world.dimension == 2 or (radius == np.inf).all():
         return radius * radius
     return np.where(radius >= np.pi * EARTH_RADIUS, np.inf, chord_of(radius) ** 2)
 

@@ -37,7 +37,7 @@ _COARSE = 1.0 + 2.0**-21
 """A squared distance read back from a key is at most this much too small."""
 NEIGHBOURHOOD = 32
 """Neighbours that are looked at together."""
-AHEAD = 4
+AHEAD = 12
 """Queries ahead for which memory is asked for."""
 
 
