@@ -125,9 +125,9 @@ def densified(ring: NDArray[np.float64]) -> NDArray[np.float64]:
     angle = 2 * np.arcsin(np.clip(np.linalg.norm(end - begin, axis=1) / 2, 0, 1))
     pieces = [begin[:0]]
     for a, b, wide in zip(begin, end, angle, strict=True):
-        share = np.linspace(0.0, 1.0, max(int(np.ceil(np.degrees(wide) / STEP)), 1), endpoint=False)[:, None]
-        chord = a * (1 - share) + b * share
-        pieces.append(chord / np.linalg.norm(chord, axis=1, keepdims=True))
+        share = np.linspace(0.0, 1.0, max(int(np.ceil(np.degrees(wide) / STEP - 1e-9)), 1), endpoint=False)[:, None]
+        pieces.append(a * np.sinc((1 - share) * wide / np.pi) * (1 - share) + b * np.sinc(share * wide / np.pi) * share)
+        pieces[-1] /= np.linalg.norm(pieces[-1], axis=1, keepdims=True)
     return np.concatenate([*pieces, ring[-1:]])
 
 

@@ -1,0 +1,313 @@
+"""The planner's commands: what they print and write, and one line with exit code 2 for whatever is wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ceps
+from ceps import Patterns
+from pipelines.cli import main
+from pipelines.plan import plan as run_plan
+from pipelines.report import densified, region_rings, unrolled
+from tests.ceps.instances import waves
+from tests.pipelines.stores import rebuilt
+
+PIVOTS = "0123456789abcdef"
+
+
+def run(*arguments):
+    """Exit code of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return ended.value.code
+
+
+def wrong(capsys, *arguments):
+    """The one line that a command fails with."""
+    capsys.readouterr()
+    assert run(*arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+@pytest.fixture
+def patterns(tmp_path):
+    """60 partitions whose peak needs nine m3.medium, and a Monday twice as busy."""
+    made = replace(waves(60, 8_700.0, slots=48), pivots_hash=PIVOTS)
+    monday = replace(made, loads=2 * made.loads, weekday=0)
+    path = tmp_path / "patterns.parquet"
+    ceps.write_patterns(path, [made, monday])
+    return path
+
+
+@pytest.fixture
+def servers(tmp_path):
+    path = tmp_path / "servers.toml"
+    path.write_text(
+        'source = "a list"\ndate = "2026-01-02"\n'
+        + "".join(
+            f'[[server]]\nname = "s{n}"\nrequests_per_second = {n * 1000}\nbytes = inf\ndollars_per_hour = {n * 0.1}\n'
+            for n in (1, 2, 4)
+        )
+    )
+    return path
+
+
+def test_plan_is_that_of_the_library(patterns, servers, tmp_path, capsys):
+    """The file holds what ceps.plan makes of the same; the table names each server; all days if no day is named."""
+    out = tmp_path / "plan.json"
+    assert run("plan", patterns, "--servers", servers, "--out", out) == 0
+    made, given = ceps.load_plan(out), ceps.read_patterns(patterns)
+    wanted = ceps.plan(given, None, ceps.load_servers(servers))
+    assert made.server_of.tolist() == wanted.server_of.tolist()
+    assert made.cost_per_day == wanted.cost_per_day
+    assert (made.utilisation, made.pivots_hash, made.weekday) == (0.9, PIVOTS, None)
+    table = capsys.readouterr().out
+    for name in ("$24.000 a day", "list prices of 2026-01-02", "the plan costs no more", "risk very low"):
+        assert name in table
+    lines = table.splitlines()
+    assert [line.split()[0] for line in lines[1 : 1 + len(made)]] == [str(number) for number in made.server_ids]
+
+
+def test_options_reach_the_planner(patterns, servers, tmp_path, capsys):
+    """Weekday, utilisation, growth, copies, a spare, pins, seed, time limit and method, and JSON for programs."""
+    out = tmp_path / "plan.json"
+    options = [
+        "--weekday",
+        "monday",
+        "--utilisation",
+        "0.8",
+        "--growth",
+        "1.1",
+        "--copies",
+        "2",
+        "--spare",
+        "--seed",
+        7,
+    ]
+    assert run("plan", patterns, "--servers", servers, "--out", out, *options, "--pin", "3=40", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    made = ceps.load_plan(out)
+    assert (made.weekday, made.utilisation, made.growth, made.copies, made.spare, made.seed) == (0, 0.8, 1.1, 2, 1, 7)
+    assert made.server_ids[made.replicas[3]].tolist()[0] == 40
+    assert facts["cost_per_day"] == made.cost_per_day
+    assert facts["servers"] == len(made)
+    assert run("plan", patterns, "--servers", "m3-2015", "--out", out, "--method", "hourly") == 0
+    assert ceps.load_plan(out).types_by_hour is not None
+    for method in ("gain", "tv", "tabu", "gp", "gp-r"):
+        assert run("plan", patterns, "--servers", "m3-2015", "--out", out, "--method", method, "--time-limit", 20) == 0
+        assert ceps.load_plan(out).method == method
+
+
+def test_previous_plan_and_its_diff(patterns, servers, tmp_path, capsys):
+    """Servers keep their numbers, and what changes is printed and written; copies are those of the plan before."""
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    common = ["plan", patterns, "--servers", servers]
+    assert run(*common, "--out", first, "--copies", 2) == 0
+    assert run(*common, "--out", second, "--previous", first, "--move-budget", "0") == 0
+    said = capsys.readouterr().out
+    assert "0 bytes move, 0.00% of what is stored" in said
+    grown = ["--growth", "1.5", "--previous", first, "--move-budget", "5%"]
+    assert run(*common, "--out", second, *grown, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    changes = ceps.diff(ceps.load_plan(second), ceps.load_plan(first))
+    assert facts["diff"]["bytes_moved"] == changes.bytes_moved == json.loads(second.read_text())["diff"]["bytes_moved"]
+    assert facts["diff"]["share_moved"] == changes.share_moved
+    assert ceps.load_plan(second).copies == 2
+    assert facts["diff"]["servers_added"]
+
+
+def test_a_proof_for_few_partitions(tmp_path):
+    """Three partitions that cannot share: the fleet bound says two servers, the proof three, the plan is the same."""
+    path = tmp_path / "p.parquet"
+    ceps.write_patterns(path, Patterns(loads=np.full((3, 24), 600.0)))
+    (tmp_path / "one.toml").write_text(
+        '[[server]]\nname = "a"\nrequests_per_second = 1000\nbytes = inf\ndollars_per_hour = 1.0\n'
+    )
+    plain, _ = run_plan(str(path), str(tmp_path / "one.toml"), utilisation=1.0)
+    proven, _ = run_plan(str(path), str(tmp_path / "one.toml"), utilisation=1.0, prove=5.0)
+    assert (plain.lower_bound, proven.lower_bound, proven.cost_per_day) == (48.0, 72.0, 72.0)
+    assert plain.server_of.tolist() == proven.server_of.tolist()
+
+
+def test_what_is_wrong_with_a_plan_is_one_line(patterns, servers, tmp_path, capsys):
+    """Bad files, values and days, other pivots, and partitions that fit nothing, by number."""
+    out, missing = tmp_path / "plan.json", tmp_path / "missing"
+    good = ["plan", patterns, "--servers", servers, "--out", out]
+    assert "there are no patterns at" in wrong(capsys, "plan", missing, "--servers", servers, "--out", out)
+    assert "no such file" in wrong(capsys, "plan", patterns, "--servers", missing, "--out", out)
+    assert "not a Parquet file" in wrong(capsys, "plan", servers, "--servers", servers, "--out", out)
+    assert "there is no plan at" in wrong(capsys, *good, "--previous", missing)
+    assert "utilisation = 1.5" in wrong(capsys, *good, "--utilisation", "1.5")
+    assert "holds no weekday 1" in wrong(capsys, *good, "--weekday", "tue")
+    assert "weekday 'someday' is not known" in wrong(capsys, *good, "--weekday", "someday")
+    assert "write PARTITION=SERVER" in wrong(capsys, *good, "--pin", "3:4")
+    assert "there is no partition 99" in wrong(capsys, *good, "--pin", "99=0")
+    assert "needs a previous plan" in wrong(capsys, *good, "--move-budget", "5%")
+    assert "method hourly knows no --spare" in wrong(capsys, *good, "--method", "hourly", "--spare")
+    assert "there is no folder" in wrong(capsys, "plan", patterns, "--servers", servers, "--out", missing / "p.json")
+    assert "--method" in wrong(capsys, *good, "--method", "best")
+    assert "partition(s) fit no server type: 0, 1, 2" in wrong(capsys, *good, "--growth", "100")
+    assert not out.exists()
+    assert run(*good) == 0
+    assert "neither bytes" in wrong(capsys, *good, "--previous", out, "--move-budget", "much")
+    other = replace(ceps.read_patterns(patterns), pivots_hash="f" * 16)
+    ceps.write_patterns(tmp_path / "other.parquet", other)
+    line = wrong(capsys, "plan", tmp_path / "other.parquet", "--servers", servers, "--out", out, "--previous", out)
+    assert "partition numbers mean other regions" in line
+
+
+def test_report_finds_the_patterns_that_the_plan_remembers(patterns, servers, tmp_path, capsys):
+    """Methods are priced on them; once they have changed, that is said, and the page is written without."""
+    pytest.importorskip("plotly")
+    plan, out = tmp_path / "plan.json", tmp_path / "made" / "report"
+    assert run("plan", patterns, "--servers", servers, "--out", plan, "--weekday", "mon") == 0
+    capsys.readouterr()
+    assert run("report", plan, "--out", out) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "lower bound" in said.out
+    assert {file.name for file in out.iterdir()} == {"report.html", "report.json", "report.csv"}
+    numbers = json.loads((out / "report.json").read_text())
+    assert numbers["weekday"] == 0
+    assert numbers["recommendedDailyRate"] == ceps.load_plan(plan).cost_per_day
+    methods = {row["method"]: row["dailyRate"] for row in numbers["methods"]}
+    assert {"fleet", "gain", "gp", "gp-r", "gp-aas", "tv", "tabu", "hourly"} <= set(methods)
+    with (out / "report.csv").open() as file:
+        assert {row["method"]: float(row["dailyRate"]) for row in csv.DictReader(file)} == methods
+    ceps.write_patterns(patterns, ceps.read_patterns(patterns))
+    assert run("report", plan, "--out", out, "--json") == 0
+    said = capsys.readouterr()
+    assert "is gone or has changed: methods are not compared; --patterns FILE does" in said.err
+    assert [row["method"] for row in json.loads(said.out)["methods"]] == ["fleet"]
+    assert "there is no plan at" in wrong(capsys, "report", tmp_path / "none.json", "--out", out)
+    assert "not a plan" in wrong(capsys, "report", out / "report.json", "--out", out)
+    ceps.write_patterns(tmp_path / "few.parquet", replace(waves(5, 100.0, slots=48), pivots_hash=PIVOTS))
+    line = wrong(capsys, "report", plan, "--out", out, "--patterns", tmp_path / "few.parquet", "--current", plan)
+    assert "holds no weekday 0" in line
+
+
+@pytest.fixture(scope="module")
+def store(spark, tmp_path_factory):
+    """A store of 600 objects over the antimeridian and the pole in eight partitions."""
+    rng = np.random.default_rng(1)
+    lon, lat = (rng.uniform(150, 210, 600) + 180) % 360 - 180, rng.uniform(50, 89.9, 600)
+    path = str(tmp_path_factory.mktemp("ceps") / "store")
+    rebuilt(spark, pa.table({"id": np.arange(600), "lon": lon, "lat": lat}), path, partitions=8)
+    return path
+
+
+def test_from_accesses_to_the_report(spark, store, tmp_path, capsys):
+    """patterns, plan and report by command on one store; plans for other pivots are refused, with the reason."""
+    pytest.importorskip("plotly")
+    log, out, plan = tmp_path / "log.jsonl", tmp_path / "p.parquet", tmp_path / "plan.json"
+    hours = [f"2020-03-0{d}T{h:02d}:10:00Z" for d in (2, 3) for h in range(24)]
+    log.write_text(
+        "".join(f'{{"lon": {170 + h % 10}, "lat": {60 + h % 9}, "t": "{t}"}}\n' for h, t in enumerate(hours))
+    )
+    options = ["--slot-minutes", 60, "--by-weekday", "--requests-per-access", 1e5, "-k", 3]
+    assert run("patterns", log, "--store", store, "--out", out, *options, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["read"], facts["days"], facts["partitions"], facts["bad"]) == (48, 2, 8, {})
+    assert facts["reads"] >= 48
+    assert run("patterns", log, "--store", store, "--out", out, *options, "--json", "-k", "soon") == 2
+    assert "no column 'soon'" in capsys.readouterr().err
+    made = ceps.read_patterns(out, weekday=0)
+    assert made.days == 1
+    assert run("plan", out, "--servers", "m3-2015", "--out", plan, "--store", store) == 0
+    assert run("report", plan, "--out", tmp_path / "report", "--store", store) == 0
+    other = replace(ceps.load_plan(plan), pivots_hash="f" * 16)
+    other.save(tmp_path / "other.json")
+    capsys.readouterr()
+    line = wrong(capsys, "report", tmp_path / "other.json", "--out", tmp_path / "report", "--store", store)
+    assert "the plans are for pivots ffffffffffffffff, snapshot" in line
+    ceps.write_patterns(tmp_path / "other.parquet", replace(made, pivots_hash="f" * 16))
+    line = wrong(capsys, "plan", tmp_path / "other.parquet", "--servers", "m3-2015", "--out", plan, "--store", store)
+    assert "run dtoss patterns again, or rebuild with --pivots keep" in line
+    assert "--since 'soon' is no day" in wrong(
+        capsys, "patterns", log, "--store", store, "--out", out, "--since", "soon"
+    )
+    assert "nothing is at" in wrong(capsys, "patterns", tmp_path / "no.csv", "--store", store, "--out", out)
+
+
+def test_bytes_come_from_the_store(spark, store, tmp_path):
+    """A plan with --store holds the bytes that partitions have now, whatever the patterns say."""
+    from dtoss.store import Store
+
+    manifest = Store(store).manifest()
+    path = tmp_path / "p.parquet"
+    ceps.write_patterns(path, Patterns(loads=np.ones((8, 24)), pivots_hash=manifest["pivots_hash"]))
+    made, _ = run_plan(str(path), "m3-2015", store=store)
+    assert made.sizes.tolist() == [entry["bytes"] for entry in manifest["partitions"]]
+
+
+def test_regions_for_the_map(store):
+    """Rings in lon and lat without jumps; one round the pole is closed along it; halves over the antimeridian."""
+    from dtoss.store import Store
+
+    rings = region_rings(Store(store).manifest())
+    assert sorted(rings) == list(range(8))
+    corners = np.concatenate([ring for pieces in rings.values() for ring in pieces])
+    assert (np.abs(corners[:, 1]) <= 90).all()
+    for ring in (ring for pieces in rings.values() for ring in pieces):
+        jump = np.abs(np.diff(ring, axis=0))
+        assert ((jump[:, 0] < 180) | (np.abs(ring[1:, 1]) == 90)).all()
+    assert corners[:, 0].max() > 180
+    assert corners[:, 0].min() < -180
+
+
+def test_rings_are_dense_and_unrolled():
+    """An edge of 90 degrees gets corners on its great circle; a ring round the pole ends at both edges of the map."""
+    square = np.array([(1.0, 0, 0), (0, 1.0, 0), (-1.0, 0, 0), (0, -1.0, 0), (1.0, 0, 0)])
+    dense = densified(square)
+    assert len(dense) == 4 * 45 + 1
+    np.testing.assert_allclose(np.linalg.norm(dense, axis=1), 1.0)
+    assert np.degrees(2 * np.arcsin(np.linalg.norm(np.diff(dense, axis=0), axis=1) / 2)).max() < 2.0 + 1e-9
+    cap = np.column_stack([[0.0, 90.0, 180.0, -90.0, 0.0], [70.0] * 5])
+    first = unrolled(cap)[0]
+    assert first[:, 0].max() - first[:, 0].min() == 360.0
+    assert first[:, 1].max() == 90.0
+
+
+def test_calibrate_prints_a_block_that_can_be_planned_with(store, tmp_path, capsys):
+    """What was measured stands in a [[server]] block; the rate is that of the best run within the limit."""
+    assert run("calibrate", "--store", store, "--seconds", "0.2", "--dollars-per-hour", "0.25", "--name", 'a "b"') == 0
+    said = capsys.readouterr()
+    file = tmp_path / "servers.toml"
+    file.write_text(said.out)
+    (kind,) = ceps.load_servers(file)
+    assert (kind.name, kind.dollars_per_hour) == ('a "b"', 0.25)
+    assert kind.requests_per_second > 0
+    assert "k = 8 nearest of 600 objects" in kind.source
+    assert run("calibrate", "--store", store, "--seconds", "0.2", "--json", "-k", "3") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["p99_seconds"] <= 0.05
+    assert facts["k"] == 3
+    assert "raise it (--p99)" in wrong(capsys, "calibrate", "--store", store, "--seconds", "0.1", "--p99", "1e-9")
+    assert "k is 0" in wrong(capsys, "calibrate", "--store", store, "-k", "0")
+    assert tomllib.loads(said.out)["server"][0]["bytes"] > 1e8
+
+
+def test_planning_needs_no_spark(patterns, servers, tmp_path):
+    """`dtoss plan` and `dtoss report` run where pyspark cannot be imported; as modules they are the same commands."""
+    code = "import sys; sys.modules['pyspark'] = None\nfrom pipelines.cli import main\nmain(sys.argv[1:])"
+    out = tmp_path / "plan.json"
+    common = [str(patterns), "--servers", str(servers), "--out", str(out)]
+    done = subprocess.run([sys.executable, "-c", code, "plan", *common], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    first = out.read_bytes()
+    module = subprocess.run([sys.executable, "-m", "pipelines.plan", *common], capture_output=True, text=True)
+    assert (module.returncode, module.stderr) == (0, "")
+    assert out.read_bytes() == first
