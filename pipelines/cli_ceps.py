@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from pipelines.cli_output import print_table, start_spark
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Of the random choices; the same seed gives the same plan.")]
 
@@ -53,7 +55,6 @@ def patterns(
 ) -> None:
     """Count how often each partition is asked, by time slot of the day."""
     from dtoss.store import Store
-    from pipelines import cli
     from pipelines.accesses import Asks, access_columns
     from pipelines.patterns import patterns as run
     from pipelines.patterns import summary
@@ -73,7 +74,7 @@ def patterns(
     )
     _check_folder(out)
     Store(store).manifest(snapshot)
-    session = cli._spark(master, driver_memory)
+    session = start_spark(master, driver_memory)
     from ceps import write_patterns
     from pipelines.reading import read_positions
 
@@ -92,7 +93,7 @@ def patterns(
         }  # fmt: skip
         print(json.dumps(facts))
         return
-    cli._print_table([*summary(counted), ("written", out)])
+    print_table([*summary(counted), ("written", out)])
 
 
 def plan(
@@ -134,7 +135,6 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Choose servers and place the partitions on them at the least cost."""
-    from pipelines import cli
     from pipelines.plan import facts, load_plan, server_rows, summary
     from pipelines.plan import plan as run
 
@@ -163,7 +163,7 @@ def plan(
         return
     _print_columns(server_rows(made))
     print()
-    cli._print_table([*summary(made, changes), ("written", out)])
+    print_table([*summary(made, changes), ("written", out)])
 
 
 def report(
@@ -179,7 +179,6 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write what plans cost and save as one page, JSON and CSV."""
-    from pipelines import cli
     from pipelines.report import report as run
 
     page = run(
@@ -191,7 +190,7 @@ def report(
         print(json.dumps(json.loads(text)))
         return
     numbers = json.loads(text)
-    cli._print_table(_report_rows(numbers, page))
+    print_table(_report_rows(numbers, page))
 
 
 def calibrate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -141,6 +142,20 @@ def test_commands(town, tmp_path):
     bad = dtoss("knn", "--store", store, *place, "--where", "kind = 1")
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == "error: where 'kind = 1': kind = 1 compares string with int64\n"
+    box = dtoss(
+        "within", "--store", store, "--box", "2.3", "48.8", "2.4", "48.9", "--where", "kind = 'taxi'", "--count"
+    )
+    assert int(box.stdout) == index.count_box([2.3, 48.8, 2.4, 48.9], where="kind = 'taxi'")[0] > 0
+    triangle = [[2.3, 48.8], [2.4, 48.8], [2.35, 48.9], [2.3, 48.8]]
+    boundary = tmp_path / "boundary.geojson"
+    boundary.write_text(json.dumps({"type": "Polygon", "coordinates": [triangle]}))
+    run = dtoss("within", "--store", store, "--polygon", str(boundary), "--json", "--columns", "kind")
+    hits = json.loads(run.stdout)["hits"]
+    assert [hit["id"] for hit in hits] == index.within(triangle).id.tolist()
+    assert {hit["kind"] for hit in hits} == {"taxi", "bus"}
+    for wrong in ([], ["--box", "1", "2", "3", "4", "--polygon", "x"], ["--polygon", str(tmp_path / "none")]):
+        run = dtoss("within", "--store", store, *wrong)
+        assert (run.returncode, run.stderr.count("\n")) == (2, 1)
     out = tmp_path / "graph.parquet"
     run = dtoss("knn", "--store", store, "--all", "-k", "2", "--out", str(out), "--master", "local[1]")
     assert run.returncode == 0, run.stderr

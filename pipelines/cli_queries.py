@@ -1,0 +1,243 @@
+"""The commands that ask: knn, range and within."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+import dtoss
+from dtoss.errors import InputError
+from pipelines.cli_options import (
+    At,
+    Carry,
+    DriverMemory,
+    Having,
+    Json,
+    Master,
+    Out,
+    Queries,
+    QueryId,
+    QueryX,
+    QueryY,
+    Snapshot,
+    Store,
+    Where,
+)
+from pipelines.cli_output import start_spark
+
+
+def knn(
+    store: Store,
+    at: At = None,
+    k: Annotated[int, typer.Option("-k", help="How many of the nearest objects.")] = 1,
+    max_distance: Annotated[
+        float | None, typer.Option(help="At most so far away: metres, or CRS units in the plane.")
+    ] = None,
+    queries: Queries = None,
+    out: Out = None,
+    how: Annotated[
+        Literal["inner", "left"], typer.Option(help="left keeps queries without hits, as a row of nulls.")
+    ] = "inner",
+    id_: QueryId = "id",
+    x: QueryX = None,
+    y: QueryY = None,
+    columns: Carry = "",
+    where: Where = None,
+    having: Having = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="The k nearest others of every object of the store; needs --out.")
+    ] = False,
+    snapshot: Snapshot = None,
+    master: Master = None,
+    driver_memory: DriverMemory = None,
+    as_json: Json = False,
+) -> None:
+    """Print the k nearest objects of a place, or join those of a file of places."""
+    names = _names(columns)
+    if everything:
+        if at is not None or queries is not None or having is not None:
+            raise ValueError("--all asks about every object: --at, --queries and --having do not go with it")
+        target = _target("--all", out)
+        from pipelines.graph import knn_graph
+
+        session = start_spark(master, driver_memory)
+        _write(
+            knn_graph(session, store, k, columns=names, where=where, max_distance=max_distance, snapshot=snapshot),
+            target,
+        )
+        return
+    if queries is None:
+        index = dtoss.open(store, snapshot)
+        hits = index.knn(_place(at), k, max_distance=max_distance, columns=names, where=where, having=having)
+        _print_hits(index, hits, as_json)
+        return
+    from pipelines.join import knn_join
+
+    target = _target("--queries", out)
+    frame = _queries(queries, at, id_, x, y, master, driver_memory)
+    joined = knn_join(
+        frame,
+        store,
+        k,
+        how=how,
+        columns=names,
+        where=where,
+        having=having,
+        max_distance=max_distance,
+        id="id",
+        x="x",
+        y="y",
+        snapshot=snapshot,
+    )
+    _write(joined, target)
+
+
+def range_(
+    store: Store,
+    radius: Annotated[float, typer.Option(help="Metres, or CRS units in the plane; the disc is closed.")],
+    at: At = None,
+    queries: Queries = None,
+    out: Out = None,
+    how: Annotated[
+        Literal["inner", "left"], typer.Option(help="left keeps queries without hits, as a row of nulls.")
+    ] = "inner",
+    id_: QueryId = "id",
+    x: QueryX = None,
+    y: QueryY = None,
+    columns: Carry = "",
+    where: Where = None,
+    having: Having = None,
+    count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
+    snapshot: Snapshot = None,
+    master: Master = None,
+    driver_memory: DriverMemory = None,
+    as_json: Json = False,
+) -> None:
+    """Print all objects within a radius of a place, or join those of a file of places."""
+    names = _names(columns)
+    if queries is None:
+        index = dtoss.open(store, snapshot)
+        if count:
+            number = int(index.count(_place(at), radius, where=where)[0])
+            print(json.dumps({"snapshot": index.snapshot, "count": number}) if as_json else number)
+            return
+        hits = index.range(_place(at), radius, columns=names, where=where, having=having)
+        _print_hits(index, hits, as_json)
+        return
+    from pipelines.join import range_join
+
+    target = _target("--queries", out)
+    frame = _queries(queries, at, id_, x, y, master, driver_memory)
+    joined = range_join(
+        frame,
+        store,
+        radius,
+        how=how,
+        columns=names,
+        where=where,
+        having=having,
+        id="id",
+        x="x",
+        y="y",
+        snapshot=snapshot,
+    )
+    _write(joined, target)
+
+
+def within(
+    store: Store,
+    box: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(help="West, south, east, north in degrees, or xmin, ymin, xmax, ymax.", metavar="W S E N"),
+    ] = None,
+    polygon: Annotated[
+        str | None, typer.Option(help="GeoJSON file with a Polygon, MultiPolygon or features of them.", metavar="FILE")
+    ] = None,
+    columns: Carry = "",
+    where: Where = None,
+    count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
+    snapshot: Snapshot = None,
+    as_json: Json = False,
+) -> None:
+    """Print all objects in a box or polygon, by id."""
+    if (box is None) == (polygon is None):
+        raise ValueError("one of --box W S E N and --polygon FILE is wanted")
+    names = _names(columns)
+    index = dtoss.open(store, snapshot)
+    if count:
+        held = index.count_box(box, where=where) if box else index.count_within(_geojson(polygon), where=where)
+        number = int(held[0])
+        print(json.dumps({"snapshot": index.snapshot, "count": number}) if as_json else number)
+    elif box:
+        _print_hits(index, index.box(box, where=where, columns=names), as_json)
+    else:
+        _print_hits(index, index.within(_geojson(polygon), where=where, columns=names), as_json)
+
+
+def _geojson(path: str | None) -> Any:
+    assert path is not None
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"--polygon {path} is not a GeoJSON file: {error}") from None
+
+
+def _place(at: tuple[float, float] | None) -> list[list[float]]:
+    if at is None:
+        raise ValueError("no place is given: --at LON LAT, or --queries FILE --out FILE")
+    return [list(at)]
+
+
+def _names(columns: str) -> list[str]:
+    return [name.strip() for name in columns.split(",") if name.strip()]
+
+
+def _print_hits(index: dtoss.Index, hits: dtoss.Hits, as_json: bool) -> None:
+    table = hits.to_arrow().rename_columns(["query_id", "id", "distance", "rank", *hits.columns])
+    if as_json:
+        print(json.dumps({"snapshot": index.snapshot, "hits": table.to_pylist()}, default=str))
+        return
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(table.column_names)
+    writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _queries(
+    path: str,
+    at: tuple[float, float] | None,
+    id_: str,
+    x: str | None,
+    y: str | None,
+    master: str | None,
+    driver_memory: str | None,
+) -> Any:
+    """Return the positions in a file of queries."""
+    if at is not None:
+        raise ValueError("--at and --queries are both given: one of them is wanted")
+    session = start_spark(master, driver_memory)
+    from pipelines.positions import Columns
+    from pipelines.reading import read_positions
+
+    return read_positions(session, [path], Columns(id=id_, x=x, y=y, attributes="none"))
+
+
+def _target(option: str, out: str | None) -> str:
+    if out is None:
+        raise ValueError(f"{option} needs --out FILE for the result (.parquet, .csv or .jsonl)")
+    suffix = Path(out).suffix
+    if suffix not in (".parquet", ".csv", ".jsonl"):
+        raise ValueError(f"--out {out} ends in {suffix or 'nothing'}: .parquet, .csv or .jsonl is wanted")
+    return out
+
+
+def _write(frame: Any, out: str) -> None:
+    from pipelines.output import write_file
+
+    rows = write_file(frame, out)
+    print(f"{rows:,} rows in {out}", file=sys.stderr)
