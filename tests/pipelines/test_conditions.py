@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines.cli import main
 from pipelines.graph import knn_graph
 from pipelines.join import knn_join, range_join
 from tests import oracles
@@ -124,13 +124,27 @@ def test_graph_within_a_distance_and_refusals(spark, town):
             knn_graph(spark, store, k)
 
 
-def dtoss(*arguments):
-    return subprocess.run(
-        [sys.executable, "-c", "from pipelines.cli import main; main()", *arguments], capture_output=True, text=True
-    )
+@dataclass
+class Run:
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def test_commands(town, tmp_path):
+@pytest.fixture
+def dtoss(capsys):
+    """The command, run in this process."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as done:
+            main(arguments)
+        said = capsys.readouterr()
+        return Run(done.value.code, said.out, said.err)
+
+    return run
+
+
+def test_commands(dtoss, town, tmp_path):
     """`--where`, `--having` and `--all` of the command."""
     index, store, _ = town
     place = ["--at", "2.35", "48.85"]
@@ -157,7 +171,7 @@ def test_commands(town, tmp_path):
         run = dtoss("within", "--store", store, *wrong)
         assert (run.returncode, run.stderr.count("\n")) == (2, 1)
     out = tmp_path / "graph.parquet"
-    run = dtoss("knn", "--store", store, "--all", "-k", "2", "--out", str(out), "--master", "local[1]")
+    run = dtoss("knn", "--store", store, "--all", "-k", "2", "--out", str(out))
     assert run.returncode == 0, run.stderr
     assert len(pq.read_table(out)) == 2 * N
     for wrong in (["--all"], ["--all", "--out", "x.txt"], ["--all", "--out", "x.csv", *place]):
