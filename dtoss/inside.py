@@ -56,6 +56,7 @@ def _scan(points, begins, ends, beyond, odd, doubts, begin):
         crossings = 0
         on_edge = False
         used_before = used
+        side_b = 0
         for e in range(edges):
             ax, ay, az = begins[e, 0], begins[e, 1], 1.0
             bx, by, bz = ends[e, 0], ends[e, 1], 1.0
@@ -74,7 +75,10 @@ def _scan(points, begins, ends, beyond, odd, doubts, begin):
                     continue
                 upward = by >= y
             else:
-                side_a = _side(x, y, z, beyond[0], beyond[1], beyond[2], ax, ay, az)
+                # in a ring an edge begins where the one before ends
+                side_a = side_b
+                if e == 0 or ax != ends[e - 1, 0] or ay != ends[e - 1, 1] or az != ends[e - 1, 2]:
+                    side_a = _side(x, y, z, beyond[0], beyond[1], beyond[2], ax, ay, az)
                 side_b = _side(x, y, z, beyond[0], beyond[1], beyond[2], bx, by, bz)
                 if side_a == 0 or side_b == 0:
                     if used == room:
