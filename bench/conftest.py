@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when pykdtree is loaded: it would use every core
 
 import pytest
 
+from bench.machine import processor_seconds
 from bench.race import Race, Work, summary, table, timed
 
 _RACES = pytest.StashKey[list[Race]]()
@@ -30,7 +32,8 @@ def pytest_terminal_summary(terminalreporter, config):
 def race(benchmark, request) -> Callable[..., dict[str, Any]]:
     """Time ours against others in turns and note it; returns what each answered last.
 
-    The medians count, or the best times where several threads need cores that nothing else uses.
+    The medians count, or the best times where several threads need cores that nothing else uses. ``processors`` notes
+    the processor time of all processes as well, which hardly changes with what else the machine does.
     """
 
     def run(
@@ -46,9 +49,21 @@ def race(benchmark, request) -> Callable[..., dict[str, Any]]:
         rounds: int = 5,
         warm: int = 1,
         best: bool = False,
+        processors: bool = False,
     ) -> dict[str, Any]:
         times: dict[str, list[float]] = {name: [] for name in others}
+        busy: dict[str, list[float]] = {name: [] for name in ("ours", *others)}
         last: dict[str, Any] = {}
+
+        def counted(name: str, runner: Work) -> Any:
+            begin = processor_seconds()
+            result = runner()
+            busy[name].append(processor_seconds() - begin)
+            return result
+
+        if processors:
+            ours = partial(counted, "ours", ours)
+            others = {name: partial(counted, name, other) for name, other in others.items()}
 
         def run_others() -> None:
             for name, other in others.items():
@@ -63,6 +78,10 @@ def race(benchmark, request) -> Callable[..., dict[str, Any]]:
         benchmark.extra_info.update({f"times {name}": round(done.ratio(name), 3) for name in spent})
         benchmark.extra_info["per_second"] = units / done.seconds
         request.config.stash[_RACES].append(done)
+        if processors:
+            spent = {name: summary(some[warm:], best) * (scale or {}).get(name, 1.0) for name, some in busy.items()}
+            seconds = spent.pop("ours")
+            request.config.stash[_RACES].append(Race(data, f"{work}, processor time", units, seconds, spent))
         return last
 
     return run

@@ -73,13 +73,16 @@ def positions(kind: str, count: int, seed: int = 0) -> Floats:
     return every[rng.choice(len(every), count, replace=False)]
 
 
-def near(kind: str, objects: Floats, count: int, seed: int = 1) -> Floats:
-    """Return queries near objects drawn at random, float64 (count, 2); for the uniform set, anywhere."""
+def beside(objects: Floats, count: int, seed: int = 1) -> Floats:
+    """Return queries near objects drawn at random, float64 (count, 2)."""
     rng = np.random.default_rng(seed)
-    if kind == "uniform":
-        return positions(kind, count, seed)
     moved = objects[rng.choice(len(objects), count)] + rng.normal(0, NEAR, (count, 2))
     return np.column_stack([(moved[:, 0] + 180) % 360 - 180, np.clip(moved[:, 1], -90, 90)])
+
+
+def near(kind: str, objects: Floats, count: int, seed: int = 1) -> Floats:
+    """Return queries of a set, float64 (count, 2): near objects drawn at random; for the uniform set, anywhere."""
+    return positions(kind, count, seed) if kind == "uniform" else beside(objects, count, seed)
 
 
 def points(kind: str, objects: int = OBJECTS, queries: int = QUERIES) -> Points:
