@@ -224,7 +224,7 @@ def _queries(
     from pipelines.positions import Columns
     from pipelines.reading import read_positions
 
-    return read_positions(session, [path], Columns(id=id_, x=x, y=y, attributes="none"))
+    return read_positions(session, [path], Columns(id=id_, x=x, y=y, attributes="none")).frame
 
 
 def _target(option: str, out: str | None) -> str:
