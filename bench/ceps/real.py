@@ -59,8 +59,8 @@ def main() -> None:
             peak, over, cost = np.array(rows).T
             print(
                 f"  {name:19s} u={target}: worst peak {peak.max():.3f} of capacity, overload mean "
-                f"{100 * over.mean():.4f} most {100 * over.max():.4f} %, none in {(over == 0).sum()} of 5 (G8: 0 at 0.9), "
-                f"cost {100 * (cost.mean() - 1):+.1f} % against u=1.0 (G8: +8 at 0.9)",
+                f"{100 * over.mean():.4f} most {100 * over.max():.4f} %, none in {(over == 0).sum()} of 5 "
+                f"(G8: 0 at 0.9), cost {100 * (cost.mean() - 1):+.1f} % against u=1.0 (G8: +8 at 0.9)",
                 flush=True,
             )
 
