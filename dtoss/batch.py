@@ -98,7 +98,7 @@ def answer(world: World, queries: NDArray[np.float64], radius: NDArray[np.float6
     order: NDArray[np.int32] | None = None
     keys = np.zeros(0, np.int64)
     if m >= SORTED_FROM:
-        keys = curve_keys(queries, world.box if world.dimension == 2 else None)
+        keys = curve_keys(queries, world.box if world.dimension == 2 else None, coarse=True)
         if (keys[1:] < keys[:-1]).any():
             order = radix_order(keys)
             queries, radius, keys = queries[order], radius[order], keys[order]

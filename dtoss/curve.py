@@ -44,14 +44,14 @@ _FACE_BITS = 30
 
 
 @kernel
-def _hilbert(x, y):
+def _hilbert(x, y, last):
     state = 0
     key = 0
-    for shift in range(28, -4, -4):
+    for shift in range(28, last - 4, -4):
         step = _HILBERT[(((x >> shift) & 15) << 4 | ((y >> shift) & 15)) << 2 | state]
         key = key << 8 | step >> 2
         state = step & 3
-    return key
+    return key << 2 * last
 
 
 @kernel
@@ -63,7 +63,7 @@ def _spread(u):
 
 
 @kernel
-def _sphere_key(x, y, z):
+def _sphere_key(x, y, z, last):
     a, b, c = abs(x), abs(y), abs(z)
     if a >= b and a >= c:
         face = 0 if x > 0 else 3
@@ -75,16 +75,16 @@ def _sphere_key(x, y, z):
         face = 2 if z > 0 else 5
         u, v = x / c, y / c
     top = float((1 << _FACE_BITS) - 1)
-    return face << (2 * _FACE_BITS) | _hilbert(int(_spread(u) * top), int(_spread(v) * top))
+    return face << (2 * _FACE_BITS) | _hilbert(int(_spread(u) * top), int(_spread(v) * top), last)
 
 
-@kernel("int64[::1](float64[:, ::1], float64[::1])")
-def _keys(vectors, box):
+@kernel("int64[::1](float64[:, ::1], float64[::1], int64)")
+def _keys(vectors, box, last):
     n, dimension = vectors.shape
     keys = np.empty(n, np.int64)
     if dimension == 3:
         for i in range(n):
-            keys[i] = _sphere_key(vectors[i, 0], vectors[i, 1], vectors[i, 2])
+            keys[i] = _sphere_key(vectors[i, 0], vectors[i, 1], vectors[i, 2], last)
         return keys
     # 31 bits an axis keep the key positive
     span = max(box[2] - box[0], box[3] - box[1])
@@ -92,11 +92,13 @@ def _keys(vectors, box):
     for i in range(n):
         x = min(max((vectors[i, 0] - box[0]) * scale, 0.0), 2147483647.0)
         y = min(max((vectors[i, 1] - box[1]) * scale, 0.0), 2147483647.0)
-        keys[i] = _hilbert(int(x), int(y))
+        keys[i] = _hilbert(int(x), int(y), last)
     return keys
 
 
-def curve_keys(vectors: NDArray[np.float64], box: NDArray[np.float64] | None = None) -> NDArray[np.int64]:
+def curve_keys(
+    vectors: NDArray[np.float64], box: NDArray[np.float64] | None = None, *, coarse: bool = False
+) -> NDArray[np.int64]:
     """Return each vector's place along a Hilbert curve.
 
     Parameters
@@ -104,6 +106,7 @@ def curve_keys(vectors: NDArray[np.float64], box: NDArray[np.float64] | None = N
     vectors : shape (n, 2) in the plane or (n, 3) of unit length on the sphere, C-contiguous.
     box : plane only, float64 (4,): xmin, ymin, xmax, ymax of the square that the curve fills; the box of the vectors
         when None. Vectors outside are moved to its rim.
+    coarse : leave the last 16 bits 0, about 2.5 metres on the sphere: enough to start a query, and quicker.
 
     Returns
     -------
@@ -118,7 +121,7 @@ def curve_keys(vectors: NDArray[np.float64], box: NDArray[np.float64] | None = N
         box = np.zeros(4)
         if vectors.shape[1] == 2 and len(vectors):
             box = np.array([vectors[:, 0].min(), vectors[:, 1].min(), vectors[:, 0].max(), vectors[:, 1].max()])
-    return _keys(operand(vectors), operand(box, dtype=np.float64))
+    return _keys(operand(vectors), operand(box, dtype=np.float64), 8 if coarse else 0)
 
 
 @kernel("int32[::1](int64[::1])")

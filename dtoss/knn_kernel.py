@@ -286,7 +286,18 @@ def knn_kernel(
         if rows[home, OWNED_SITES] > 0:
             reads = 1
             start, gap, second = nearest_site(rows, home, dimension, bounds, x, y, z, start, block)
-            if k == 1 and rows[home, MASK] == 0 and second > gap * (1.0 + SLACK) and gap <= limit * (1.0 + SLACK):
+            sure = k == 1 and rows[home, MASK] == 0 and second > gap * (1.0 + SLACK) and gap <= limit * (1.0 + SLACK)
+            if sure and alone:
+                # the commonest question by far: one nearest site, and its lowest id
+                d = reported(float64_at(rows[home, SITES]), start, dimension, x, y, z)
+                out_count[r], out_reads[r] = 0, 1
+                if d <= within:
+                    first_item = int32_at(rows[home, OBJECTS])[start]
+                    out_distance[r, 0], out_part[r, 0], out_item[r, 0], out_count[r] = d, home, first_item, 1
+                    if not strings:
+                        out_id[r, 0] = int64_at(rows[home, IDS])[first_item]
+                continue
+            if sure:
                 keys[0] = start << 1
                 listed, objects, inside = 1, 1, gap * (1.0 + SLACK)
             else:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.curve import curve_keys, curve_order, radix_order
+from dtoss.space import space_of
 
 
 def test_the_curve_goes_from_cell_to_neighbouring_cell():
@@ -64,3 +65,12 @@ def test_many_objects_with_one_key():
     order = curve_order(vectors, ranks)
     expected = np.lexsort((ranks, vectors[:, 1], vectors[:, 0], curve_keys(vectors)))
     assert order.tolist() == expected.tolist()
+
+
+def test_coarse_keys_are_the_keys_without_their_end():
+    """Of the plane and of the sphere: the last 16 bits are 0, the others as they were."""
+    rng = np.random.default_rng(4)
+    for vectors in (rng.uniform(-5, 5, (2000, 2)), space_of().vectors(rng.uniform(-90, 90, (2000, 2)))):
+        fine, coarse = curve_keys(vectors), curve_keys(vectors, coarse=True)
+        assert (coarse == fine >> 16 << 16).all()
+        assert (coarse != fine).any()
