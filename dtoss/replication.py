@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 
 from dtoss.cells import voronoi
 from dtoss.certificate import furthest_past, needed_reach
-from dtoss.curve import curve_keys, radix_order
-from dtoss.regions import Regions
+from dtoss.curve import curve_order
+from dtoss.kernels import kernel, operand
+from dtoss.pointers import pointer
+from dtoss.regions import Regions, past_border, pivot_gap2
 
 UNCERTIFIED_COST = 4.0
 """What a cell that is not certified costs, in copies."""
 MOST_COPIED = 0.10
 """The share of the objects that is copied at the most."""
+ROWS_PER_PARTITION = 2_000
+"""Rows of the sample that lambda is chosen by."""
 STEPS = 64
 """Values of lambda tried for a partition."""
 
@@ -47,66 +51,86 @@ def choose_reach(
         return np.full(1, np.inf)
     if len(sample) == 0:
         return np.zeros(count)
-    sample = np.ascontiguousarray(sample[radix_order(curve_keys(sample))])
-    keep = np.concatenate([[True], (sample[1:] != sample[:-1]).any(axis=1)])
-    sites = sample[keep]
+    sample = operand(sample, dtype=np.float64)
+    sample = sample[curve_order(sample, np.zeros(len(sample), np.int64))]
     # rows on one site: as objects grow, sites grow more slowly
-    _, share_of_sites = len(sites), len(sites) / len(sample)
+    share_of_sites = float(_distinct(sample).mean())
+    sample = np.ascontiguousarray(sample[:: max(len(sample) // (ROWS_PER_PARTITION * count), 1)])
+    sites = np.ascontiguousarray(sample[_distinct(sample)])
     share = min(len(sample) / max(objects, 1), 1.0)
-    shrink = float(np.sqrt(share / max(share_of_sites, 1e-3))) if share < 1.0 else 1.0
-    shrink = min(shrink, 1.0)
+    shrink = min(float(np.sqrt(share / max(share_of_sites, 1e-3))), 1.0) if share < 1.0 else 1.0
     diagram = voronoi(sites, bounds)
     home = regions.nearest(sites)
-    objects_per_row = 1.0 / share
-    row_home = regions.nearest(sample)
     first = diagram.first.astype(np.int64)
-    reach = np.zeros(count)
-    tried: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
-    # distance of every sampled row past the borders of the other partitions: rows near a border only
-    past_of = _past(sample, row_home, regions)
+    values, left = np.zeros((count, STEPS + 1)), np.zeros((count, STEPS + 1))
     for j in range(count):
         mine = np.flatnonzero(home == j)
-        margin = past_of[j]
-        if len(mine) == 0:
-            tried.append((np.zeros(1), np.zeros(1)))
-            continue
         inner = furthest_past(sites[mine], regions, j)
         doubtful = mine[inner + 2.0 * shrink * diagram.radius[mine] > 0.0]
         if len(doubtful) == 0:
-            tried.append((np.zeros(1), np.zeros(1)))
             continue
         counts = first[doubtful + 1] - first[doubtful]
         start = np.concatenate([[0], np.cumsum(counts)])
         at = np.arange(start[-1]) - np.repeat(start[:-1], counts) + np.repeat(first[doubtful], counts)
         wanted = needed_reach(sites[doubtful], start, sites[diagram.neighbours[at]], bounds, regions, j, shrink=shrink)
         wanted = np.sort(wanted[wanted > 0.0])
-        if len(wanted) == 0:
-            tried.append((np.zeros(1), np.zeros(1)))
-            continue
-        values = np.concatenate([[0.0], np.unique(wanted[np.linspace(0, len(wanted) - 1, STEPS).astype(int)])])
-        values = values[np.isfinite(values)]
-        copies = np.searchsorted(margin, values, side="right") * objects_per_row
-        left = (len(wanted) - np.searchsorted(wanted, values, side="right")) * objects_per_row
-        best = int(np.argmin(copies + UNCERTIFIED_COST * left))
-        reach[j] = values[best]
-        tried.append((values, copies))
-    return _within(reach, tried, most_copied * objects)
+        some = wanted[np.isfinite(wanted)]
+        if len(some):
+            values[j, 1:] = some[np.linspace(0, len(some) - 1, STEPS).astype(int)]
+        left[j] = len(wanted) - np.searchsorted(wanted, values[j], side="right")
+    copies = _copies(sample, regions, values) / share
+    best = np.argmin(copies + UNCERTIFIED_COST * left / share, axis=1)
+    reach = values[np.arange(count), best]
+    return _within(reach, list(zip(values, copies, strict=True)), most_copied * objects)
 
 
-def _past(sample: NDArray[np.float64], home: NDArray[np.int32], regions: Regions) -> list[NDArray[np.float64]]:
-    """Return for each partition j the ascending ``-f_j(o)`` of the rows of all other partitions."""
-    out: list[list[NDArray[np.float64]]] = [[] for _ in range(len(regions))]
-    order = np.argsort(home, kind="stable")
-    first = np.searchsorted(home[order], np.arange(len(regions) + 1))
-    for i in range(len(regions)):
-        rows = sample[order[first[i] : first[i + 1]]]
-        if len(rows) == 0:
-            continue
-        past = -regions.past(rows, i)
-        for j in range(len(regions)):
-            if j != i:
-                out[j].append(past[:, j])
-    return [np.sort(np.concatenate(columns)) if columns else np.zeros(0) for columns in out]
+def _distinct(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which of some sorted rows are the first of their kind."""
+    return np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
+
+
+def _copies(sample: NDArray[np.float64], regions: Regions, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how many rows each region would know of others' for each value of its lambda, float64 (P, STEPS + 1)."""
+    counts = np.zeros((len(regions), values.shape[1] + 1), np.int64)
+    b = regions.borders
+    _count_copies(sample, regions.nearest(sample), regions.pivots, regions.weights, b.order, b.distance, values, counts)
+    return np.cumsum(counts[:, :-1], axis=1).astype(np.float64)
+
+
+@kernel(
+    "void(float64[:, ::1], int32[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], "
+    "float64[:, ::1], int64[:, ::1])"
+)
+def _count_copies(sample, home, pivots_, weights_, order, distance, values, counts):
+    """Count each row of another region in the first of the ascending values that reaches it."""
+    dimension, listed, steps = sample.shape[1], order.shape[1], values.shape[1]
+    pivots, weights = pointer(pivots_), pointer(weights_)
+    furthest = 0.0
+    for j in range(values.shape[0]):
+        furthest = max(furthest, values[j, steps - 1])
+    for r in range(sample.shape[0]):
+        i = home[r]
+        x, y, z = sample[r, 0], sample[r, 1], 0.0
+        if dimension == 3:
+            z = sample[r, 2]
+        d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, i))
+        for t in range(listed):
+            if distance[i, t] > d + furthest:
+                break
+            j = order[i, t]
+            if distance[i, t] > d + values[j, steps - 1]:
+                continue
+            margin = -past_border(x, y, z, dimension, pivots, weights, i, j)
+            if margin > values[j, steps - 1]:
+                continue
+            low, high = 0, steps - 1
+            while low < high:
+                middle = (low + high) // 2
+                if values[j, middle] >= margin:
+                    high = middle
+                else:
+                    low = middle + 1
+            counts[j, low] += 1
 
 
 def _within(
