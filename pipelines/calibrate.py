@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import dtoss
 from dtoss.errors import InputError
 
-BATCHES = (1, 16, 256, 4096)
+BATCHES = (1, 16, 256, 1024, 4096)
 """Requests that a thread answers at a time, as a server does that gathers what has come in."""
 MEMORY_SHARE = 0.8
 """Of the machine's memory, what partitions may fill."""
@@ -149,9 +149,9 @@ def server_block(measured: Calibration, name: str, dollars_per_hour: float | Non
         f"dtoss calibrate: k = {measured.k} nearest of {measured.objects} objects, {best.threads} threads on "
         f"{measured.cores} cores, batches of {best.batch}, p99 {1000 * best.p99:.3g} ms, in process"
     )
-    price = f"dollars_per_hour = {dollars_per_hour:g}"
-    if dollars_per_hour is None:
-        price = "dollars_per_hour = 0.0 # not known: write the price here, and where it is from into source"
+    price = "dollars_per_hour = 0.0 # not known: write the price here, and where it is from into source"
+    if dollars_per_hour is not None:
+        price = f"dollars_per_hour = {dollars_per_hour:g}"
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     return (
         f'[[server]]\nname = "{quoted}"\n'

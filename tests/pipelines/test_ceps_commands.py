@@ -298,6 +298,11 @@ def test_calibrate_prints_a_block_that_can_be_planned_with(store, tmp_path, caps
     assert "raise it (--p99)" in wrong(capsys, "calibrate", "--store", store, "--seconds", "0.1", "--p99", "1e-9")
     assert "k is 0" in wrong(capsys, "calibrate", "--store", store, "-k", "0")
     assert tomllib.loads(said.out)["server"][0]["bytes"] > 1e8
+    assert run("calibrate", "--store", store, "--seconds", "0.1") == 0
+    unpriced = capsys.readouterr().out
+    assert "dollars_per_hour = 0.0 # not known: write the price here" in unpriced
+    file.write_text(unpriced)
+    assert ceps.load_servers(file)[0].dollars_per_hour == 0.0
 
 
 def test_planning_needs_no_spark(patterns, servers, tmp_path):
