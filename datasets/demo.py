@@ -1,0 +1,162 @@
+"""The whole thing in two minutes: a million taxis, an index of them, answers, and a picture.
+
+`python -m datasets.demo` writes into ./demo; `make demo` sets everything up first.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+import dtoss
+from datasets.batches import write_parquet
+from datasets.command import BadInput, run, say
+from datasets.fleet import SCHEMA, fleet_at
+from datasets.taxis import Fleet, make_fleet
+
+__all__ = ["main"]
+
+MOMENT = 3600.0
+"""Seconds into the day of the fleet."""
+SAMPLE = 100_000
+"""Taxis that ask for their neighbours in the join."""
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="Folder for everything that is made.")] = Path("demo"),
+    objects: Annotated[int, typer.Option(help="Number of taxis.")] = 1_000_000,
+    cities: Annotated[int, typer.Option(help="The world's largest cities, so many.")] = 100,
+    partitions: Annotated[int, typer.Option(help="Partitions of the index.")] = 128,
+    master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
+) -> None:
+    """Make a fleet, build an index of it, ask it, and draw its partitions."""
+    from datasets.demo_picture import draw_partitions
+    from pipelines.positions import Columns
+    from pipelines.progress import Stages
+    from pipelines.reading import read_positions
+    from pipelines.rebuild import rebuild, summary
+    from pipelines.session import spark_session
+
+    if objects < 1:
+        raise BadInput(f"objects is {objects}: give 1 or more")
+    out.mkdir(parents=True, exist_ok=True)
+    positions, store = out / "fleet.parquet", out / "store"
+    fleet = make_fleet(objects, cities)
+    say(f"{objects:,} taxis in the world's {cities} largest cities")
+    write_parquet(_shown(fleet_at(fleet, MOMENT), objects), SCHEMA, positions)
+    _write_places(fleet, out / "places.csv")
+
+    say("rebuild: positions in, a snapshot out (Spark starts first)")
+    session = spark_session(master)
+    stages = Stages(session, shown=True)
+    read = read_positions(session, [str(positions)], Columns())
+    manifest = rebuild(read, str(store), partitions=partitions, stages=stages)
+    _table("the index", summary(manifest))
+
+    index = dtoss.open(str(store))
+    _table("answers in process", _answers(index, fleet))
+    _table("a join in Spark", _join(session, positions, store))
+
+    picture = out / "partitions.png"
+    draw_partitions(index, positions, picture, near=fleet)
+    say(f"the partitions are drawn in {picture}")
+    _say_next(out, fleet, objects, cities)
+
+
+def _shown(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the batches, with a bar on stderr where that is a terminal."""
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        line = bar.add_task("generate", total=rows)
+        for batch in batches:
+            yield batch
+            bar.advance(line, batch.num_rows)
+
+
+def _write_places(fleet: Fleet, path: Path) -> None:
+    """Write the middle of every city, as queries for a join."""
+    rows = [
+        f'"{name}",{lon:.5f},{lat:.5f}'
+        for name, lon, lat in zip(fleet.cities, fleet.lon[:, 0].tolist(), fleet.lat[:, 0].tolist(), strict=True)
+    ]
+    path.write_text("\n".join(["id,lon,lat", *rows]) + "\n", encoding="utf-8")
+
+
+def _answers(index: dtoss.Index, fleet: Fleet) -> list[tuple[str, str]]:
+    name, here = fleet.cities[0], [[float(fleet.lon[0, 0]), float(fleet.lat[0, 0])]]
+    index.knn(here, 5)  # compiled kernels are loaded by the first question
+    began = time.perf_counter()
+    hits = index.knn(here, 5)
+    alone = time.perf_counter() - began
+    nearest = ", ".join(f"{i} at {d:.0f} m" for _, i, d in hits)
+    first = int(hits.id[0])
+    rng = np.random.default_rng(0)
+    spot = rng.integers(0, fleet.lon.size, 200_000)
+    places = np.stack([fleet.lon.ravel()[spot], fleet.lat.ravel()[spot]], axis=1) + rng.normal(0, 0.01, (len(spot), 2))
+    began = time.perf_counter()
+    many = index.knn(places, 8)
+    batch = time.perf_counter() - began
+    return [
+        (f"5 nearest in {name}", nearest),
+        ("within 1 km", f"{int(index.count(here, 1000.0)[0]):,} taxis"),
+        (f"taxi {first}", f"alone nearest on {index.area(first):,.0f} m², {len(index.neighbours(first))} neighbours"),
+        ("one question", f"{alone * 1e6:,.0f} µs"),
+        (f"{len(places):,} at once, k = 8", f"{len(places) / batch:,.0f} a second, {len(many):,} hits"),
+    ]
+
+
+def _join(session: Any, positions: Path, store: Path) -> list[tuple[str, str]]:
+    from pyspark.sql import functions as F
+
+    from pipelines.join import knn_join, range_join
+
+    asking = session.read.parquet(str(positions)).where(F.col("id") < SAMPLE).select("id", "lon", "lat")
+    began = time.perf_counter()
+    nearest = knn_join(asking, str(store), 1, id="id", exclude_self=True)
+    seen = nearest.agg(F.count("*"), F.median("distance"), F.max("distance")).toArrow().to_pylist()[0].values()
+    found, median, furthest = seen
+    spent = time.perf_counter() - began
+    crowd = range_join(asking, str(store), 100.0, id="id", exclude_self=True).count()
+    return [
+        (f"nearest other taxi of {found:,}", f"median {median:,.1f} m, furthest {furthest:,.0f} m"),
+        ("others within 100 m", f"{crowd / max(found, 1):,.1f} on average"),
+        ("seconds", f"{spent:.1f} for the first"),
+    ]
+
+
+def _table(title: str, rows: list[tuple[str, str]]) -> None:
+    table = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=None, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in rows:
+        table.add_row(f"  {name}", text)
+    console = Console(highlight=False)
+    Console(highlight=False, width=console.width if console.is_terminal else 140).print(table)
+
+
+def _say_next(out: Path, fleet: Fleet, objects: int, cities: int) -> None:
+    store, lon, lat = out / "store", float(fleet.lon[0, 0]), float(fleet.lat[0, 0])
+    later = out / "fleet-later.parquet"
+    print(
+        f"""
+Try next:
+  . .venv/bin/activate
+  dtoss knn   --store {store} --at {lon:.4f} {lat:.4f} -k 8
+  dtoss range --store {store} --at {lon:.4f} {lat:.4f} --radius 300
+  dtoss knn   --store {store} --queries {out / "places.csv"} --out {out / "answers.csv"} -k 3
+  python -m datasets.fleet --taxis {objects} --cities {cities} --at {MOMENT + 300:g} --out {later}
+  dtoss rebuild {later} --store {store} --pivots keep
+  dtoss info  --store {store}"""
+    )
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,60 @@
+"""The demo, small: what it leaves, what it says, and that the commands it ends with work when pasted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import dtoss
+from datasets.demo import main
+from dtoss.distance import distance
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
+    """An index of all taxis, answers that are true, a picture with something in it, commands that run."""
+    from pipelines.cli import main as command
+
+    out = tmp_path / "demo"
+    main(out=out, objects=3000, cities=4, partitions=6)
+    said = capsys.readouterr()
+    table = pq.read_table(out / "fleet.parquet")
+    index = dtoss.open(str(out / "store"))
+    assert len(index) == len(table) == 3000
+    assert "3,000 on" in said.out
+
+    near = re.search(r"5 nearest in (\w+)\s+(.*)", said.out)
+    lon, lat = re.search(r"--at (\S+) (\S+)", said.out).groups()
+    vectors = index.space.vectors(np.stack([table["lon"].to_numpy(), table["lat"].to_numpy()], axis=1))
+    far = distance(vectors, index.space.vectors(np.array([[float(lon), float(lat)]]))[0])
+    # the commands round the place to some metres
+    assert abs(float(re.search(r" at (\d+) m", near[2])[1]) - far.min()) < 15
+
+    matplotlib = pytest.importorskip("matplotlib.image")
+    picture = matplotlib.imread(out / "partitions.png")
+    assert picture.shape[0] > 1000
+    assert len(np.unique(picture[::4, ::4].reshape(-1, picture.shape[2]), axis=0)) > 100
+
+    lines = said.out[said.out.index("Try next:") :].splitlines()[1:]
+    commands = [shlex.split(line) for line in lines if line.strip()]
+    assert [words[0] for words in commands].count("dtoss") == 5
+    for words in commands:
+        if words[0] == "dtoss":
+            with pytest.raises(SystemExit) as done:
+                command(words[1:])
+            assert done.value.code == 0, words
+        elif words[0] == "python":
+            subprocess.run([sys.executable, *words[1:]], check=True, timeout=120, cwd=ROOT)
+    later = capsys.readouterr().out
+    assert "3,000 on" in later
+    assert len(dtoss.open(str(out / "store"))) == 3000
+    assert (out / "answers.csv").read_text().count("\n") == 1 + 4 * 3
