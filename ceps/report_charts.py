@@ -18,7 +18,7 @@ COLOURS = (
 )  # fmt: skip
 _MOST_HEAT = 120  # servers in a heat map; of more, the busiest
 _MOST_CURVES = 4  # servers with load curves
-_MOST_BANDS = 12  # partitions up to which each has a band of its own
+_MOST_BANDS = 8  # partitions up to which each has a band of its own
 _MAP_WIDTH = 760  # pixels
 _PART = 4  # hours of a part of the day
 _FONT = {"family": "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif", "size": 13, "color": "#1d2733"}
