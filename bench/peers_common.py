@@ -24,7 +24,7 @@ class Peer:
     Parameters
     ----------
     name : with its version, and what is asked of it.
-    build_seconds : from positions in memory to an index that is ready.
+    build_seconds : of processor time, from positions in memory to an index that is ready.
     knn, range : answer places, float64 (m, 2), for a k or a radius in metres; None where it has no such query.
     queries : how many it is asked in a measurement, by work: what it answers in some seconds.
     """

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.machine import processor_seconds
 from bench.peers_common import Floats, Missing, Pairs, Peer, as_pairs, pieces
 from bench.points import Points
 from bench.race import timed
@@ -104,7 +105,7 @@ def postgis(at: Points, folder: Path) -> Iterator[Peer]:
         except psycopg.Error as error:
             raise Missing(str(error).splitlines()[0]) from None
         version = base.execute("SELECT postgis_lib_version()").fetchone()[0]
-        build_seconds, _ = timed(lambda: _load(base, "objects", at.objects, indexed=True))
+        build_seconds, _ = timed(lambda: _load(base, "objects", at.objects, indexed=True), processor_seconds)
 
         def joined(places: Floats, sql: str) -> Pairs:
             _load(base, "queries", places)
@@ -147,13 +148,13 @@ def redis(at: Points, folder: Path) -> Iterator[Peer]:
     command = [program, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)]
 
     def ready() -> Any:
-        client = Redis(host="127.0.0.1", port=port)
+        client = Redis(host="127.0.0.1", port=port, socket_timeout=600.0)
         client.ping()
         return client
 
     with served(command, ready) as client:
         version = client.info("server")["redis_version"]
-        build_seconds, _ = timed(lambda: _add(client, at.objects))
+        build_seconds, _ = timed(lambda: _add(client, at.objects), processor_seconds)
 
         def search(places: Floats, rows: np.ndarray, radius: float, count: int | None) -> list[list[bytes]]:
             answers: list[list[bytes]] = []

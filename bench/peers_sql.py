@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bench.machine import processor_seconds
 from bench.peers_common import Floats, Missing, Pairs, Peer, as_pairs
 from bench.points import Points
 from bench.race import timed
@@ -47,7 +48,7 @@ def sedonadb(at: Points, folder: Path) -> Iterator[Peer]:
         load("queries", "q", places)
         return joined(f"SELECT q, o FROM queries_g a JOIN objects_g b ON ST_DWithin(a.at, b.at, {radius!r})")
 
-    build_seconds, _ = timed(lambda: load("objects", "o", at.objects))
+    build_seconds, _ = timed(lambda: load("objects", "o", at.objects), processor_seconds)
     yield Peer(
         f"SedonaDB {module.__version__}, geography",
         build_seconds,
@@ -101,7 +102,7 @@ def duckdb(at: Points, folder: Path) -> Iterator[Peer]:
     def build() -> None:
         load("objects", "o", at.objects)
 
-    build_seconds, _ = timed(build)
+    build_seconds, _ = timed(build, processor_seconds)
     kind = "spatial" if spatial else "plain SQL"
     counts = {"10 hits": 20_000, "1000 hits": 2_000} if spatial else {"10 hits": 50, "1000 hits": 50}
     if at.kind == "uniform":
