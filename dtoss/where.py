@@ -107,7 +107,7 @@ def parse_condition(text: str, schema: Mapping[str, pa.DataType]) -> Condition:
     except (_Mismatch, pa.ArrowException) as error:
         raise ValueError(f"where {text!r}: {error}") from None
     if not names:
-        raise ValueError(f"where {text!r} names no column: such as \"occupied = 0\" is wanted")
+        raise ValueError(f'where {text!r} names no column: such as "occupied = 0" is wanted')
     if not pa.types.is_boolean(found.type):
         raise ValueError(
             f'where {text!r} is a value of type {found.type}: a condition such as "occupied = 0" is wanted'
