@@ -42,7 +42,7 @@ REAL = (
     "cities500",
 )  # fmt: skip
 KS = (1, 10, 100)
-GREAT_CIRCLES = {"line sphere", "meridian sphere", "great-circle sphere"}
+CIRCLES = {f"{kind} sphere" for kind in ("line", "meridian", "parallel", "great-circle", "ring")}
 """All their cells meet at the circle's poles, and each is compared with all others: O(n^2)."""
 MOST_ON_CIRCLE = 3_000
 MOST_IN_RANGE = 20_000
@@ -148,7 +148,7 @@ def main(
             path = data / f"{name}.parquet"
             if name in MADE:
                 path = Path(scratch) / "made.parquet"
-                batches = MADE[name](min(rows, MOST_ON_CIRCLE) if name in GREAT_CIRCLES else rows)
+                batches = MADE[name](min(rows, MOST_ON_CIRCLE) if name in CIRCLES else rows)
                 first = next(batches)
                 write_parquet(_again(first, batches), first.schema, path)
             elif not path.exists():

@@ -60,6 +60,7 @@ def taxis() -> Path:
     return path
 
 
+@pytest.mark.timeout(0)
 @pytest.mark.parametrize("data", ["cabspotting", "uniform"])
 def test_rebuild_beside_the_floor(spark, benchmark, tmp_path, request, data):
     if data == "cabspotting":
