@@ -90,8 +90,13 @@ def _write_places(fleet: Fleet, path: Path) -> None:
     path.write_text("\n".join(["id,lon,lat", *rows]) + "\n", encoding="utf-8")
 
 
+def _place(fleet: Fleet) -> tuple[float, float]:
+    """Return a place in the first city, some streets away from its middle, where many taxis stand on one rank."""
+    return float(fleet.lon[0, 0]) + 0.004, float(fleet.lat[0, 0]) + 0.003
+
+
 def _answers(index: dtoss.Index, fleet: Fleet) -> list[tuple[str, str]]:
-    name, here = fleet.cities[0], [[float(fleet.lon[0, 0]), float(fleet.lat[0, 0])]]
+    name, here = fleet.cities[0], [_place(fleet)]
     index.knn(here, 5)  # compiled kernels are loaded by the first question
     began = time.perf_counter()
     hits = index.knn(here, 5)
@@ -107,7 +112,10 @@ def _answers(index: dtoss.Index, fleet: Fleet) -> list[tuple[str, str]]:
     return [
         (f"5 nearest in {name}", nearest),
         ("within 1 km", f"{int(index.count(here, 1000.0)[0]):,} taxis"),
-        (f"taxi {first}", f"alone nearest on {index.area(first):,.0f} m², {len(index.neighbours(first))} neighbours"),
+        (
+            f"taxi {first}",
+            f"the nearest to all places on {index.area(first):,.0f} m²; {len(index.neighbours(first))} neighbours",
+        ),
         ("one question", f"{alone * 1e6:,.0f} µs"),
         (f"{len(places):,} at once, k = 8", f"{len(places) / batch:,.0f} a second, {len(many):,} hits"),
     ]
@@ -143,7 +151,7 @@ def _table(title: str, rows: list[tuple[str, str]]) -> None:
 
 
 def _say_next(out: Path, fleet: Fleet, objects: int, cities: int) -> None:
-    store, lon, lat = out / "store", float(fleet.lon[0, 0]), float(fleet.lat[0, 0])
+    store, (lon, lat) = out / "store", _place(fleet)
     later = out / "fleet-later.parquet"
     print(
         f"""
