@@ -73,7 +73,8 @@ class Borders:
     Parameters
     ----------
     order : int32 (P, L): other regions; L is P - 1, or 256 if that is less.
-    distance : float64 (P, L): ``-f_j(p_i)``, ascending; negative where a pivot lies past the border.
+    distance : float64 (P, L): a little less than ``-f_j(p_i)``, by more than rounding, ascending; negative where a
+        pivot lies past the border.
     """
 
     order: NDArray[np.int32]
@@ -89,6 +90,8 @@ def _borders(pivots: NDArray[np.float64], weights: NDArray[np.float64]) -> Borde
         length = np.sqrt(((pivots - pivots[i]) ** 2).sum(axis=1))
         length[i] = 1.0
         far = 0.5 * length + (weights[i] - weights) / (2.0 * length)
+        # rounding of powers moves a border by less: a pivot may lie on its own one
+        far -= 1e-9 * length + 1e-15 * (np.abs(weights[i]) + np.abs(weights)) / length
         far[i] = np.inf
         best = np.lexsort((np.arange(count), far))[:listed]
         order[i], distance[i] = best, far[best]
@@ -135,8 +138,8 @@ def nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, di
         best, least = i, gap2 - weights[i]
         d = np.sqrt(gap2)
         base = i * listed
-        # wide enough that whatever is left out is worse than the rounding of powers
-        reach = d + 1e-9 * (d + abs(distance[base + listed - 1]))
+        # listed distances are short by more than the rounding of powers
+        reach = d * (1.0 + 1e-9)
         ended = listed == count - 1
         for t in range(base, base + listed):
             if distance[t] > reach:

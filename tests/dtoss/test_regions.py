@@ -162,3 +162,23 @@ def test_lambda_certifies_almost_all_with_few_copies():
     reach = choose_reach(crowded, len(crowded), many)
     assert len(assign(crowded, many, reach).row) <= 0.13 * len(crowded)
     assert choose_reach(crowded, len(crowded), choose_pivots(crowded, 1)).tolist() == [np.inf]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_place_on_a_border_has_one_region_whatever_was_asked_before(seed):
+    """Borders through pivots and sites, where powers tie within rounding: all orders give the brute force region."""
+    rng = np.random.default_rng(seed)
+    grid = space_of().vectors(
+        np.stack([rng.integers(-3, 4, 12) * 0.1 + 180 * rng.integers(0, 2), rng.integers(-3, 4, 12) * 0.1], 1) % 181
+        - 0.5
+    )
+    pivots = np.unique(grid, axis=0)[:6]
+    gaps = ((pivots[:, None] - pivots[None]) ** 2).sum(axis=2)
+    weights = -gaps[0] * rng.choice([0.0, 1.0], len(pivots))  # the border with the first pivot goes through the pivot
+    regions = Regions(np.ascontiguousarray(pivots), weights)
+    powers = ((grid[:, None] - pivots[None]) ** 2).sum(axis=2) - weights
+    alone = [int(regions.nearest(place[None])[0]) for place in grid]
+    for _ in range(5):
+        order = rng.permutation(np.repeat(np.arange(len(grid)), 3))
+        assert regions.nearest(grid[order]).tolist() == [alone[i] for i in order]
+    assert all(powers[i, region] <= powers[i].min() + 1e-15 for i, region in enumerate(alone))
