@@ -9,6 +9,8 @@ from dtoss.regions import past_border, pivot_gap2
 
 SLACK = 1e-12
 """Relative slack of distances when something is left out for being too far."""
+BORDER_SLACK = 1e-11
+"""The same for whole partitions: an object on a border may be owned by the region that is further by rounding."""
 
 
 @kernel
@@ -51,6 +53,8 @@ def other_partition(home, step, count, listed, order):
 @kernel
 def must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
     """Return whether partition j may own an object within ``far`` of a query whose home is another one (3.3.1)."""
-    if past_border(x, y, z, dimension, pivots, weights, home, j) + far < 0.0:
+    scale = 1.0 if dimension == 3 else abs(x) + abs(y) + abs(pivots[2 * j]) + abs(pivots[2 * j + 1])
+    slack = BORDER_SLACK * (scale + far)
+    if past_border(x, y, z, dimension, pivots, weights, home, j) + far < -slack:
         return False
-    return np.sqrt(pivot_gap2(x, y, z, dimension, pivots, j)) - furthest[j] <= far
+    return np.sqrt(pivot_gap2(x, y, z, dimension, pivots, j)) - furthest[j] <= far + slack
