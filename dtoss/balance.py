@@ -61,14 +61,21 @@ def balancing_weights(sample: NDArray[np.float64], pivots: NDArray[np.float64]) 
             if excess <= ENOUGH * len(thin):
                 break
         if stride == 1:
-            return weights
+            return _round(thin, pivots, weights, False, still=True)[0]
         rows, first = rows * GROWTH, False
 
 
 def _round(
-    sample: NDArray[np.float64], pivots: NDArray[np.float64], weights: NDArray[np.float64], first: bool
+    sample: NDArray[np.float64],
+    pivots: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    first: bool,
+    still: bool = False,
 ) -> tuple[NDArray[np.float64], int]:
-    """Return better weights, and how many rows are too many in their regions by the given ones."""
+    """Return better weights, and how many rows are too many in their regions by the given ones.
+
+    Where all stand ``still``, borders only move off the rows that they pass through.
+    """
     n, count = len(sample), len(pivots)
     regions = Regions(pivots, weights)
     home = regions.nearest(sample)
@@ -82,6 +89,8 @@ def _round(
     target[: n % count] += 1
     excess = size - target
     many = int(excess[excess > 0].sum())
+    if still:
+        excess[:] = 0
     weights = weights.copy()
     room = near.shape[1] * (4 * n if first else int(4 * SHARE * n) + 4 * FIRST_ROWS * count) + 1024
     _flow(sample, pivots, near, home, weights, excess, limit, np.empty(room), np.empty((room, 3), np.int32))

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from dtoss.balance import balancing_weights
 from dtoss.curve import curve_order
@@ -14,6 +15,8 @@ from dtoss.regions import Regions
 
 SAMPLE_PER_PARTITION = 6_000
 """Rows sampled for each partition: the sampling noise of a partition's size is then about 1.3 %."""
+BLUR = 5e-12
+"""How far rounding may move a border, as a share of the largest coordinate, for pivots to have weights at all."""
 SPLIT_PER_PARTITION = 1_000
 """Rows for each partition that place the balanced pivots; their weights balance all rows."""
 
@@ -83,8 +86,16 @@ def _balanced(sample: NDArray[np.float64], partitions: int) -> Regions:
     group = np.zeros(len(thin), np.int32)
     _split(thin, np.arange(len(thin)), 0, partitions, group)
     pivots = _distinct(_medians(thin, group, partitions), sample)
-    weights = balancing_weights(sample, pivots) if partitions > 1 else np.zeros(1)
-    return Regions(pivots, weights - weights.max())
+    if partitions == 1:
+        return Regions(pivots, np.zeros(1))
+    weights = balancing_weights(sample, pivots)
+    weights -= weights.max()
+    # a power is a squared distance less a weight: a large weight rounds the place of the nearest borders away
+    nearest = cKDTree(pivots).query(pivots, 2)[0][:, 1].min()
+    blur = np.finfo(np.float64).eps * np.abs(weights).max() / (2.0 * nearest)
+    if blur > BLUR * np.abs(pivots).max():
+        weights = np.zeros(partitions)
+    return Regions(pivots, weights)
 
 
 def _split(

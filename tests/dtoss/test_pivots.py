@@ -84,3 +84,27 @@ def test_lambda_is_the_same_for_any_order_and_never_copies_too_much():
     few = choose_pivots(globe, 2)
     reach = choose_reach(globe[:20_000], len(globe), few)
     assert 0 < len(assign(globe, few, reach).row) <= 0.05 * len(globe)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_border_passes_through_a_site(seed):
+    """Objects that share a site cannot be shared out: the border stands between sites, not on one."""
+    rng = np.random.default_rng(seed)
+    sites = rng.integers(0, 12, (9, 2)).astype(float) * np.array([1.0, np.sqrt(2.0)])
+    rows = sites[rng.integers(0, 9, 40)]
+    regions = choose_pivots(rows, int(rng.integers(2, 6)))
+    distinct = np.unique(rows, axis=0)
+    home = regions.nearest(distinct)
+    past = np.array([regions.past(site[None], int(i)).max() for site, i in zip(distinct, home, strict=True)])
+    assert (past < -1e-6).all()
+
+
+def test_weights_that_rounding_would_blur_are_not_used():
+    """Sites one unit apart and others a thousand million away: powers have no digits left for the near borders."""
+    rng = np.random.default_rng(7)
+    rows = rng.choice([0.0, 1.0, 1e9], (60, 2))
+    regions = choose_pivots(rows, 9)
+    assert (regions.weights == 0).all()
+    assert (regions.past(rows, 0).max() > 0) == (len(regions) > 1)
+    for i, site in zip(regions.nearest(rows).tolist(), rows, strict=True):
+        assert regions.past(site[None], i).max() <= 0
