@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,7 +114,8 @@ def rebuild(
     session = configured(positions.frame.sparkSession)
     stages = stages or Stages(session)
     positions = screened(positions, space)
-    home = Store(store)
+    # workers of a cluster run in other directories
+    home = Store(str(store) if "://" in str(store) else str(Path(store).absolute()))
     try:
         with stages.stage("sample"):
             profile = survey(positions, space, partitions, objects_per_partition or OBJECTS_PER_PARTITION, seed)

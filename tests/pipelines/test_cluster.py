@@ -102,7 +102,10 @@ def cluster(environment, tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.timeout(LIFETIME)
 def test_a_rebuild_on_a_cluster_of_processes(spark, environment, cluster, tmp_path):
-    """As docs/cluster.md says, ours in a zip: the same bytes as here, on both workers, and true answers."""
+    """As docs/cluster.md says, ours in a zip: the same bytes as here, on both workers, and true answers.
+
+    Paths are relative, although the workers run in other directories.
+    """
     rng = np.random.default_rng(15)
     n = 2000
     positions = np.stack([rng.uniform(-180, 180, n), rng.uniform(-90, 90, n)], axis=1)
@@ -125,7 +128,7 @@ def test_a_rebuild_on_a_cluster_of_processes(spark, environment, cluster, tmp_pa
         [
             f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", cluster, "--driver-memory", "1g",
             "--executor-memory", "512m", "--py-files", str(tmp_path / "dtoss.zip"), str(tmp_path / "rebuild.py"),
-            str(tmp_path / "in"), "--store", str(store), "--partitions", "5",
+            "in", "--store", "store", "--partitions", "5",
         ],
         env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=700, check=False,
     )  # fmt: skip
