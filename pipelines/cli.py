@@ -59,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit: 0 on success, 2 for bad arguments or input, 1 for a failure inside."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = app(args=list(arguments) or ["--help"], standalone_mode=False)
-        raise SystemExit(code if isinstance(code, int) else 0)
+        code = _run(list(arguments) or ["--help"])
+        sys.stdout.flush()
+        raise SystemExit(code)
     except typer.Exit as done:
         raise SystemExit(done.exit_code) from None
     except (typer.Abort, KeyboardInterrupt):
@@ -80,6 +81,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if ours := re.search(r"^\s*dtoss\.errors\.\w+: (.*)", text, re.MULTILINE):
             _fail(ours[1], 2)  # raised in a task of Spark's
         _fail(f"{_first_cause(type(error).__name__, text)} (DTOSS_DEBUG=1 shows where)", 1)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except SystemExit:
+        # Typer ends the process itself in one case only: nobody reads what is written
+        raise BrokenPipeError from None
+    return code if isinstance(code, int) else 0
 
 
 def _first_cause(kind: str, text: str) -> str:
