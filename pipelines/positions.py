@@ -134,7 +134,7 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
         whole = _whole_ids(id_name, types[id_name], kinds)
         source = exactly(id_name)
         id_column = source.try_cast("bigint") if whole else source.cast("string")
-        rules = [_Rule("no id", empty(source)), _Rule("id is not an integer as the others are", id_column.isNull())]
+        rules = [_Rule("no id", _missing(id_name, types[id_name])), _Rule("id is not an integer as the others are", id_column.isNull())]
     x, y = (coordinate(name, types[name]) for name in (x_name, y_name))
     selected = [id_column.alias("id"), x.alias("x"), y.alias("y")]
     if CORRUPT in frame.columns:
@@ -143,9 +143,9 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
         texts.check_pattern(frame.sparkSession, columns.time_format)
         t = _time(time, types[time], columns.time_format, kinds)
         selected.append(t.alias("t"))
-        rules += [_Rule("no time", empty(exactly(time))), _Rule("time cannot be read", t.isNull())]
+        rules += [_Rule("no time", _missing(time, types[time])), _Rule("time cannot be read", t.isNull())]
     rules += [
-        _Rule("no position", empty(exactly(x_name)) | empty(exactly(y_name))),
+        _Rule("no position", _missing(x_name, types[x_name]) | _missing(y_name, types[y_name])),
         _Rule("position is not a number", x.isNull() | y.isNull()),
         _Rule("position is NaN", F.isnan(x) | F.isnan(y)),
     ]
@@ -163,6 +163,14 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
         timed=time is not None,
         string_ids=not whole,
     )
+
+
+def _missing(name: str, kind: Any) -> Column:
+    """Return where a column is null, or an empty text; only text is compared, as numbers cost much to write out."""
+    from pyspark.sql import types as T
+
+    text = isinstance(kind, (T.StringType, T.VarcharType, T.CharType))
+    return empty(exactly(name)) if text else exactly(name).isNull()
 
 
 def screened(positions: Positions, space: Space) -> Positions:
