@@ -134,7 +134,10 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
         whole = _whole_ids(id_name, types[id_name], kinds)
         source = exactly(id_name)
         id_column = source.try_cast("bigint") if whole else source.cast("string")
-        rules = [_Rule("no id", _missing(id_name, types[id_name])), _Rule("id is not an integer as the others are", id_column.isNull())]
+        rules = [
+            _Rule("no id", _missing(id_name, types[id_name])),
+            _Rule("id is not an integer as the others are", id_column.isNull()),
+        ]
     x, y = (coordinate(name, types[name]) for name in (x_name, y_name))
     selected = [id_column.alias("id"), x.alias("x"), y.alias("y")]
     if CORRUPT in frame.columns:
