@@ -25,6 +25,7 @@ from dtoss.replication import choose_reach
 from dtoss.snapshot import make_manifest, regions_of_manifest, space_of_manifest
 from dtoss.space import Space, space_of
 from dtoss.store import Store
+from pipelines import parcels
 from pipelines.latest import by_hash, repeated, task_count
 from pipelines.positions import RAW, REASON, Columns, Positions, attribute_name, from_frame, screened
 from pipelines.progress import Stages
@@ -32,7 +33,7 @@ from pipelines.quarantine import quarantine
 from pipelines.session import configured, cores
 from pipelines.survey import Profile, judge, sampled_vectors, survey
 from pipelines.texts import exactly
-from pipelines.workers import Plan, build_one, builder, fixer, sender
+from pipelines.workers import Plan, build_one, builder, discard, fixer, sender
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -247,34 +248,43 @@ def _make(
     """Return the manifest's entries of partitions and borders, and how many rows gave way to others of their id."""
     from pyspark.sql import functions as F
 
-    frame = positions.frame.where(F.col(REASON).isNull())
-    session = frame.sparkSession
+    rows = positions.frame.where(F.col(REASON).isNull())
+    session = rows.sparkSession
     carried = [name for name in positions.frame.columns if name not in ("id", "x", "y", "t", REASON, RAW)]
-    keep_latest = positions.timed
-    if not positions.timed:
+    count = len(plan.regions)
+    build_tasks = min(count, 4 * cores(session))
+
+    def build(*, keep_latest: bool, check: bool) -> list[dict[str, Any]]:
+        names = ["id", "x", "y", *(["t"] if positions.timed else []), *carried]
+        frame = rows.select(*map(exactly, names))
+        if keep_latest:
+            tasks = task_count(profile.good, cores(session))
+            frame = frame.repartitionById(tasks, by_hash(F.col("id"), tasks))
+        if check and positions.string_ids:
+            frame = frame.withColumn("key", F.xxhash64("id"))
+        send = sender(plan, carried, build_tasks, keep_latest=keep_latest, check=check)
+        sent = frame.mapInArrow(send, parcels.SCHEMA).repartitionById(build_tasks, F.col("task"))
+        made = sent.mapInArrow(builder(plan, build_tasks), "entry string").toArrow()
+        return [json.loads(text) for text in made.column(0).to_pylist()]
+
+    with stages.stage("build"):
+        made = build(keep_latest=positions.timed, check=not positions.timed)
+    if any("repeated" in entry for entry in made):
         with stages.stage("ids"):
-            repeats, some = repeated(frame, profile.good)
+            discard(plan, [entry for entry in made if "repeated" not in entry])
+            # keys of strings may be equal by chance
+            repeats, some = repeated(rows, profile.good)
         if repeats and on_duplicate == "error":
             raise InputError(
                 f"{repeats:,} ids stand more than once, {', '.join(some)} among them: name a time column (--time) to "
                 "keep the latest row of each, or --on-duplicate any"
             )
-        keep_latest = repeats > 0
-    names = ["id", "x", "y", *(["t"] if positions.timed else []), *carried]
-    frame = frame.select(*map(exactly, names))
-    if keep_latest:
-        tasks = task_count(profile.good, cores(session))
-        frame = frame.repartitionById(tasks, by_hash(F.col("id"), tasks))
-    count = len(plan.regions)
-    tasks = min(count, 4 * cores(session))
-    sent_schema = _schema(frame, ["id", "x", "y", *carried], "pid int, home int")
-    sent = frame.mapInArrow(sender(plan, carried, keep_latest), sent_schema)
-    sent = sent.repartitionById(tasks, F.pmod(F.col("pid"), F.lit(tasks)).cast("int"))
+        with stages.stage("build"):
+            made = build(keep_latest=repeats > 0, check=False)
+    entries = {entry["number"]: entry for entry in made}
     with stages.stage("build"):
-        made = sent.mapInArrow(builder(plan, tasks), "entry string").toArrow().column(0).to_pylist()
-        entries = {entry["number"]: entry for entry in map(json.loads, made)}
         for number in sorted(set(range(count)) - set(entries)):
-            entries[number] = build_one(plan, number, _nothing(positions, frame, carried))
+            entries[number] = build_one(plan, number, _nothing(rows, carried))
     with stages.stage("borders"):
         shares = [entries[number].pop("border") for number in range(count)]
         once = session.createDataFrame([(json.dumps(shares),)], "shares string").coalesce(1)
@@ -283,20 +293,14 @@ def _make(
     return [entries[number] for number in range(count)], borders, duplicates
 
 
-def _schema(frame: DataFrame, names: list[str], more: str) -> Any:
-    from pyspark.sql import types as T
-
-    kinds = {field.name: field.dataType for field in frame.schema.fields}
-    extra = T._parse_datatype_string(more).fields
-    return T.StructType([T.StructField(name, kinds[name]) for name in names] + extra)
-
-
-def _nothing(positions: Positions, frame: DataFrame, carried: list[str]) -> pa.Table:
+def _nothing(frame: DataFrame, carried: list[str]) -> pa.Table:
     """Return a table without rows in the columns that a build expects."""
+    from pyspark.sql import types as T
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    schema = to_arrow_schema(_schema(frame, ["id", "x", "y", *carried], "pid int, home int"), timezone="UTC")
-    return schema.empty_table()
+    kinds = {field.name: field for field in frame.schema.fields}
+    fields = [kinds[name] for name in ("id", "x", "y", *carried)]
+    return to_arrow_schema(T.StructType(fields).add("home", T.IntegerType()), timezone="UTC").empty_table()
 
 
 def _column_types(positions: Positions) -> dict[str, str]:

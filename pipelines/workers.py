@@ -19,6 +19,7 @@ from dtoss.snapshot import write_borders, write_partition
 from dtoss.space import Space
 from dtoss.store import Store
 from pipelines.latest import latest
+from pipelines.parcels import KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of
 from pipelines.positions import attribute_name
 
 
@@ -35,8 +36,18 @@ class Plan:
     attributes: tuple[str, ...]
 
 
-def sender(plan: Plan, carried: list[str], keep_latest: bool) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """Return the function that sends each object to its partition and its copies to those that must know it."""
+def sender(
+    plan: Plan, carried: list[str], tasks: int, *, keep_latest: bool = False, check: bool = False
+) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Return the function that sends each object to its partition and its copies to those that must know it.
+
+    Parameters
+    ----------
+    tasks : of the build; partition p is built by task ``p % tasks``.
+    keep_latest : the rows of an id are all in one task, and the latest of them counts.
+    check : the ids' keys are sent too, each to one task of the build, which sees whether one repeats: whole numbers
+        are their own keys, strings have theirs in the column ``key``.
+    """
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if keep_latest:
@@ -45,39 +56,48 @@ def sender(plan: Plan, carried: list[str], keep_latest: bool) -> Callable[..., I
                 return
             table = latest(pa.Table.from_batches(kept), ["x", "y", *carried])
             batches = iter(table.to_batches(max_chunksize=100_000))
-        for batch in batches:
-            places = np.stack([batch.column(name).to_numpy() for name in ("x", "y")], axis=1)
+        for rows in gathered(batches):
+            places = np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
             sent = assign(plan.space.vectors(places), plan.regions, plan.reach)
-            columns = [batch.column(name) for name in ("id", "x", "y", *carried)]
-            names = ["id", "x", "y", *carried, "pid", "home"]
-            yield pa.record_batch([*columns, pa.array(sent.home), pa.array(sent.home)], names=names)
+            home = np.concatenate([sent.home, sent.home[sent.row]])
+            columns = [rows.column(name) for name in ("id", "x", "y", *carried)]
             if len(sent.row):
-                rows = pa.array(sent.row)
-                copies = [column.take(rows) for column in columns]
-                yield pa.record_batch([*copies, pa.array(sent.partition), pa.array(sent.home[sent.row])], names=names)
+                both = pa.array(np.concatenate([np.arange(len(rows)), sent.row]))
+                columns = [column.take(both) for column in columns]
+            known = pa.record_batch([*columns, pa.array(home)], names=["id", "x", "y", *carried, "home"])
+            yield pack_rows(known, np.concatenate([sent.home, sent.partition]), tasks)
+            if check:
+                key = rows.column("key" if "key" in rows.schema.names else "id")
+                yield pack_keys(key.to_numpy(), tasks)
 
     return send
 
 
 def builder(plan: Plan, tasks: int) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """Return the function that builds all partitions that came to a task and writes their files."""
+    """Return the function that builds all partitions that came to a task, writes their files, and gives their entries.
+
+    Where a key of an id stands more than once among those that came, ``{"repeated": true}`` is all that it gives.
+    """
 
     def build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kept = list(batches)
-        if not kept:
+        parcels: dict[int, list[pa.Buffer]] = {}
+        for batch in batches:
+            for number, parcel in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
+                parcels.setdefault(number, []).append(parcel.as_buffer())
+        if keys_repeat(parcels.pop(KEYS, [])):
+            yield _entry({"repeated": True})
             return
-        table = pa.Table.from_batches(kept).combine_chunks()
-        del kept
-        pid = table.column("pid").to_numpy()
-        numbers = np.unique(pid)
-        if len(np.unique(numbers % tasks)) != 1:
-            raise RuntimeError(f"partitions {numbers.tolist()} came to one task of {tasks}: the shuffle lost its order")
-        for number in numbers.tolist():
-            rows = table.take(pa.array(np.flatnonzero(pid == number)))
-            entry = build_one(plan, number, rows)
-            yield pa.record_batch([pa.array([json.dumps(entry)])], names=["entry"])
+        numbers = sorted(parcels)
+        if len({number % tasks for number in numbers}) > 1:
+            raise RuntimeError(f"partitions {numbers} came to one task of {tasks}: the shuffle lost its order")
+        for number in numbers:
+            yield _entry(build_one(plan, number, rows_of(parcels.pop(number))))
 
     return build
+
+
+def _entry(entry: dict[str, Any]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([json.dumps(entry)])], names=["entry"])
 
 
 def build_one(plan: Plan, number: int, rows: pa.Table) -> dict[str, Any]:
@@ -96,13 +116,20 @@ def build_one(plan: Plan, number: int, rows: pa.Table) -> dict[str, Any]:
         attributes={
             attribute_name(name): rows.column(name).combine_chunks()
             for name in rows.column_names
-            if name not in ("id", "x", "y", "pid", "home")
+            if name not in ("id", "x", "y", "home")
         },
     )
     entry = write_partition(plan.store, plan.snapshot, built)
     share = f"border-{number:05d}.arrow"
     plan.store.write(plan.snapshot, share, encode_border(built.border))
     return entry | {"border": share}
+
+
+def discard(plan: Plan, entries: list[dict[str, Any]]) -> None:
+    """Remove the files of partitions that will be built once more, from other rows."""
+    for entry in entries:
+        for file in (entry["file"], entry["border"]):
+            plan.store.remove(plan.snapshot, file)
 
 
 def fixer(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
@@ -116,7 +143,7 @@ def fixer(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
                 entry = write_borders(plan.store, plan.snapshot, fix(shares, plan.bounds))
                 for name in names:
                     plan.store.remove(plan.snapshot, name)
-                yield pa.record_batch([pa.array([json.dumps(entry)])], names=["entry"])
+                yield _entry(entry)
 
     return run
 

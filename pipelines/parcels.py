@@ -1,0 +1,93 @@
+"""Rows on their way to partitions as parcels: one binary value holds many rows, so that Spark moves bytes, not rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+BYTES_AT_ONCE = 16 << 20
+"""Bytes of rows that are sorted into parcels together."""
+
+SCHEMA = "task int, partition int, parcel binary"
+NAMES = ["task", "partition", "parcel"]
+KEYS = -1
+"""Stands for the partition where a parcel holds no rows but keys of ids."""
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield consecutive batches as fewer of about :data:`BYTES_AT_ONCE`, or as large as one of them is."""
+    kept: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        kept.append(batch)
+        size += batch.nbytes
+        if size >= BYTES_AT_ONCE:
+            yield pa.concat_batches(kept)
+            kept, size = [], 0
+    if kept:
+        yield pa.concat_batches(kept)
+
+
+def pack_rows(rows: pa.RecordBatch, partition: NDArray[np.int32], tasks: int) -> pa.RecordBatch:
+    """Return one parcel for each partition that rows go to: an Arrow stream of those rows, in their order.
+
+    Parameters
+    ----------
+    partition : int32 (n,): where each row goes, not negative.
+    tasks : parcels of partition p go to task ``p % tasks``.
+
+    Notes
+    -----
+    Cost O(n).
+    """
+    numbers = np.flatnonzero(np.bincount(partition)).astype(np.int32)
+    # of 16 bits the stable sort is a radix sort
+    narrow = partition.astype(np.uint16) if len(numbers) == 0 or numbers[-1] < 1 << 16 else partition
+    order = np.argsort(narrow, kind="stable")
+    ends = np.append(np.searchsorted(partition[order], numbers), len(order))
+    rows = rows.take(pa.array(order))
+    sink, cuts = pa.BufferOutputStream(), [0]
+    for i in range(len(numbers)):
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_batch(rows.slice(ends[i], ends[i + 1] - ends[i]))
+        cuts.append(sink.tell())
+    return _batch(numbers % tasks, numbers, np.array(cuts), sink.getvalue())
+
+
+def rows_of(parcels: Iterable[pa.Buffer]) -> pa.Table:
+    """Return the rows of some parcels of one partition, of one at least."""
+    return pa.concat_tables([pa.ipc.open_stream(parcel).read_all() for parcel in parcels])
+
+
+def pack_keys(keys: NDArray[np.int64], tasks: int) -> pa.RecordBatch:
+    """Return one parcel of keys for each task; equal keys go to one task, whichever batch they are in.
+
+    Parameters
+    ----------
+    keys : int64 (n,).
+    """
+    # multiplied, the upper bits depend on all lower ones: ids often differ by a multiple of the number of tasks
+    task = ((keys.view(np.uint64) * _SPREAD) >> np.uint64(32)) % np.uint64(tasks)
+    order = np.argsort(task.astype(np.uint16), kind="stable")
+    ends = np.concatenate([[0], np.cumsum(np.bincount(task.astype(np.int64), minlength=tasks))])
+    to = np.arange(tasks, dtype=np.int32)
+    return _batch(to, np.full(tasks, KEYS, np.int32), 8 * ends, pa.py_buffer(keys[order]))
+
+
+def keys_repeat(parcels: Iterable[pa.Buffer]) -> bool:
+    """Return whether any key stands more than once in a task's parcels of keys. Cost O(n log n)."""
+    keys = np.concatenate([np.empty(0, np.int64), *(np.frombuffer(parcel, np.int64) for parcel in parcels)])
+    keys.sort()
+    return bool((keys[1:] == keys[:-1]).any())
+
+
+def _batch(task: NDArray[np.int32], partition: NDArray[np.int32], ends: NDArray[np.int64], data: pa.Buffer) -> pa.Array:
+    """Return parcels that lie one behind the other in one buffer as a batch, without a copy."""
+    offsets = pa.py_buffer(ends.astype(np.int32))
+    parcels = pa.Array.from_buffers(pa.binary(), len(task), [None, offsets, data])
+    return pa.record_batch([pa.array(task), pa.array(partition), parcels], names=NAMES)
