@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.blocks import BLOCK
 from dtoss.curve import curve_keys, radix_order
 from dtoss.distance import EARTH_RADIUS, chord_of
-from dtoss.knn_kernel import NEIGHBOURHOOD, knn_kernel
+from dtoss.knn_kernel import knn_kernel
+from dtoss.lanes import LANES
 from dtoss.parts import Parts, needed
 from dtoss.range_kernel import range_kernel
 from dtoss.regions import Regions
+from dtoss.ring_sort import RINGS
 from dtoss.table import Table
 from dtoss.walk import plan_starts
 
@@ -61,26 +64,27 @@ class Scratch(threading.local):
     """Workspaces of the kernels, one for each thread, that grow to what its queries need."""
 
     def __init__(self) -> None:
-        self.sites = 0
         self.seen = np.zeros(0, np.uint8)
-        self.found = np.empty(256, np.int64)
-        self.hits = 1024
-        self.hit_distance = np.empty(self.hits + NEIGHBOURHOOD)
-        self.hit_place = np.empty(2 * self.hits, np.int64)
-        self.counters = np.empty(4097, np.int64)
+        self.visits = np.empty(0, np.int32)
+        self.gaps = np.empty(0)
+        self.counters = np.empty(RINGS + 1, np.int64)
+        self._make_room(512)
 
-    def fit(self, sites: int) -> None:
-        """Make room for a bit a site."""
-        if sites > self.sites:
-            self.sites = sites
-            self.seen = np.zeros(sites // 8 + 1, np.uint8)
+    def fit(self, table: Table) -> None:
+        """Make room for visits to all blocks of any partition."""
+        blocks = table.most_blocks + 1
+        if len(self.seen) < blocks or len(self.visits) < len(self.seen) + table.most_links + 1:
+            self.seen = np.zeros(max(blocks, len(self.seen)), np.uint8)
+            self.visits = np.empty(len(self.seen) + table.most_links + 1, np.int32)
+            self.gaps = np.empty(BLOCK * len(self.seen))
 
     def grow(self) -> None:
         """Double what a query may list and hit."""
-        self.found = np.empty(2 * len(self.found), np.int64)
-        self.hits = max(2 * self.hits, len(self.found))
-        self.hit_distance = np.empty(self.hits + NEIGHBOURHOOD)
-        self.hit_place = np.empty(2 * self.hits, np.int64)
+        self._make_room(2 * len(self.distance))
+
+    def _make_room(self, hits: int) -> None:
+        self.distance = np.empty(hits)
+        self.places = np.empty(4 * hits + LANES, np.int64)
 
 
 _scratch = Scratch()
@@ -180,7 +184,7 @@ def _knn_rows(
     scratch = _scratch
     need = np.zeros(len(world.parts), np.uint8)
     table = world.parts.table
-    scratch.fit(table.most_sites)
+    scratch.fit(table)
     homes, blocks = _starts(world, table, queries, keys)
     arguments = _world_arguments(world, table)
     chord = _chords(world, radius)
@@ -196,10 +200,11 @@ def _knn_rows(
             world.string_ids,
             radius,
             chord,
-            scratch.found,
+            scratch.places,
+            scratch.visits,
+            scratch.gaps,
             scratch.seen,
-            scratch.hit_distance,
-            scratch.hit_place,
+            scratch.distance,
             *out,
             need,
         )
@@ -224,7 +229,7 @@ def _range_piece(
     scratch = _scratch
     need = np.zeros(len(world.parts), np.uint8)
     table = world.parts.table
-    scratch.fit(table.most_sites)
+    scratch.fit(table)
     homes, blocks = _starts(world, table, queries, keys)
     arguments = _world_arguments(world, table)
     chord = _chords(world, radius)
@@ -245,10 +250,11 @@ def _range_piece(
             counting,
             radius,
             chord,
-            scratch.found,
+            scratch.places,
+            scratch.visits,
+            scratch.gaps,
             scratch.seen,
-            scratch.hit_distance,
-            scratch.hit_place,
+            scratch.distance,
             scratch.counters,
             out_distance,
             out_part,

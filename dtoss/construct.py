@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.blocks import make_blocks
 from dtoss.border import Border, border_of
 from dtoss.cells import voronoi
 from dtoss.certificate import uncertified
@@ -109,6 +110,7 @@ def construct(
         rim=np.flatnonzero(rim).astype(np.int32),
         levels=_hierarchy(sites[:owned_sites], bounds, engine),
         keys=curve_keys(np.ascontiguousarray(sites[:owned_sites:FAN]), bounds),
+        blocks=make_blocks(sites, graph.first, graph.neighbours),
         uncertified=open_cells.astype(np.int32),
         furthest=_furthest(sites[:owned_sites], regions.pivots[number]),
         attributes={name: _plain(column.take(pa.array(order))) for name, column in (attributes or {}).items()},

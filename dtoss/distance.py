@@ -64,6 +64,14 @@ def _atan(t):
 
 
 @kernel
+def near_distance(chord2):
+    """Return the great-circle distance in metres for a squared chord of at most ``NEAR``."""
+    s = 0.25 * chord2
+    tail = 1.0 + s * (1.0 / 6.0 + s * (3.0 / 40.0 + s * (15.0 / 336.0 + s * (105.0 / 3456.0))))
+    return EARTH_RADIUS * (np.sqrt(chord2) * tail)
+
+
+@kernel
 def sphere_distance(ax, ay, az, bx, by, bz):
     """Return the great-circle distance of two unit vectors in metres.
 
@@ -73,9 +81,7 @@ def sphere_distance(ax, ay, az, bx, by, bz):
     x, y, z = ax - bx, ay - by, az - bz
     chord2 = x * x + y * y + z * z
     if chord2 <= NEAR:
-        s = 0.25 * chord2
-        tail = 1.0 + s * (1.0 / 6.0 + s * (3.0 / 40.0 + s * (15.0 / 336.0 + s * (105.0 / 3456.0))))
-        return EARTH_RADIUS * (np.sqrt(chord2) * tail)
+        return near_distance(chord2)
     u, v, w = ax + bx, ay + by, az + bz
     sum2 = u * u + v * v + w * w
     if chord2 <= sum2:

@@ -83,40 +83,22 @@ def _sift(rows, distance, part, item, first, root, end):
 
 
 @kernel
-def bucket_sort(rows, distance, part, item, first, last, furthest, spare_distance, spare_part, spare_item, counts):
-    """Sort hits ``first:last`` of a disc by counting them into rings of equal area, then each ring.
-
-    ``counts`` has room for 4097 numbers, the spares for as many hits as there are.
-    """
-    n = last - first
-    if n <= 24:
-        insert_sorted(rows, distance, part, item, first, last)
-        return
-    buckets = min(n, 4096)
-    scale = buckets / (furthest * furthest) if furthest > 0.0 else 0.0
-    for b in range(buckets + 1):
-        counts[b] = 0
-    for i in range(first, last):
-        b = min(int(distance[i] * distance[i] * scale), buckets - 1)
-        counts[b + 1] += 1
-        spare_distance[i - first], spare_part[i - first], spare_item[i - first] = (
-            distance[i],
-            part[i],
-            item[i],
-        )
-    for b in range(buckets):
-        counts[b + 1] += counts[b]
-    for i in range(n):
-        d = spare_distance[i]
-        b = min(int(d * d * scale), buckets - 1)
-        at = first + counts[b]
-        counts[b] += 1
-        distance[at], part[at], item[at] = d, spare_part[i], spare_item[i]
-    begin = first
-    for b in range(buckets):
-        end = first + counts[b]
+def settle(rows, distance, part, item, first, last):
+    """Sort hits ``first:last`` that are in order but for near and equal distances."""
+    i = first + 1
+    while i < last:
+        if comes_before(rows, distance, part, item, i - 1, i):
+            i += 1
+            continue
+        begin, end, most = i - 1, i + 1, distance[i - 1]
+        while begin > first and distance[begin - 1] >= distance[i]:
+            begin -= 1
+            most = max(most, distance[begin])
+        while end < last and distance[end] <= most:
+            end += 1
         if end - begin <= 24:
             insert_sorted(rows, distance, part, item, begin, end)
         else:
             heap_sort(rows, distance, part, item, begin, end)
-        begin = end
+        # one that was further on may belong before the run
+        i = max(begin, first + 1)

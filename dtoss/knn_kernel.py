@@ -1,20 +1,24 @@
-"""k nearest neighbours from the Voronoi graph.
+"""k nearest neighbours from the graph of blocks.
 
-The i-th nearest site is a neighbour of one of the i - 1 nearer ones, so taking the nearest site of the frontier again
-and again yields the sites in order. It goes on until the frontier is strictly further than the k-th object, with a
-slack for the rounding of squared distances, because sites as far as the k-th may hold lower ids.
+The k nearest sites lie in a disc, and the blocks that hold the sites of a disc are connected: from a block near the
+query the search spreads to neighbours whose balls meet the disc, and looks at 16 sites at once. How wide the disc must
+be is not known, so it is guessed from the query before, or from how dense the first block is. Too narrow, it is
+widened, and only what it left out is looked at again; too wide, the k-th nearest of what was found bounds it.
 
-The frontier is one sorted array of 64-bit keys: the upper bits of the squared distance, then the site. What is left
-out of the distance is added to the slack; the answer is ordered by reported distances.
+Found sites are 64-bit keys: the upper bits of the squared distance, then where the site was found. What is left out of
+the distance is added to the disc; the answer is ordered by reported distances.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dtoss.hits_kernel import heap_sort, insert_sorted, reported
+from dtoss.blocks import BLOCK
+from dtoss.distance import NEAR, near_distance
+from dtoss.hits_kernel import heap_sort, reported, settle
 from dtoss.kernels import kernel
 from dtoss.knows import SLACK, knows, must_read, other_partition
+from dtoss.lanes import LANES, at_most, make_keys, sort_keys
 from dtoss.pointers import (
     bits_float,
     float64_at,
@@ -27,55 +31,52 @@ from dtoss.pointers import (
     uint8_at,
 )
 from dtoss.regions import nearest_region, pivot_gap2
-from dtoss.table import FIRST, IDS, MASK, NEIGHBOURS, OBJECTS, OWNED_SITES, RIM, RIM_COUNT, SITES
-from dtoss.walk import fetch, fetch_graph, gap2, nearest_site, outside
+from dtoss.spread import consider, gaps_of, meets
+from dtoss.table import (
+    BALLS,
+    BLOCK_FIRST,
+    BLOCK_NEIGHBOURS,
+    IDS,
+    MASK,
+    OBJECTS,
+    OWNED_SITES,
+    RIM,
+    RIM_COUNT,
+    SINGLE,
+    SITE_COUNT,
+    SITES,
+)
+from dtoss.walk import descend, fetch, fetch_graph, nearest_site, outside
 
-SITE_BITS = 29
-_LOW = (1 << (SITE_BITS + 1)) - 1
-"""The bits of a key below the distance: the site, and whether it is expanded."""
-_COARSE = 1.0 + 2.0**-21
+NAME_BITS = 28
+NAMES = (1 << NAME_BITS) - 1
+"""The bits of a key that say where its site was found: the how manieth block visited, and which of its sites."""
+COARSE = 1.0 + 2.0**-23
 """A squared distance read back from a key is at most this much too small."""
-NEIGHBOURHOOD = 32
-"""Neighbours that are looked at together."""
+WIDER = 1.3
+"""How much larger a disc is searched than the last query's was, in area."""
 AHEAD = 12
 """Queries ahead for which memory is asked for."""
 
 
 @kernel
-def _key(gap, site):
-    return (float_bits(gap) & ~_LOW) | (site << 1)
-
-
-@kernel
-def _site(key):
-    return (key & _LOW) >> 1
-
-
-@kernel
 def _least(key):
-    return bits_float(key & ~_LOW)
+    return bits_float(key & ~NAMES)
 
 
 @kernel
-def _insert(keys, end, key):
-    i = end
-    while i > 0 and keys[i - 1] > key:
-        keys[i] = keys[i - 1]
-        i -= 1
-    keys[i] = key
+def _site(key, queue):
+    name = key & NAMES
+    return int(queue[name // BLOCK]) * BLOCK + name % BLOCK
 
 
 @kernel
-def _cut_off(keys, end, bound, seen):
-    while _least(keys[end - 1]) > bound:
-        end -= 1
-        site = _site(keys[end])
-        seen[site >> 3] &= ~(1 << (site & 7))
-    return end
-
-
-@kernel
-def _matching(mask, objects, site):
+def _weight(rows, p, site):
+    """Return how many objects of a site count."""
+    objects = int32_at(rows[p, OBJECTS])
+    if rows[p, MASK] == 0:
+        return int(objects[site + 1] - objects[site])
+    mask = uint8_at(rows[p, MASK])
     count = 0
     for i in range(objects[site], objects[site + 1]):
         count += mask[i]
@@ -83,111 +84,178 @@ def _matching(mask, objects, site):
 
 
 @kernel
-def expand(rows, p, dimension, bounds, x, y, z, k, nearest, gap, limit, keys, room, seen, gaps):
-    """List the sites nearest to a query that hold its k nearest objects, with all ties, almost in order.
-
-    Sites beyond the squared distance ``limit`` are left out. Returns (sites listed, objects on them, a squared
-    distance within which all of them lie); sites listed is -1 where ``room`` was too small. ``seen`` is a bit a site,
-    all 0, and is left so.
-    """
-    masked = rows[p, MASK] != 0
-    beyond = dimension == 2 and outside(bounds, x, y)
-    bound = limit * (1.0 + SLACK)
-    if gap > bound:
-        return 0, 0, bound
-    sites = float64_at(rows[p, SITES])
-    objects = int32_at(rows[p, OBJECTS])
-    first, neighbours = int32_at(rows[p, FIRST]), int32_at(rows[p, NEIGHBOURS])
-    mask = uint8_at(rows[p, MASK])
-    taken, count = 0, 0
-    full = False
-    keys[0] = _key(gap, nearest)
-    end = 1
-    seen[nearest >> 3] |= 1 << (nearest & 7)
-    if beyond:
-        rim = int32_at(rows[p, RIM])
-        for t in range(rows[p, RIM_COUNT]):
-            site = int(rim[t])
-            if (seen[site >> 3] >> (site & 7)) & 1:
-                continue
-            gap = gap2(sites, site, dimension, x, y, z)
-            if gap <= bound:
-                if end == room:
-                    end = -1 - end
-                    break
-                seen[site >> 3] |= 1 << (site & 7)
-                _insert(keys, end, _key(gap, site))
-                end += 1
-                if not masked and end >= k and _least(keys[k - 1]) * _COARSE < bound:
-                    bound = _least(keys[k - 1]) * _COARSE
-                    end = _cut_off(keys, end, bound, seen)
-    while 0 <= taken < end:
-        key = keys[taken]
-        if _least(key) > bound:
-            break
-        taken += 1
-        if key & 1:
-            continue
-        keys[taken - 1] = key | 1
-        here = _site(key)
-        count += _matching(mask, objects, here) if masked else objects[here + 1] - objects[here]
-        if not full and count >= k:
-            full = True
-            bound = min(bound, _least(key) * _COARSE)
-        at = first[here]
-        left = first[here + 1] - at
-        while left > 0 and end >= 0:
-            # no branch a neighbour: which are near and new is not to be predicted
-            wanted = 0
-            for t in range(min(left, NEIGHBOURHOOD)):
-                site = int(neighbours[at + t])
-                gap = gap2(sites, site, dimension, x, y, z)
-                gaps[t] = gap
-                wanted |= int((gap <= bound) & ((seen[site >> 3] >> (site & 7)) & 1 == 0)) << t
-            while wanted != 0:
-                t = trailing_zeros(wanted)
-                wanted &= wanted - 1
-                site = int(neighbours[at + t])
-                if end == room:
-                    end = -1 - end
-                    break
-                seen[site >> 3] |= 1 << (site & 7)
-                new = _key(gaps[t], site)
-                _insert(keys, end, new)
-                end += 1
-                if new < key:
-                    taken = 0  # rounding of keys: it comes before one that is expanded
-            if not masked and end >= k and _least(keys[k - 1]) * _COARSE < bound:
-                # each site holds an object, so the k-th site listed is as far as the answer goes
-                bound = _least(keys[k - 1]) * _COARSE
-                end = _cut_off(keys, end, bound, seen)
-            at += NEIGHBOURHOOD
-            left -= NEIGHBOURHOOD
-        if end < 0:
-            break
-    for i in range(end if end >= 0 else -1 - end):
-        site = _site(keys[i])
-        seen[site >> 3] &= ~(1 << (site & 7))
-    if end < 0:
-        return -1, 0, bound
-    return taken, count, bound
+def _take(rows, p, single, slot, queue, gaps, bound, keys, fresh, listed, count):
+    """Append the sites within the bound of the block visited as number ``slot``; returns sites and objects listed."""
+    here = shifted(gaps, slot * LANES)
+    near = at_most(here, bound)
+    if single:
+        make_keys(here, NAMES, slot * BLOCK, fresh)
+        # no branch a site: which are near is not to be predicted
+        for i in range(LANES):
+            keys[listed] = fresh[i]
+            listed += (near >> i) & 1
+        return listed, listed
+    while near != 0:
+        i = trailing_zeros(near)
+        near &= near - 1
+        weight = _weight(rows, p, int(queue[slot]) * BLOCK + i)
+        if weight > 0:
+            keys[listed] = (float_bits(here[i]) & ~NAMES) | (slot * BLOCK + i)
+            listed += 1
+            count += weight
+    return listed, count
 
 
 @kernel
-def gather(rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, distance, part, item, size, room):
+def _cut(rows, p, single, k, queue, keys, listed, bound):
+    """Cut sorted keys behind the k-th object and what may be as far.
+
+    Returns (sites, objects, squared distance within which all are kept, a squared distance for the k-th object).
+    """
+    end, count = 0, 0
+    if single:
+        end = count = min(k, listed)
+    else:
+        while end < listed and count < k:
+            count += _weight(rows, p, _site(keys[end], queue))
+            end += 1
+    if count < k:
+        return end, count, bound, np.inf
+    last = _least(keys[end - 1]) * COARSE
+    bound = min(bound, last)
+    while end < listed and _least(keys[end]) <= bound:
+        count += 1 if single else _weight(rows, p, _site(keys[end], queue))
+        end += 1
+    return end, count, bound, last
+
+
+@kernel
+def by_density(rows, p, dimension, k, block):
+    """Return the squared radius of a disc that holds k objects if they are as dense as in a block."""
+    begin = block * BLOCK
+    end = min(begin + BLOCK, rows[p, SITE_COUNT])
+    objects = int32_at(rows[p, OBJECTS])
+    radius = float64_at(rows[p, BALLS])[block * (dimension + 1) + dimension]
+    return radius * radius * (float(k) / float(objects[end] - objects[begin]))
+
+
+@kernel
+def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, ordered, room, queue, left, gaps, seen):
+    """List the sites nearest to a query that hold its k nearest objects, with all ties, almost in order.
+
+    The search begins in block ``start`` with a disc of squared radius ``guess``. Sites beyond the squared distance
+    ``limit`` are left out; unless that is infinite, ``start`` holds a site within it.
+
+    Returns (sites listed, objects on them, a squared distance within which all of them lie, one for the k-th object);
+    sites listed is -1 where ``room`` was too small. ``seen`` is a byte a block, all 0, and is left so.
+    """
+    single = rows[p, SINGLE] != 0 and rows[p, MASK] == 0
+    balls = float64_at(rows[p, BALLS])
+    first, neighbours = int32_at(rows[p, BLOCK_FIRST]), int32_at(rows[p, BLOCK_NEIGHBOURS])
+    fresh = shifted(keys, room)
+    most = limit * (1.0 + SLACK)
+    bound = min(guess, most)
+    reach = np.sqrt(bound) * (1.0 + SLACK)
+    widen, enough, narrowed = 2.0, 2 * k + 2 * LANES, False
+    taken, end, later, listed, count = 0, 1, 0, 0, 0
+    sites, objects, inside, last = 0, 0, bound, np.inf
+    queue[0] = start
+    seen[start] = 1
+    if dimension == 2 and outside(bounds, x, y):
+        # the graph ends at the bounds: what is in reach of such a query may be connected across them only
+        rim = int32_at(rows[p, RIM])
+        for t in range(rows[p, RIM_COUNT]):
+            left[t] = int(rim[t]) // BLOCK
+        end, later = consider(balls, dimension, x, y, z, reach, left, 0, rows[p, RIM_COUNT], queue, end, left, 0, seen)
+    again = 0
+    while True:
+        if again < taken:
+            slot = again
+            again += 1
+        elif taken < end:
+            slot = taken
+            block = int(queue[slot])
+            taken += 1
+            again = taken
+            if narrowed and not meets(balls, block, dimension, x, y, z, reach):
+                continue
+            gaps_of(rows, p, dimension, x, y, z, block, shifted(gaps, slot * LANES))
+            end, later = consider(
+                balls,
+                dimension,
+                x,
+                y,
+                z,
+                reach,
+                neighbours,
+                first[block],
+                first[block + 1],
+                queue,
+                end,
+                left,
+                later,
+                seen,
+            )
+        else:
+            if count >= k or bound >= most:
+                sort_keys(keys, listed, ordered)
+                sites, objects, inside, last = _cut(rows, p, single, k, queue, ordered, listed, bound)
+                if last <= bound or bound >= most:
+                    break
+                # the k-th object stands at the very edge: what ties with it may lie behind
+                bound = min(last, most)
+            else:
+                wider = bound * widen if bound > 0.0 else by_density(rows, p, dimension, 1, start)
+                bound = min(wider, most) if wider > bound else most
+                widen *= widen
+            # what was left out is asked again, and what was looked at is listed anew
+            reach = np.sqrt(bound) * (1.0 + SLACK)
+            end, later = consider(balls, dimension, x, y, z, reach, left, 0, later, queue, end, left, 0, seen)
+            again, listed, count = 0, 0, 0
+            continue
+        if listed + LANES > room:
+            sites = -1
+            break
+        listed, count = _take(rows, p, single, slot, queue, gaps, bound, keys, fresh, listed, count)
+        if count > enough:
+            sort_keys(keys, listed, ordered)
+            listed, count, bound, _ = _cut(rows, p, single, k, queue, ordered, listed, bound)
+            for i in range(listed):
+                keys[i] = ordered[i]
+            reach = np.sqrt(bound) * (1.0 + SLACK)
+            narrowed = True
+            enough = max(enough, 2 * count)
+    for t in range(end):
+        seen[queue[t]] = 0
+    return sites, objects, inside, last
+
+
+@kernel
+def _far(rows, p, dimension, x, y, z, site, gap):
+    """Return the reported distance of a site whose squared distance is known."""
+    if dimension == 2:
+        return np.sqrt(gap)
+    if gap <= NEAR:
+        return near_distance(gap)
+    return reported(float64_at(rows[p, SITES]), site, dimension, x, y, z)
+
+
+@kernel
+def gather(
+    rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, queue, gaps, distance, part, item, size, room
+):
     """Append the objects of listed sites to the hits from ``size`` on; -1 where ``room`` was too small.
 
     At most k objects of one site can be among the k nearest; they stand in id order.
     """
-    sites = float64_at(rows[p, SITES])
     objects = int32_at(rows[p, OBJECTS])
     masked = rows[p, MASK] != 0
     mask = uint8_at(rows[p, MASK])
     for t in range(listed):
-        site = _site(keys[t])
+        site = _site(keys[t], queue)
         if owned_only and site >= rows[p, OWNED_SITES]:
             continue
-        d = reported(sites, site, dimension, x, y, z)
+        d = _far(rows, p, dimension, x, y, z, site, gaps[keys[t] & NAMES])
         if d > radius:
             continue
         left = k
@@ -204,11 +272,29 @@ def gather(rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, dis
     return size
 
 
+@kernel
+def _write_single(
+    rows, p, dimension, x, y, z, k, keys, queue, gaps, strings, r, out_id, out_distance, out_part, out_item
+):
+    """Write k listed sites, an object each, as the answer to query r; returns whether they stand in their order."""
+    before = -1.0
+    ordered = True
+    for t in range(k):
+        site = _site(keys[t], queue)
+        d = _far(rows, p, dimension, x, y, z, site, gaps[keys[t] & NAMES])
+        ordered = ordered and d > before
+        before = d
+        out_distance[r, t], out_part[r, t], out_item[r, t] = d, p, site
+        if not strings:
+            out_id[r, t] = int64_at(rows[p, IDS])[site]
+    return ordered
+
+
 @kernel(
     "int64(int64[:, ::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[::1], "
     "float64[::1], float64[:, ::1], int32[::1], int32[::1], int64, int64, boolean, float64[::1], float64[::1], "
-    "int64[::1], uint8[::1], float64[::1], int64[::1], int64[:, ::1], float64[:, ::1], int32[:, ::1], int32[:, ::1], "
-    "int64[::1], int32[::1], uint8[::1])"
+    "int64[::1], int32[::1], float64[::1], uint8[::1], float64[::1], int64[:, ::1], float64[:, ::1], int32[:, ::1], "
+    "int32[:, ::1], int64[::1], int32[::1], uint8[::1])"
 )
 def knn_kernel(
     rows,
@@ -227,10 +313,11 @@ def knn_kernel(
     strings,
     radius,
     chord,
-    keys_,
+    places_,
+    visits_,
+    gaps_,
     seen_,
-    hit_distance,
-    hit_place,
+    distance_,
     out_id,
     out_distance,
     out_part,
@@ -251,13 +338,14 @@ def knn_kernel(
     furthest, pivots, weights = pointer(furthest_), pointer(pivots_), pointer(weights_)
     order, border, reach = pointer(order_), pointer(border_), pointer(reach_)
     q = pointer(queries)
-    # the first places of the workspace hold the gaps of one site's neighbours
-    gaps, keys, seen = pointer(hit_distance), pointer(keys_), pointer(seen_)
-    room, hit_room = keys_.size, hit_distance.size - NEIGHBOURHOOD
-    distance, part = shifted(gaps, NEIGHBOURHOOD), pointer(hit_place)
-    item = shifted(part, hit_room)
+    room = distance_.size
+    keys = pointer(places_)
+    ordered, part, item = shifted(keys, room + LANES), shifted(keys, 2 * room + LANES), shifted(keys, 3 * room + LANES)
+    queue, left = pointer(visits_), shifted(pointer(visits_), seen_.size)
+    gaps, seen, distance = pointer(gaps_), pointer(seen_), pointer(distance_)
     planned = homes.size > 0
     home, start = -1, -1
+    guess = -1.0
     for r in range(begin, m):
         at = r * dimension
         x, y, z = q[at], q[at + 1], 0.0
@@ -276,6 +364,7 @@ def knn_kernel(
             )
         if home != before or not planned:
             start = -1
+            guess = -1.0
         reads, size = 0, 0
         limit, within = chord[r], radius[r]
         alone = count == 1
@@ -285,27 +374,69 @@ def knn_kernel(
             continue
         if rows[home, OWNED_SITES] > 0:
             reads = 1
-            start, gap, second = nearest_site(rows, home, dimension, bounds, x, y, z, start, block)
-            sure = k == 1 and rows[home, MASK] == 0 and second > gap * (1.0 + SLACK) and gap <= limit * (1.0 + SLACK)
-            if sure and alone:
-                # the commonest question by far: one nearest site, and its lowest id
-                d = reported(float64_at(rows[home, SITES]), start, dimension, x, y, z)
-                out_count[r], out_reads[r] = 0, 1
-                if d <= within:
-                    first_item = int32_at(rows[home, OBJECTS])[start]
-                    out_distance[r, 0], out_part[r, 0], out_item[r, 0], out_count[r] = d, home, first_item, 1
-                    if not strings:
-                        out_id[r, 0] = int64_at(rows[home, IDS])[first_item]
-                continue
-            if sure:
-                keys[0] = start << 1
-                listed, objects, inside = 1, 1, gap * (1.0 + SLACK)
-            else:
-                listed, objects, inside = expand(
-                    rows, home, dimension, bounds, x, y, z, k, start, gap, limit, keys, room, seen, gaps
+            gap = 0.0
+            if k == 1 or limit < np.inf:
+                start, gap, second = nearest_site(rows, home, dimension, bounds, x, y, z, start, block)
+                block = start // BLOCK
+                sure = second > gap * (1.0 + SLACK) and gap <= limit * (1.0 + SLACK)
+                if k == 1 and sure and rows[home, MASK] == 0:
+                    if not alone:
+                        alone = knows(
+                            x,
+                            y,
+                            z,
+                            dimension,
+                            home,
+                            np.sqrt(gap) * (1.0 + SLACK),
+                            count,
+                            listed_borders,
+                            pivots,
+                            weights,
+                            order,
+                            border,
+                            reach,
+                        )
+                    if alone:
+                        # the commonest question by far: one nearest site, and its lowest id
+                        d = _far(rows, home, dimension, x, y, z, start, gap)
+                        out_count[r], out_reads[r] = 0, 1
+                        if d <= within:
+                            item_ = int32_at(rows[home, OBJECTS])[start]
+                            out_distance[r, 0], out_part[r, 0], out_item[r, 0], out_count[r] = d, home, item_, 1
+                            if not strings:
+                                out_id[r, 0] = int64_at(rows[home, IDS])[item_]
+                        continue
+            elif block < 0:
+                block = descend(rows, home, dimension, x, y, z)
+            listed, objects, inside = 0, 0, limit
+            if gap <= limit * (1.0 + SLACK):
+                if k == 1:
+                    guess = gap * WIDER
+                elif guess < 0.0:
+                    guess = by_density(rows, home, dimension, k, block)
+                listed, objects, inside, last = expand(
+                    rows,
+                    home,
+                    dimension,
+                    bounds,
+                    x,
+                    y,
+                    z,
+                    k,
+                    block,
+                    guess,
+                    limit,
+                    keys,
+                    ordered,
+                    room,
+                    queue,
+                    left,
+                    gaps,
+                    seen,
                 )
                 if listed < 0:
                     return r
+                guess = last * WIDER if last < np.inf else -1.0
             if objects >= k:
                 limit = min(limit, inside)
             if not alone and limit < np.inf:
@@ -325,6 +456,33 @@ def knn_kernel(
                     border,
                     reach,
                 )
+            if (
+                alone
+                and listed == k
+                and within == np.inf
+                and rows[home, SINGLE] != 0
+                and rows[home, MASK] == 0
+                and _write_single(
+                    rows,
+                    home,
+                    dimension,
+                    x,
+                    y,
+                    z,
+                    k,
+                    ordered,
+                    queue,
+                    gaps,
+                    strings,
+                    r,
+                    out_id,
+                    out_distance,
+                    out_part,
+                    out_item,
+                )
+            ):
+                out_count[r], out_reads[r] = k, 1
+                continue
             size = gather(
                 rows,
                 home,
@@ -335,18 +493,20 @@ def knn_kernel(
                 k,
                 within,
                 not alone,
-                keys,
+                ordered,
                 listed,
+                queue,
+                gaps,
                 distance,
                 part,
                 item,
                 0,
-                hit_room,
+                room,
             )
             if size < 0:
                 return r
         if alone:
-            insert_sorted(rows, distance, part, item, 0, size)
+            settle(rows, distance, part, item, 0, size)
         else:
             d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, home))
             missing = False
@@ -365,8 +525,29 @@ def knn_kernel(
                     continue
                 reads += 1
                 near, gap, _ = nearest_site(rows, j, dimension, bounds, x, y, z, -1, -1)
-                listed, objects, inside = expand(
-                    rows, j, dimension, bounds, x, y, z, k, near, gap, limit, keys, room, seen, gaps
+                if gap > limit * (1.0 + SLACK):
+                    continue
+                block = near // BLOCK
+                wide = max(by_density(rows, j, dimension, k, block), gap * WIDER)
+                listed, objects, inside, _ = expand(
+                    rows,
+                    j,
+                    dimension,
+                    bounds,
+                    x,
+                    y,
+                    z,
+                    k,
+                    block,
+                    wide,
+                    limit,
+                    keys,
+                    ordered,
+                    room,
+                    queue,
+                    left,
+                    gaps,
+                    seen,
                 )
                 if listed < 0:
                     return r
@@ -382,13 +563,15 @@ def knn_kernel(
                     k,
                     within,
                     True,
-                    keys,
+                    ordered,
                     listed,
+                    queue,
+                    gaps,
                     distance,
                     part,
                     item,
                     size,
-                    hit_room,
+                    room,
                 )
                 if size < 0:
                     return r

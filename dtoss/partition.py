@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.blocks import BLOCK, Blocks
 from dtoss.errors import StoreError
 
-FAN = 16
-"""Each level of the hierarchy keeps every 16th site of the level below."""
+FAN = BLOCK
+"""Each level of the hierarchy keeps every 16th site of the level below, the first of each block."""
 
 Ids: TypeAlias = NDArray[np.int64] | Any
 """int64 (n,), or an Arrow array of large strings."""
@@ -51,6 +52,7 @@ class Partition:
     rim : int32: sites whose cells reach the bounds; empty on the sphere.
     levels : graphs over the owned sites 0, F, 2F, ...; 0, F^2, ...; and so on, F = 16: to find where a query starts.
     keys : int64: places on the curve of the owned sites 0, F, 2F, ...: where a batch in curve order starts.
+    blocks : runs of F sites, owned or not, and their graph: how a search spreads.
     uncertified : int32, ascending: owned sites whose cells the border table holds.
     furthest : distance or chord from the pivot to the furthest owned site; -1 where there is none.
     attributes : further columns, Arrow arrays of length n.
@@ -67,6 +69,7 @@ class Partition:
     rim: NDArray[np.int32]
     levels: tuple[Graph, ...]
     keys: NDArray[np.int64]
+    blocks: Blocks
     uncertified: NDArray[np.int32]
     furthest: float
     attributes: dict[str, pa.Array] = field(default_factory=dict)
@@ -88,6 +91,9 @@ def _arrays(partition: Partition) -> dict[str, Any]:
         "neighbours": partition.graph.neighbours,
         "rim": partition.rim,
         "keys": partition.keys,
+        "balls": partition.blocks.balls.ravel(),
+        "block_first": partition.blocks.first,
+        "block_neighbours": partition.blocks.neighbours,
         "uncertified": partition.uncertified,
     }
     for level, graph in enumerate(partition.levels):
@@ -175,6 +181,9 @@ def decode(source: pa.Buffer | pa.NativeFile | io.IOBase, name: str) -> Partitio
             Graph(plain[f"first_{level + 1}"], plain[f"neighbours_{level + 1}"]) for level in range(facts["levels"])
         ),
         keys=plain["keys"],
+        blocks=Blocks(
+            plain["balls"].reshape(-1, facts["dimension"] + 1), plain["block_first"], plain["block_neighbours"]
+        ),
         uncertified=plain["uncertified"],
         furthest=facts["furthest"],
         attributes={

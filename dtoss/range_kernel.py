@@ -1,111 +1,217 @@
-"""All objects within a radius: the sites of a disc are connected in the Voronoi graph, so a flood finds them."""
+"""All objects within a radius: a search over blocks, from one that holds a site of the disc."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from dtoss.hits_kernel import bucket_sort, reported
+from dtoss.blocks import BLOCK
+from dtoss.distance import NEAR, near_distance
+from dtoss.hits_kernel import reported, settle
 from dtoss.kernels import kernel
-from dtoss.knn_kernel import AHEAD, NEIGHBOURHOOD
+from dtoss.knn_kernel import AHEAD
 from dtoss.knows import SLACK, knows, must_read, other_partition
+from dtoss.lanes import LANES, at_most, ones
 from dtoss.pointers import float64_at, int32_at, int64_at, pointer, shifted, trailing_zeros, uint8_at
 from dtoss.regions import nearest_region, pivot_gap2
-from dtoss.table import FIRST, IDS, MASK, NEIGHBOURS, OBJECTS, OWNED_SITES, RIM, RIM_COUNT, SITES
-from dtoss.walk import fetch, fetch_graph, gap2, nearest_site, outside
+from dtoss.ring_sort import NAMES, ring_sort
+from dtoss.spread import consider, gaps_of
+from dtoss.table import (
+    BALLS,
+    BLOCK_FIRST,
+    BLOCK_NEIGHBOURS,
+    IDS,
+    MASK,
+    OBJECTS,
+    OWNED_SITES,
+    RIM,
+    RIM_COUNT,
+    SINGLE,
+    SITE_COUNT,
+    SITES,
+)
+from dtoss.walk import fetch, fetch_blocks, nearest_site, outside
+
+SURE = 1e-9
+"""Relative slack of squared distances within which only the reported distance tells what lies in the disc."""
+TINY = 1e-300
+ALL = (1 << LANES) - 1
+PART_SHIFT = 32
+ITEMS = (1 << PART_SHIFT) - 1
 
 
 @kernel
-def flood(rows, p, dimension, bounds, x, y, z, start, block, limit, found, room, seen):
-    """List the sites within the squared distance ``limit`` of a query, with a slack, in no order.
+def _within(rows, p, dimension, x, y, z, block, stop, gaps, radius, limit):
+    """Return a bit for each site of a block before ``stop`` whose reported distance is at most the radius."""
+    near = at_most(gaps, limit * (1.0 - SURE) - TINY)
+    doubt = at_most(gaps, limit * (1.0 + SURE) + TINY) & ~near
+    while doubt != 0:
+        i = trailing_zeros(doubt)
+        doubt &= doubt - 1
+        site = block * BLOCK + i
+        if site < stop and reported(float64_at(rows[p, SITES]), site, dimension, x, y, z) <= radius:
+            near |= 1 << i
+    lanes = stop - block * BLOCK
+    if lanes < LANES:
+        near &= (1 << max(lanes, 0)) - 1
+    return near
 
-    Returns (sites listed, nearest site); -1 where ``room`` was too small. ``seen`` is a bit a site, all 0, and is
-    left so.
+
+@kernel
+def _objects_of(rows, p, block, flags, single):
+    """Return how many objects of the flagged sites of a block count."""
+    if single:
+        return ones(flags)
+    objects, mask = int32_at(rows[p, OBJECTS]), uint8_at(rows[p, MASK])
+    if rows[p, MASK] == 0 and flags == ALL:
+        return int(objects[block * BLOCK + BLOCK] - objects[block * BLOCK])
+    count = 0
+    while flags != 0:
+        site = block * BLOCK + trailing_zeros(flags)
+        flags &= flags - 1
+        if rows[p, MASK] == 0:
+            count += objects[site + 1] - objects[site]
+        else:
+            for i in range(objects[site], objects[site + 1]):
+                count += mask[i]
+    return count
+
+
+@kernel
+def _list(rows, p, block, flags, single, gaps, distance, place, size, room):
+    """Append the objects of flagged sites with what ``gaps`` says of each; returns the new size, or -1."""
+    home = p << PART_SHIFT
+    if single:
+        if size + LANES > room:
+            return -1
+        if flags == ALL:
+            for i in range(LANES):
+                distance[size + i] = gaps[i]
+                place[size + i] = home | (block * BLOCK + i)
+            return size + LANES
+        for i in range(LANES):
+            distance[size] = gaps[i]
+            place[size] = home | (block * BLOCK + i)
+            size += (flags >> i) & 1
+        return size
+    objects, mask = int32_at(rows[p, OBJECTS]), uint8_at(rows[p, MASK])
+    while flags != 0:
+        lane = trailing_zeros(flags)
+        flags &= flags - 1
+        site = block * BLOCK + lane
+        if size + objects[site + 1] - objects[site] > room:
+            return -1
+        for i in range(objects[site], objects[site + 1]):
+            if rows[p, MASK] == 0 or mask[i]:
+                distance[size] = gaps[lane]
+                place[size] = home | i
+                size += 1
+    return size
+
+
+@kernel
+def search(
+    rows,
+    p,
+    dimension,
+    bounds,
+    x,
+    y,
+    z,
+    block,
+    owned_only,
+    counting,
+    radius,
+    limit,
+    distance,
+    place,
+    size,
+    room,
+    queue,
+    left,
+    gaps,
+    seen,
+):
+    """List or count the objects of a partition within a radius; returns the new size, or -1 for lack of room.
+
+    ``limit`` is the radius squared, as vectors see it, and ``block`` where to begin, or -1. Where ``distance`` is
+    filled, it is with reported distances. ``seen`` is a byte a block, all 0, and is left so.
     """
-    nearest, gap, _ = nearest_site(rows, p, dimension, bounds, x, y, z, start, block)
-    if nearest < 0:
-        return 0, -1
-    sites = float64_at(rows[p, SITES])
-    first, neighbours = int32_at(rows[p, FIRST]), int32_at(rows[p, NEIGHBOURS])
-    bound = limit * (1.0 + SLACK)
-    if gap > bound:
-        return 0, nearest
-    found[0] = nearest
-    seen[nearest >> 3] |= 1 << (nearest & 7)
-    end, taken = 1, 0
-    if dimension == 2 and outside(bounds, x, y):
+    if rows[p, SITE_COUNT] == 0:
+        return size
+    most = limit * (1.0 + SLACK)
+    beyond = dimension == 2 and outside(bounds, x, y)
+    begins_inside = False
+    if block >= 0 and not beyond:
+        gaps_of(rows, p, dimension, x, y, z, block, gaps)
+        begins_inside = at_most(gaps, most) != 0
+    if not begins_inside:
+        nearest, gap, _ = nearest_site(rows, p, dimension, bounds, x, y, z, -1, block)
+        if gap > most:
+            return size
+        block = nearest // BLOCK
+    single = rows[p, SINGLE] != 0 and rows[p, MASK] == 0
+    stop = rows[p, OWNED_SITES] if owned_only else rows[p, SITE_COUNT]
+    balls = float64_at(rows[p, BALLS])
+    first, neighbours = int32_at(rows[p, BLOCK_FIRST]), int32_at(rows[p, BLOCK_NEIGHBOURS])
+    reach = np.sqrt(most) * (1.0 + SLACK)
+    from_gaps = dimension == 2 or limit * (1.0 + SURE) + TINY <= NEAR
+    before = size
+    queue[0] = block
+    seen[block] = 1
+    taken, end = 0, 1
+    if beyond:
+        # the graph ends at the bounds: what is in reach of such a query may be connected across them only
         rim = int32_at(rows[p, RIM])
         for t in range(rows[p, RIM_COUNT]):
-            site = int(rim[t])
-            if gap2(sites, site, dimension, x, y, z) <= bound and not (seen[site >> 3] >> (site & 7)) & 1:
-                if end == room:
-                    taken = -1
-                    break
-                seen[site >> 3] |= 1 << (site & 7)
-                found[end] = site
-                end += 1
-    while 0 <= taken < end:
-        here = found[taken]
+            left[t] = int(rim[t]) // BLOCK
+        end, _ = consider(balls, dimension, x, y, z, reach, left, 0, rows[p, RIM_COUNT], queue, end, left, 0, seen)
+    while taken < end and size >= 0:
+        block = int(queue[taken])
         taken += 1
-        at = first[here]
-        left = first[here + 1] - at
-        while left > 0 and taken > 0:
-            wanted = 0
-            for t in range(min(left, NEIGHBOURHOOD)):
-                site = int(neighbours[at + t])
-                gap = gap2(sites, site, dimension, x, y, z)
-                wanted |= int((gap <= bound) & ((seen[site >> 3] >> (site & 7)) & 1 == 0)) << t
-            while wanted != 0:
-                site = int(neighbours[at + trailing_zeros(wanted)])
-                wanted &= wanted - 1
-                if end == room:
-                    taken = -1
-                    break
-                seen[site >> 3] |= 1 << (site & 7)
-                found[end] = site
-                end += 1
-            at += NEIGHBOURHOOD
-            left -= NEIGHBOURHOOD
-    for i in range(end):
-        site = found[i]
-        seen[site >> 3] &= ~(1 << (site & 7))
-    if taken < 0:
-        return -1, nearest
-    return end, nearest
-
-
-@kernel
-def _collect(rows, p, dimension, x, y, z, radius, owned_only, found, listed, distance, part, item, size, room):
-    """Append the objects of listed sites within the radius to the hits; returns the new size, or -1 for lack of room.
-
-    Where ``part`` has no room at all, objects are only counted.
-    """
-    sites = float64_at(rows[p, SITES])
-    objects = int32_at(rows[p, OBJECTS])
-    masked = rows[p, MASK] != 0
-    mask = uint8_at(rows[p, MASK])
-    for t in range(listed):
-        site = found[t]
-        if owned_only and site >= rows[p, OWNED_SITES]:
-            continue
-        d = reported(sites, site, dimension, x, y, z)
-        if d > radius:
-            continue
-        for i in range(objects[site], objects[site + 1]):
-            if masked and mask[i] == 0:
-                continue
-            if room > 0:
-                if size == room:
-                    return -1
-                distance[size], part[size], item[size] = d, p, i
-            size += 1
+        gaps_of(rows, p, dimension, x, y, z, block, gaps)
+        flags = _within(rows, p, dimension, x, y, z, block, stop, gaps, radius, limit)
+        if counting:
+            size += _objects_of(rows, p, block, flags, single)
+        elif flags != 0:
+            if not from_gaps:
+                for i in range(LANES):
+                    if (flags >> i) & 1:
+                        site = block * BLOCK + i
+                        gaps[i] = reported(float64_at(rows[p, SITES]), site, dimension, x, y, z)
+            size = _list(rows, p, block, flags, single, gaps, distance, place, size, room)
+        end, _ = consider(
+            balls,
+            dimension,
+            x,
+            y,
+            z,
+            reach,
+            neighbours,
+            first[block],
+            first[block + 1],
+            queue,
+            end,
+            left,
+            0,
+            seen,
+        )
+    for t in range(end):
+        seen[queue[t]] = 0
+    if from_gaps and not counting:
+        if dimension == 2:
+            for t in range(before, size):
+                distance[t] = np.sqrt(distance[t])
+        else:
+            for t in range(before, size):
+                distance[t] = near_distance(distance[t])
     return size
 
 
 @kernel(
     "Tuple((int64, int64))(int64[:, ::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], "
     "float64[::1], float64[::1], float64[:, ::1], int32[::1], int32[::1], int64, boolean, boolean, float64[::1], "
-    "float64[::1], int64[::1], uint8[::1], float64[::1], int64[::1], int64[::1], float64[::1], int32[::1], int32[::1], "
-    "int64[::1], int64[::1], int32[::1], uint8[::1])"
+    "float64[::1], int64[::1], int32[::1], float64[::1], uint8[::1], float64[::1], int64[::1], float64[::1], "
+    "int32[::1], int32[::1], int64[::1], int64[::1], int32[::1], uint8[::1])"
 )
 def range_kernel(
     rows,
@@ -124,14 +230,15 @@ def range_kernel(
     counting,
     radius,
     chord,
-    found_,
+    places_,
+    visits_,
+    gaps_,
     seen_,
-    spare_distance,
-    spare_place,
+    distance_,
     counts,
-    out_distance,
-    out_part,
-    out_item,
+    out_distance_,
+    out_part_,
+    out_item_,
     out_id,
     out_count,
     out_reads,
@@ -146,35 +253,32 @@ def range_kernel(
     furthest, pivots, weights = pointer(furthest_), pointer(pivots_), pointer(weights_)
     order, border, reach = pointer(order_), pointer(border_), pointer(reach_)
     q = pointer(queries)
-    found, seen = pointer(found_), pointer(seen_)
-    distance, part, item = pointer(out_distance), pointer(out_part), pointer(out_item)
-    room, site_room, spare_room = out_distance.size, found_.size, spare_distance.size - NEIGHBOURHOOD
-    spare_d, spare_p = pointer(spare_distance), pointer(spare_place)
-    spare_i = shifted(spare_p, spare_room)
+    room, out_room = distance_.size, out_distance_.size
+    keys = pointer(places_)
+    ordered, place = shifted(keys, room + LANES), shifted(keys, 2 * room + LANES)
+    queue, left = pointer(visits_), shifted(pointer(visits_), seen_.size)
+    gaps, seen, distance = pointer(gaps_), pointer(seen_), pointer(distance_)
+    out_distance, out_part, out_item = pointer(out_distance_), pointer(out_part_), pointer(out_item_)
     counters = pointer(counts)
     planned = homes.size > 0
     total = 0
-    home, start = -1, -1
+    home = -1
     for r in range(begin, m):
         at = r * dimension
         x, y, z = q[at], q[at + 1], 0.0
         if dimension == 3:
             z = q[at + 2]
-        before = home
         block = -1
         if planned:
             home, block = int(homes[r]), int(blocks[r])
             if r + AHEAD < m:
                 fetch(rows, int(homes[r + AHEAD]), int(blocks[r + AHEAD]), dimension)
-                fetch_graph(rows, int(homes[r + AHEAD // 2]), int(blocks[r + AHEAD // 2]))
+                fetch_blocks(rows, int(homes[r + AHEAD]), int(blocks[r + AHEAD]), dimension)
         else:
             home = nearest_region(
-                x, y, z, dimension, count, listed_borders, pivots, weights, order, border, max(before, 0)
+                x, y, z, dimension, count, listed_borders, pivots, weights, order, border, max(home, 0)
             )
-        if home != before or not planned:
-            start = -1
-        reads = 0
-        size = 0 if counting else total
+        reads, size = 0, 0
         limit = chord[r]
         far = np.sqrt(limit) * (1.0 + SLACK)
         alone = count == 1
@@ -200,28 +304,30 @@ def range_kernel(
                     border,
                     reach,
                 )
-            listed, start = flood(rows, home, dimension, bounds, x, y, z, start, block, limit, found, site_room, seen)
-            if listed < 0:
-                return r, -1 - total
-            size = _collect(
+            size = search(
                 rows,
                 home,
                 dimension,
+                bounds,
                 x,
                 y,
                 z,
-                radius[r],
+                block,
                 not alone,
-                found,
-                listed,
+                counting,
+                radius[r],
+                limit,
                 distance,
-                part,
-                item,
-                size,
+                place,
+                0,
                 room,
+                queue,
+                left,
+                gaps,
+                seen,
             )
             if size < 0:
-                return r, total
+                return r, -1 - total
         if not alone:
             d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, home))
             for step in range(count - 1):
@@ -237,44 +343,48 @@ def range_kernel(
                     missing = True
                     continue
                 reads += 1
-                listed, _ = flood(rows, j, dimension, bounds, x, y, z, -1, -1, limit, found, site_room, seen)
-                if listed < 0:
-                    return r, -1 - total
-                size = _collect(
+                size = search(
                     rows,
                     j,
                     dimension,
+                    bounds,
                     x,
                     y,
                     z,
-                    radius[r],
+                    -1,
                     True,
-                    found,
-                    listed,
+                    counting,
+                    radius[r],
+                    limit,
                     distance,
-                    part,
-                    item,
+                    place,
                     size,
                     room,
+                    queue,
+                    left,
+                    gaps,
+                    seen,
                 )
                 if size < 0:
-                    return r, total
+                    return r, -1 - total
         if missing:
             out_count[r] = -1
             continue
         out_reads[r] = reads
+        out_count[r] = size
         if counting:
-            out_count[r] = size
             continue
-        if size - total > spare_room:
-            return r, -1 - total
-        out_count[r] = size - total
-        furthest_hit = 0.0
-        for t in range(total, size):
-            furthest_hit = max(furthest_hit, distance[t])
-        bucket_sort(rows, distance, part, item, total, size, furthest_hit, spare_d, spare_p, spare_i, counters)
+        if total + size > out_room:
+            return r, total
+        ring_sort(distance, size, keys, ordered, counters)
+        for t in range(size):
+            i = ordered[t] & NAMES
+            out_distance[total + t] = distance[i]
+            out_part[total + t] = place[i] >> PART_SHIFT
+            out_item[total + t] = place[i] & ITEMS
+        settle(rows, out_distance, out_part, out_item, total, total + size)
         if not strings:
-            for t in range(total, size):
-                out_id[t] = int64_at(rows[part[t], IDS])[item[t]]
-        total = size
+            for t in range(total, total + size):
+                out_id[t] = int64_at(rows[out_part[t], IDS])[out_item[t]]
+        total += size
     return m, total

@@ -29,7 +29,7 @@ from pyarrow import fs
 
 from dtoss.errors import StoreError
 
-FORMAT = 1
+FORMAT = 2
 """Version of the layout and of the files; another one is not read."""
 STALE_SECONDS = 24 * 3600
 """Age from which on an unfinished snapshot of another machine counts as debris."""

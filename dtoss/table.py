@@ -30,8 +30,12 @@ from dtoss.partition import Partition
     LEVELS,
     MASK,
     KEYS,
-) = range(13)
-LEVEL = 13
+    BALLS,
+    BLOCK_FIRST,
+    BLOCK_NEIGHBOURS,
+    SINGLE,
+) = range(17)
+LEVEL = 17
 """Column of the first level's graph; each level takes two."""
 MOST_LEVELS = 7
 COLUMNS = LEVEL + 2 * MOST_LEVELS
@@ -45,13 +49,15 @@ class Table:
     ----------
     rows : int64 (P, COLUMNS).
     furthest : float64 (P,): distance or chord from each pivot to its furthest owned site, -1 where there is none.
-    most_sites : sites of the largest partition.
+    most_blocks : blocks of the partition with the most.
+    most_links : neighbours of blocks, and rim sites, of the partition with the most.
     partitions : what keeps the addresses valid; None for one that is not open.
     """
 
     rows: NDArray[np.int64]
     furthest: NDArray[np.float64]
-    most_sites: int
+    most_blocks: int
+    most_links: int
     partitions: tuple[Partition | None, ...]
 
 
@@ -61,14 +67,14 @@ def make_table(partitions: Sequence[Partition | None], sites: Sequence[int], fur
     One that is not open has -1 owned sites, so that kernels ask for it, or 0 where it is known to be empty.
     """
     rows = np.zeros((len(partitions), COLUMNS), np.int64)
-    most = 0
+    blocks = links = 0
     for number, partition in enumerate(partitions):
         if partition is None:
             rows[number, OWNED_SITES] = -1 if sites[number] else 0
         else:
             _fill(rows[number], partition)
-            most = max(most, len(partition.sites))
-    return Table(rows, np.array(furthest, dtype=np.float64), most, tuple(partitions))
+            blocks, links = max(blocks, len(partition.blocks.balls)), max(links, _links(partition))
+    return Table(rows, np.array(furthest, dtype=np.float64), blocks, links, tuple(partitions))
 
 
 def with_partition(table: Table, partition: Partition) -> Table:
@@ -77,7 +83,8 @@ def with_partition(table: Table, partition: Partition) -> Table:
     _fill(rows[partition.number], partition)
     kept = list(table.partitions)
     kept[partition.number] = partition
-    return Table(rows, table.furthest, max(table.most_sites, len(partition.sites)), tuple(kept))
+    blocks, links = max(table.most_blocks, len(partition.blocks.balls)), max(table.most_links, _links(partition))
+    return Table(rows, table.furthest, blocks, links, tuple(kept))
 
 
 def _fill(row: NDArray[np.int64], partition: Partition) -> None:
@@ -97,9 +104,17 @@ def _fill(row: NDArray[np.int64], partition: Partition) -> None:
     row[RIM_COUNT] = len(partition.rim)
     row[LEVELS] = len(partition.levels)
     row[KEYS] = _address(partition.keys)
+    row[BALLS] = _address(partition.blocks.balls)
+    row[BLOCK_FIRST] = _address(partition.blocks.first)
+    row[BLOCK_NEIGHBOURS] = _address(partition.blocks.neighbours)
+    row[SINGLE] = len(partition.positions) == len(partition.sites)
     for level, graph in enumerate(partition.levels):
         row[LEVEL + 2 * level] = _address(graph.first)
         row[LEVEL + 2 * level + 1] = _address(graph.neighbours)
+
+
+def _links(partition: Partition) -> int:
+    return len(partition.blocks.neighbours) + len(partition.rim)
 
 
 def _address(array: NDArray[np.generic]) -> int:

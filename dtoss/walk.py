@@ -14,6 +14,8 @@ from dtoss.partition import FAN
 from dtoss.pointers import float64_at, int32_at, int64_at, pointer, prefetch
 from dtoss.regions import nearest_region
 from dtoss.table import (
+    BALLS,
+    BLOCK_FIRST,
     FIRST,
     KEYS,
     LEVEL,
@@ -66,6 +68,26 @@ def outside(bounds, x, y):
 
 
 @kernel
+def descend(rows, p, dimension, x, y, z):
+    """Return a block near to a query, down the hierarchy of partition p; 0 where it owns no sites."""
+    sites = float64_at(rows[p, SITES])
+    owned, levels = rows[p, OWNED_SITES], rows[p, LEVELS]
+    stride = FAN ** (levels + 1)
+    least = np.inf
+    node = 0
+    for i in range((owned + stride - 1) // stride):
+        gap = gap2(sites, i * stride, dimension, x, y, z)
+        if gap < least:
+            node, least = i, gap
+    for level in range(levels - 1, -1, -1):
+        stride //= FAN
+        first = int32_at(rows[p, LEVEL + 2 * level])
+        neighbours = int32_at(rows[p, LEVEL + 2 * level + 1])
+        node, least, _ = walk(sites, first, neighbours, stride, dimension, x, y, z, node * FAN)
+    return node
+
+
+@kernel
 def nearest_site(rows, p, dimension, bounds, x, y, z, start, block):
     """Return the site of partition p nearest to a query, its squared distance and that of its nearest neighbour.
 
@@ -93,22 +115,7 @@ def nearest_site(rows, p, dimension, bounds, x, y, z, start, block):
             if gap < least:
                 start, least = i, gap
     elif start < 0:
-        start = 0
-        if owned > 0:
-            levels = rows[p, LEVELS]
-            stride = FAN ** (levels + 1)
-            least = np.inf
-            node = 0
-            for i in range((owned + stride - 1) // stride):
-                gap = gap2(sites, i * stride, dimension, x, y, z)
-                if gap < least:
-                    node, least = i, gap
-            for level in range(levels - 1, -1, -1):
-                stride //= FAN
-                first = int32_at(rows[p, LEVEL + 2 * level])
-                neighbours = int32_at(rows[p, LEVEL + 2 * level + 1])
-                node, least, _ = walk(sites, first, neighbours, stride, dimension, x, y, z, node * FAN)
-            start = node * FAN
+        start = descend(rows, p, dimension, x, y, z) * FAN
     return walk(sites, int32_at(rows[p, FIRST]), int32_at(rows[p, NEIGHBOURS]), 1, dimension, x, y, z, start)
 
 
@@ -174,3 +181,12 @@ def fetch_graph(rows, p, block):
     neighbours = int32_at(rows[p, NEIGHBOURS])
     for i in range(begin, begin + 7 * FAN, 16):
         prefetch(neighbours, i)
+
+
+@kernel
+def fetch_blocks(rows, p, block, dimension):
+    """Ask for a block's ball and its neighbours."""
+    if block < 0:
+        return
+    prefetch(float64_at(rows[p, BALLS]), block * (dimension + 1))
+    prefetch(int32_at(rows[p, BLOCK_FIRST]), block)

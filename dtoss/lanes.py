@@ -1,0 +1,183 @@
+"""Sixteen numbers at once: squared distances of a block's sites, comparisons, and sorting by counting who is less.
+
+Written in vectors of LLVM, which makes of them what the processor has: 2 to 16 instructions each. Additions and
+multiplications are the same as those of one number, so results have the same bits.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from dtoss.kernels import kernel
+from dtoss.pointers import shifted
+
+LANES = 16
+_INT, _FLOAT, _INDEX = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
+_INTS = ir.VectorType(_INT, LANES)
+_FLOATS = ir.VectorType(_FLOAT, LANES)
+NEVER = 0x7FF0000000000000
+"""A key that is greater than those of all numbers: infinity's bits."""
+
+
+def _spread(builder, value):
+    kind = ir.VectorType(value.type, LANES)
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _INDEX(0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES))
+
+
+def _load(builder, start, kind):
+    loaded = builder.load(builder.bitcast(start, kind.as_pointer()))
+    loaded.align = 8
+    return loaded
+
+
+def _store(builder, value, start):
+    stored = builder.store(value, builder.bitcast(start, value.type.as_pointer()))
+    stored.align = 8
+
+
+def _gaps(dimension):
+    if dimension == 2:
+
+        @intrinsic
+        def gaps(typingctx, sites, x, y, out):
+            """Fill ``out[:16]`` with the squared distances of 16 planar sites, one after another, from (x, y)."""
+            return types.void(sites, types.float64, types.float64, out), codegen
+    else:
+
+        @intrinsic
+        def gaps(typingctx, sites, x, y, z, out):
+            """Fill ``out[:16]`` with the squared chords of 16 vectors, one after another, from (x, y, z)."""
+            return types.void(sites, types.float64, types.float64, types.float64, out), codegen
+
+    def codegen(context, builder, sig, args):
+        sites, place, out = args[0], args[1:-1], args[-1]
+        whole = _load(builder, sites, ir.VectorType(_FLOAT, LANES * dimension))
+        total = None
+        for axis, q in enumerate(place):
+            picked = ir.Constant(ir.VectorType(_INDEX, LANES), [dimension * i + axis for i in range(LANES)])
+            d = builder.fsub(builder.shuffle_vector(whole, whole, picked), _spread(builder, q))
+            d = builder.fmul(d, d)
+            total = d if total is None else builder.fadd(total, d)
+        _store(builder, total, out)
+        return context.get_dummy_value()
+
+    return gaps
+
+
+gaps_plane = _gaps(2)
+gaps_sphere = _gaps(3)
+
+
+@intrinsic
+def at_most(typingctx, values, bound):
+    """Return a bit for each of ``values[:16]``: whether it is at most the bound."""
+
+    def codegen(context, builder, sig, args):
+        flags = builder.fcmp_ordered("<=", _load(builder, args[0], _FLOATS), _spread(builder, args[1]))
+        return builder.zext(builder.bitcast(flags, ir.IntType(LANES)), _INT)
+
+    return types.int64(values, types.float64), codegen
+
+
+@intrinsic
+def make_keys(typingctx, values, low, first, out):
+    """Fill ``out[:16]`` with the bits of values, not negative; those in ``low`` are replaced by first, first + 1, ..."""
+
+    def codegen(context, builder, sig, args):
+        bits = builder.bitcast(_load(builder, args[0], _FLOATS), _INTS)
+        bits = builder.and_(bits, _spread(builder, builder.not_(args[1])))
+        names = builder.add(_spread(builder, args[2]), ir.Constant(_INTS, list(range(LANES))))
+        _store(builder, builder.or_(bits, names), args[3])
+        return context.get_dummy_value()
+
+    return types.void(values, types.int64, types.int64, out), codegen
+
+
+@intrinsic
+def _less(typingctx, keys, key):
+    def codegen(context, builder, sig, args):
+        flags = builder.icmp_signed("<", _load(builder, args[0], _INTS), _spread(builder, args[1]))
+        return builder.zext(builder.ctpop(builder.bitcast(flags, ir.IntType(LANES))), _INT)
+
+    return types.int64(keys, types.int64), codegen
+
+
+@intrinsic
+def ones(typingctx, mask):
+    """Return how many bits of a mask are set."""
+
+    def codegen(context, builder, sig, args):
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), codegen
+
+
+RANKED = 256
+"""Keys up to which counting who is less sorts faster than moving them."""
+
+
+@kernel
+def sort_keys(keys, n, out):
+    """Fill ``out[:n]`` with distinct keys in ascending order; ``keys`` has room up to the next multiple of 16."""
+    if n <= RANKED:
+        for i in range(n, (n + LANES - 1) // LANES * LANES):
+            keys[i] = NEVER
+    sort_window(keys, n, out)
+
+
+@kernel
+def sort_window(keys, n, out):
+    """Fill ``out[:n]`` with distinct keys in ascending order, where what follows them, up to 16, is greater."""
+    if n > RANKED:
+        for i in range(n):
+            out[i] = keys[i]
+        _heap_sort(out, n)
+        return
+    chunks = (n + LANES - 1) // LANES
+    if chunks == 1:
+        for i in range(n):
+            key = keys[i]
+            out[_less(keys, key)] = key
+    elif chunks == 2:
+        for i in range(n):
+            key = keys[i]
+            out[_less(keys, key) + _less(shifted(keys, 16), key)] = key
+    elif chunks == 3:
+        for i in range(n):
+            key = keys[i]
+            out[_less(keys, key) + _less(shifted(keys, 16), key) + _less(shifted(keys, 32), key)] = key
+    else:
+        for i in range(n):
+            key = keys[i]
+            rank = 0
+            for c in range(chunks):
+                rank += _less(shifted(keys, c * LANES), key)
+            out[rank] = key
+
+
+@kernel
+def _heap_sort(keys, n):
+    for begin in range(n // 2 - 1, -1, -1):
+        _sift(keys, begin, n)
+    for end in range(n - 1, 0, -1):
+        keys[0], keys[end] = keys[end], keys[0]
+        _sift(keys, 0, end)
+
+
+@kernel
+def _sift(keys, root, end):
+    key = keys[root]
+    while True:
+        child = 2 * root + 1
+        if child >= end:
+            break
+        if child + 1 < end and keys[child + 1] > keys[child]:
+            child += 1
+        if keys[child] <= key:
+            break
+        keys[root] = keys[child]
+        root = child
+    keys[root] = key
