@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS_PER_BATCH = 100_000
+BYTES_PER_BATCH = 64 << 20
+"""Of rows on their way to Python: a batch whose texts and binaries have 2 GB is more than its offsets can say."""
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
@@ -86,6 +88,7 @@ def configured(session: SparkSession) -> SparkSession:
     logging.getLogger("SQLQueryContextLogger").disabled = True
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", ROWS_PER_BATCH)
+    session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BYTES_PER_BATCH)
     return session
 
 
