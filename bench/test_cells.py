@@ -19,7 +19,7 @@ from scipy.spatial import Voronoi
 from bench.exactness import metres
 from bench.points import missing, positions
 from dtoss.cells import voronoi
-from dtoss.curve import curve_keys, radix_order
+from dtoss.curve import arranged, curve_keys, radix_order
 from dtoss.space import space_of
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.benchmark(timer=process_time)]
@@ -55,8 +55,7 @@ def sites_of(kind, count):
 
 def cells(sites, bounds=None, threads=1):
     """From unsorted sites to the diagram."""
-    order = radix_order(curve_keys(sites))
-    return voronoi(np.ascontiguousarray(sites[order]), bounds, threads=threads)
+    return voronoi(arranged(sites, radix_order(curve_keys(sites))), bounds, threads=threads)
 
 
 @pytest.fixture(params=["taxi", "uniform"])
@@ -116,8 +115,8 @@ def test_the_rate_does_not_fall_with_size(race, kind, metric):
 def test_two_threads(race, kind, metric):
     """The best times count: a second core must be free."""
     at = sites_of(kind, SITES)
-    order = radix_order(curve_keys(at.plane if metric == "plane" else at.sphere))
-    sites = np.ascontiguousarray((at.plane if metric == "plane" else at.sphere)[order])
+    sites = at.plane if metric == "plane" else at.sphere
+    sites = arranged(sites, radix_order(curve_keys(sites)))
     bounds = at.bounds if metric == "plane" else None
     last = race(
         kind,

@@ -68,3 +68,47 @@ def box_tree(vectors: NDArray[np.float64]) -> Boxes:
     high = np.empty_like(low)
     _fill(vectors, starts, low, high)
     return Boxes(starts, low, high)
+
+
+@kernel("void(float64[:, ::1], float64[:, :, ::1])")
+def _columns(vectors, columns):
+    n, dimension = vectors.shape
+    for i in range(n):
+        for axis in range(dimension):
+            columns[i // LEAF, axis, i % LEAF] = vectors[i, axis]
+    for i in range(n, columns.shape[0] * LEAF):
+        for axis in range(dimension):
+            columns[i // LEAF, axis, i % LEAF] = np.inf
+
+
+def leaf_columns(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sites of each leaf by coordinate, float64 (leaves, dimension, LEAF), padded with infinity."""
+    columns = np.empty((-(-len(vectors) // LEAF), vectors.shape[1], LEAF))
+    _columns(vectors, columns)
+    return columns
+
+
+@kernel("void(int64[::1], float64[:, ::1], float64[:, ::1], float64[:, :, ::1])")
+def _children(starts, low, high, columns):
+    leaves, dimension = starts[1], low.shape[1]
+    for level in range(1, starts.size - 1):
+        for node in range(starts[level], starts[level + 1]):
+            first = starts[level - 1] + (node - starts[level]) * FAN
+            for lane in range(FAN):
+                child = first + lane
+                for axis in range(dimension):
+                    there = child < starts[level]
+                    columns[node - leaves, 2 * axis, lane] = low[child, axis] if there else np.inf
+                    columns[node - leaves, 2 * axis + 1, lane] = high[child, axis] if there else -np.inf
+
+
+def child_columns(tree: Boxes) -> NDArray[np.float64]:
+    """Return the boxes of each inner node's children by coordinate, float64 (inner nodes, 2 * dimension, FAN).
+
+    The rows of a node are the low and the high ends of its children in x, then in y, and so on; where there is no
+    child the low end is infinity and the high end minus infinity.
+    """
+    dimension = tree.low.shape[1]
+    columns = np.empty((len(tree.low) - int(tree.starts[1]), 2 * dimension, FAN))
+    _children(tree.starts, tree.low, tree.high, columns)
+    return columns

@@ -1,9 +1,15 @@
 """The cell kernel: each Voronoi cell by itself, cut by nearer sites first, until no site left could change it.
 
 Dissertation, section 3.1.2: start from a bounding polygon, cut it by sites in growing rings, stop when the next ring
-lies outside the influence region. The rings are leaves of the box tree: first those near the site's own leaf, listed
-once for all its sites, nearest first; where the list ends too early (the rim of a cluster, long thin cells), the tree
-is searched by the discs round the cell's vertices, which are what could still hold a neighbour.
+lies outside the influence region. First come the sites that have been cut before and have this one as a neighbour. The
+rings are leaves of the box tree: those near the site's own leaf, listed once for all its sites, nearest first; where
+the list ends too early (the rim of a cluster, long thin cells), the tree is searched by the discs round the cell's
+vertices, which are what could still hold a neighbour.
+
+A site that has been cut before and whose cell is compact is *settled*: it is a neighbour only if it has said so, and is
+passed over. Two sites may differ on an edge that is as short as rounding, and the longer a cell, the more of it lies
+beyond such an edge: 4 SLACK times the square of its length in widths. So a cell that is not compact neither counts as
+settled nor passes over settled ones.
 """
 
 from __future__ import annotations
@@ -11,109 +17,66 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.boxes import FAN, LEAF
+from dtoss.eights import (
+    WIDTH,
+    above,
+    equal,
+    greatest,
+    lanes_at,
+    larger,
+    least,
+    put_lanes,
+    roots,
+    splat,
+    where,
+)
 from dtoss.kernels import kernel
-from dtoss.pointers import pointer, shifted
-from dtoss.polygon import FRAME, SLACK, chord, cut, frame, furthest, plane_area, sphere_area
+from dtoss.near import ALL, LIST, NEAR, box_gap, box_gaps, list_leaves, list_near
+from dtoss.pointers import bits_float, pointer, shifted, trailing_zeros
+from dtoss.polygon import FRAME, PAD, SLACK, chord, cut, frame, furthest, lanes_in, plane_area, sphere_area
 
-NEAR = 128
-"""Leaves listed for one parent node at the most."""
-LIST = 48
-"""Leaves kept of these for one leaf, the nearest first."""
 STACK = 1024
-REACH = 2.0
-"""Half-width of the first ring, in mean distances between sites."""
-FIRST = 9
-"""Leaves cut without a look at the discs round the vertices."""
+EARLIER = 8
+"""Neighbours before a site on the curve that are kept for it."""
+COMPACT = 32.0 * 32.0
+"""Squared ratio of the distances of a compact cell's furthest vertex and nearest edge, at the most."""
+
+BESIDES = 6 * NEAR + NEAR + 6 * LIST + LIST + STACK + 8
+"""What the workspace of floats holds besides the polygon."""
 
 DONE, MORE_VERTICES, MORE_NEIGHBOURS = 0, 1, 2
 
 
 @kernel
-def _box_gap(low, high, a, b, dimension):
-    gap = 0.0
-    for axis in range(dimension):
-        d = max(
-            low[a * dimension + axis] - high[b * dimension + axis],
-            low[b * dimension + axis] - high[a * dimension + axis],
-        )
-        if d > 0:
-            gap += d * d
-    return gap
-
-
-@kernel
-def _point_gap(low, high, node, x, y, z, dimension):
-    at = node * dimension
-    a = max(max(low[at] - x, x - high[at]), 0.0)
-    b = max(max(low[at + 1] - y, y - high[at + 1]), 0.0)
-    gap = a * a + b * b
-    if dimension == 3:
-        c = max(max(low[at + 2] - z, z - high[at + 2]), 0.0)
-        gap += c * c
-    return gap
-
-
-@kernel
-def _leaves_near(starts, levels, low, high, dimension, node, gap, found, stack, level_of):
-    """List the leaves whose box lies within sqrt(gap) of a node's box; -1 if there are more than NEAR."""
-    stack[0] = starts[levels] - 1
-    level_of[0] = levels - 1
-    waiting = 1
-    count = 0
-    while waiting > 0:
-        waiting -= 1
-        at, level = stack[waiting], level_of[waiting]
-        if level == 0:
-            if count == NEAR:
-                return -1
-            found[count] = at
-            count += 1
-            continue
-        first = starts[level - 1] + (at - starts[level]) * FAN
-        for child in range(first, min(starts[level], first + FAN)):
-            if _box_gap(low, high, child, node, dimension) <= gap:
-                stack[waiting] = child
-                level_of[waiting] = level - 1
-                waiting += 1
-    return count
+def _meeting(boxes, room, dimension, m, cx, cy, cz, reach):
+    """Return the mask of those of eight boxes that meet a disc."""
+    meeting = 0
+    for i in range(m):
+        meeting |= above(splat(reach[i]), box_gaps(boxes, room, dimension, cx[i], cx[i], cy[i], cy[i], cz[i], cz[i]))
+    return meeting
 
 
 @kernel
 def _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach):
     """Centres and squared radii of the discs round the vertices through the site: the influence region."""
     if basis[6] == 0.0:
-        for i in range(m):
-            cx[i], cy[i], cz[i] = x + u[i], y + v[i], 0.0
-            reach[i] = u[i] * u[i] + v[i] * v[i]
+        for i in range(0, m, WIDTH):
+            a, b = lanes_at(u, i), lanes_at(v, i)
+            put_lanes(cx, i, a + x)
+            put_lanes(cy, i, b + y)
+            put_lanes(reach, i, a * a + b * b)
         return
-    for i in range(m):
-        f = 1.0 / np.sqrt(1.0 + u[i] * u[i] + v[i] * v[i])
-        cx[i] = f * (x + u[i] * basis[0] + v[i] * basis[3])
-        cy[i] = f * (y + u[i] * basis[1] + v[i] * basis[4])
-        cz[i] = f * (z + u[i] * basis[2] + v[i] * basis[5])
-        a, b, c = cx[i] - x, cy[i] - y, cz[i] - z
-        reach[i] = a * a + b * b + c * c
-
-
-@kernel
-def _meets(low, high, node, dimension, m, cx, cy, cz, reach):
-    at = node * dimension
-    x0, x1, y0, y1 = low[at], high[at], low[at + 1], high[at + 1]
-    if dimension == 2:
-        for i in range(m):
-            a = max(max(x0 - cx[i], cx[i] - x1), 0.0)
-            b = max(max(y0 - cy[i], cy[i] - y1), 0.0)
-            if a * a + b * b < reach[i]:
-                return True
-        return False
-    z0, z1 = low[at + 2], high[at + 2]
-    for i in range(m):
-        a = max(max(x0 - cx[i], cx[i] - x1), 0.0)
-        b = max(max(y0 - cy[i], cy[i] - y1), 0.0)
-        c = max(max(z0 - cz[i], cz[i] - z1), 0.0)
-        if a * a + b * b + c * c < reach[i]:
-            return True
-    return False
+    for i in range(0, m, WIDTH):
+        a, b = lanes_at(u, i), lanes_at(v, i)
+        f = 1.0 / roots(1.0 + a * a + b * b)
+        p = f * (x + a * basis[0] + b * basis[3])
+        q = f * (y + a * basis[1] + b * basis[4])
+        r = f * (z + a * basis[2] + b * basis[5])
+        put_lanes(cx, i, p)
+        put_lanes(cy, i, q)
+        put_lanes(cz, i, r)
+        p, q, r = p - x, q - y, r - z
+        put_lanes(reach, i, p * p + q * q + r * r)
 
 
 @kernel
@@ -126,12 +89,33 @@ def tangent(x, y, z, basis):
     basis[3], basis[4], basis[5] = b, sign + y * y * a, -y
 
 
+@kernel
+def _cutting(u, v, m, dx, dy, level):
+    """Return the mask of the lines ``u * dx + v * dy = level`` that have a vertex beyond them."""
+    depth = u[0] * dx + v[0] * dy
+    for i in range(1, m):
+        depth = larger(u[i] * dx + v[i] * dy, depth)
+    return above(depth, level)
+
+
+@kernel
+def _owns(edge, m, number):
+    """Return whether an edge belongs to a site: its own line, rounded, must not cut it again."""
+    owns = 0
+    for i in range(0, m, WIDTH):
+        owns |= equal(lanes_at(edge, i), splat(bits_float(number))) & lanes_in(m, i)
+    return owns != 0
+
+
 @kernel(
-    "int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[::1], int64, int64, uint8[::1], "
-    "float64[::1], int64[::1], int32[::1], int32[::1], float64[::1], float64[::1], uint8[::1])"
+    "int64(float64[:, ::1], float64[:, :, ::1], float64[:, :, ::1], int64[::1], float64[:, ::1], float64[:, ::1], "
+    "float64[::1], int64, int64, uint8[::1], float64[::1], int64[::1], int32[::1], uint8[::1], uint8[::1], int32[::1], "
+    "int32[::1], float64[::1], float64[::1], uint8[::1], uint8[::1])"
 )
 def cut_cells(
     vectors,
+    columns_,
+    children_,
     starts,
     low_,
     high_,
@@ -141,40 +125,51 @@ def cut_cells(
     wanted,
     real,
     whole,
+    earlier_,
+    earlier_count_,
+    settled_,
     degree,
     neighbours,
     area,
     radius,
     rim,
+    doubt,
 ):
-    """Cut the cells of the sites ``begin:end``; fill degree, neighbours, area, radius and rim for them.
+    """Cut the cells of the sites ``begin:end``; fill degree, neighbours, area, radius, rim and doubt for them.
 
     ``real`` and ``whole`` are workspaces; the polygon's capacity is what they hold. Returns DONE or what was too small.
     """
-    n, dimension = vectors.shape
+    dimension = vectors.shape[1]
     levels = starts.size - 1
     sphere = dimension == 3
-    pos = pointer(vectors)
+    pos, columns, children = pointer(vectors), pointer(columns_), pointer(children_)
     low, high = pointer(low_), pointer(high_)
-    capacity = (real.size - 2 * LIST - 2 - STACK - 8) // 9
-    r = pointer(real)
-    u, v, ex, ey, eh = (
-        r,
-        shifted(r, capacity),
-        shifted(r, 2 * capacity),
-        shifted(r, 3 * capacity),
-        shifted(r, 4 * capacity),
-    )
-    cx, cy, cz = shifted(r, 5 * capacity), shifted(r, 6 * capacity), shifted(r, 7 * capacity)
-    reach = shifted(r, 8 * capacity)
-    gap_of = shifted(r, 9 * capacity)
-    waiting_gap = shifted(gap_of, LIST + 1)
+    earlier, earlier_count, settled = pointer(earlier_), pointer(earlier_count_), pointer(settled_)
+    for i in range(earlier_count_.size):
+        earlier_count[i] = 0
+    for i in range(settled_.size):
+        settled[i] = 0
+    first_leaf, last_leaf = begin // LEAF, begin // LEAF + settled_.size
+    capacity = (real.size - BESIDES) // 9 - 2 * PAD
+    room = capacity + 2 * PAD
+    r = shifted(pointer(real), PAD)
+    u, v, ex, ey, eh = (r, shifted(r, room), shifted(r, 2 * room), shifted(r, 3 * room), shifted(r, 4 * room))
+    cx, cy, cz = shifted(r, 5 * room), shifted(r, 6 * room), shifted(r, 7 * room)
+    reach = shifted(r, 8 * room)
+    near_box = shifted(pointer(real), 9 * room)
+    near_gap = shifted(near_box, 6 * NEAR)
+    list_box = shifted(near_gap, NEAR)
+    list_gap = shifted(list_box, 6 * LIST)
+    waiting_gap = shifted(list_gap, LIST)
     basis = shifted(waiting_gap, STACK)
     w = pointer(whole)
-    edge, found, listed = w, shifted(w, capacity), shifted(w, capacity + NEAR)
-    stack = shifted(listed, LIST + 1)
+    edge, found = shifted(w, PAD), shifted(w, room)
+    candidate = shifted(found, NEAR)
+    listed = shifted(candidate, NEAR)
+    stack = shifted(listed, LIST)
     level_of = shifted(stack, STACK)
     basis[6] = 1.0 if sphere else 0.0
+    infinite = splat(np.inf)
 
     node, leaf = -1, -1
     near, listed_count = 0, 0
@@ -192,47 +187,29 @@ def cut_cells(
         parent = starts[1] + own // FAN if levels > 1 else 0
         if parent != node:
             node = parent
-            diagonal = 0.0
-            for axis in range(dimension):
-                side = high[node * dimension + axis] - low[node * dimension + axis]
-                diagonal += side * side
-            parent_gap = REACH * REACH * diagonal / (LEAF * FAN)
-            near = -1
-            for _ in range(3):
-                near = _leaves_near(starts, levels, low, high, dimension, node, parent_gap, found, stack, level_of)
-                if near >= 0:
-                    break
-                parent_gap *= 0.125
-            if near < 0:
-                # the box of this node covers other nodes' sites; its own leaves come first and the tree does the rest
-                parent_gap = -1.0
-                near = 0
-                first = own // FAN * FAN
-                for other in range(first, min(first + FAN, starts[1])):
-                    found[near] = other
-                    near += 1
+            near, parent_gap = list_near(
+                starts, levels, low, high, dimension, own, node, found, near_box, stack, level_of
+            )
         if own != leaf:
             leaf = own
-            listed_count = 0
-            leaf_gap = parent_gap
-            for t in range(near):
-                other = found[t]
-                gap = _box_gap(low, high, other, leaf, dimension)
-                if other == leaf:
-                    gap = -1.0
-                if gap >= leaf_gap >= 0.0:
-                    continue  # others as near are not known here: left to the tree
-                i = listed_count
-                while i > 0 and gap_of[i - 1] > gap:
-                    gap_of[i] = gap_of[i - 1]
-                    listed[i] = listed[i - 1]
-                    i -= 1
-                gap_of[i] = gap
-                listed[i] = other
-                if listed_count == LIST:
-                    leaf_gap = gap_of[LIST]
-                else:
-                    listed_count += 1
+            listed_count, leaf_gap = list_leaves(
+                low,
+                high,
+                dimension,
+                leaf,
+                near,
+                parent_gap,
+                found,
+                near_box,
+                settled,
+                first_leaf,
+                last_leaf,
+                candidate,
+                near_gap,
+                listed,
+                list_gap,
+                list_box,
+            )
 
         x, y, z = pos[s * dimension], pos[s * dimension + 1], 0.0
         if sphere:
@@ -242,81 +219,139 @@ def cut_cells(
         else:
             m = frame(u, v, ex, ey, eh, edge, bounds[0] - x, bounds[1] - y, bounds[2] - x, bounds[3] - y)
         limit = np.inf  # squared chord from the site beyond which nothing can cut the cell
+        known = earlier_count[at]
+        if known > 0:
+            gaps = infinite
+            for t in range(min(known, EARLIER)):
+                c = earlier[at * EARLIER + t]
+                px, py = pos[c * dimension] - x, pos[c * dimension + 1] - y
+                distance2 = px * px + py * py
+                if sphere:
+                    d = pos[c * dimension + 2] - z
+                    distance2 += d * d
+                gaps = where(1 << t, splat(distance2), gaps)
+            left = (1 << min(known, EARLIER)) - 1
+            while left != 0:
+                distance2 = least(gaps)
+                lane = trailing_zeros(left & equal(gaps, splat(distance2)))
+                left ^= 1 << lane
+                gaps = where(1 << lane, infinite, gaps)
+                c = earlier[at * EARLIER + lane]
+                px, py = pos[c * dimension] - x, pos[c * dimension + 1] - y
+                if sphere:
+                    pa, pb, pd = px, py, pos[c * dimension + 2] - z
+                    px = pa * basis[0] + pb * basis[1] + pd * basis[2]
+                    py = pa * basis[3] + pb * basis[4] + pd * basis[5]
+                size = cut(u, v, ex, ey, eh, edge, m, px, py, 0.5 * distance2, c, SLACK * distance2)
+                if size > 0:
+                    m = size
+            far = furthest(u, v, m)
+            limit = 4.0 * far / (1.0 + far) if sphere else 4.0 * far
+
+        all_of_them = False  # whether settled sites are looked at as well
         from_tree, t, waiting = False, 0, 0
+        todo = 0  # mask of listed leaves, from the eight before t
         drawn = False  # whether the discs belong to the polygon as it is
         while True:
             if not from_tree:
-                if t == listed_count or gap_of[t] >= limit:
-                    if limit <= leaf_gap:
-                        break
+                if todo == 0:
+                    if t < listed_count and list_gap[t] < limit:
+                        todo = above(splat(limit), lanes_at(list_gap, t)) & lanes_in(listed_count, t)
+                        if t > 0:
+                            if not drawn:
+                                _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach)
+                                drawn = True
+                            todo &= _meeting(shifted(list_box, t), LIST, dimension, m, cx, cy, cz, reach)
+                        t += WIDTH
+                        continue
                     from_tree = True
+                    if limit > leaf_gap:
+                        stack[0] = starts[levels] - 1
+                        level_of[0] = levels - 1
+                        waiting_gap[0] = 0.0
+                        waiting = 1
+                    continue
+                lane = trailing_zeros(todo)
+                todo &= todo - 1
+                if list_gap[t - WIDTH + lane] >= limit:
+                    todo = 0
+                    continue
+                other = listed[t - WIDTH + lane]
+            else:
+                if waiting == 0:
+                    if all_of_them:
+                        break
+                    nearest, touches = np.inf, known > EARLIER
+                    for i in range(m):
+                        nearest = min(nearest, eh[i])
+                        touches |= edge[i] < 0
+                    far = furthest(u, v, m)
+                    if not touches and 2.0 * far <= COMPACT * nearest:
+                        break
+                    all_of_them = True
                     stack[0] = starts[levels] - 1
                     level_of[0] = levels - 1
                     waiting_gap[0] = 0.0
                     waiting = 1
-                    continue
-                other = listed[t]
-                t += 1
-                if t > FIRST:
-                    if not drawn:
-                        _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach)
-                        drawn = True
-                    if not _meets(low, high, other, dimension, m, cx, cy, cz, reach):
-                        continue
-            else:
-                if waiting == 0:
-                    break
                 waiting -= 1
                 if waiting_gap[waiting] >= limit:
                     continue
                 other, level = stack[waiting], level_of[waiting]
-                if not drawn:
-                    _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach)
-                    drawn = True
-                if not _meets(low, high, other, dimension, m, cx, cy, cz, reach):
-                    continue
                 if level > 0:
-                    base = waiting
+                    if not drawn:
+                        _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach)
+                        drawn = True
+                    boxes = shifted(children, (other - starts[1]) * 2 * dimension * FAN)
+                    gaps = box_gaps(boxes, FAN, dimension, x, x, y, y, z, z)
+                    left = above(splat(limit), gaps)
+                    if left != 0:
+                        left &= _meeting(boxes, FAN, dimension, m, cx, cy, cz, reach)
                     first = starts[level - 1] + (other - starts[level]) * FAN
-                    for child in range(first, min(starts[level], first + FAN)):
-                        gap = _point_gap(low, high, child, x, y, z, dimension)
-                        if gap >= limit:
-                            continue
-                        i = waiting
-                        while i > base and waiting_gap[i - 1] < gap:
-                            waiting_gap[i] = waiting_gap[i - 1]
-                            stack[i] = stack[i - 1]
-                            i -= 1
-                        waiting_gap[i] = gap
-                        stack[i] = child
+                    while left != 0:  # the nearest on top
+                        distance2 = greatest(where(left, gaps, splat(-1.0)))
+                        lane = trailing_zeros(left & equal(gaps, splat(distance2)))
+                        left ^= 1 << lane
+                        waiting_gap[waiting] = distance2
+                        stack[waiting] = first + lane
                         level_of[waiting] = level - 1
                         waiting += 1
                     continue
-                if _box_gap(low, high, other, leaf, dimension) < leaf_gap or (
-                    leaf_gap < 0.0 and other // FAN == leaf // FAN
+                if not all_of_them and (
+                    box_gap(low, high, other, leaf, dimension) < leaf_gap
+                    or (leaf_gap < 0.0 and other // FAN == leaf // FAN)
                 ):
                     continue  # cut already, from the list
 
-            for c in range(other * LEAF, min(n, other * LEAF + LEAF)):
-                if c == s:
+            left = ALL
+            if not all_of_them and first_leaf <= other < last_leaf:
+                left = ALL ^ settled[other - first_leaf]
+                if left == 0:
                     continue
-                a = pos[c * dimension] - x
-                b = pos[c * dimension + 1] - y
-                distance2 = a * a + b * b
+            column = shifted(columns, other * LEAF * dimension)
+            dx, dy = lanes_at(column, 0) - x, lanes_at(column, LEAF) - y
+            gaps = dx * dx + dy * dy
+            if sphere:
+                a, b, d = dx, dy, lanes_at(column, 2 * LEAF) - z
+                gaps = gaps + d * d
+                dx = a * basis[0] + b * basis[1] + d * basis[2]
+                dy = a * basis[3] + b * basis[4] + d * basis[5]
+            left &= above(splat(limit), gaps) & above(gaps, splat(0.0))
+            while left != 0:
+                left &= _cutting(u, v, m, dx, dy, (0.5 + SLACK) * gaps)
+                if left == 0:
+                    break
+                distance2 = least(where(left, gaps, infinite))
+                lane = trailing_zeros(left & equal(gaps, splat(distance2)))
+                left ^= 1 << lane
+                c = other * LEAF + lane
+                if _owns(edge, m, c):
+                    continue
+                px, py = pos[c * dimension] - x, pos[c * dimension + 1] - y
                 if sphere:
-                    d = pos[c * dimension + 2] - z
-                    distance2 += d * d
-                    if distance2 >= limit:
-                        continue
-                    dx = a * basis[0] + b * basis[1] + d * basis[2]
-                    dy = a * basis[3] + b * basis[4] + d * basis[5]
-                else:
-                    if distance2 >= limit:
-                        continue
-                    dx, dy = a, b
-                if distance2 == 0.0:
-                    continue
-                size = cut(u, v, ex, ey, eh, edge, m, dx, dy, 0.5 * distance2, c, SLACK * distance2)
+                    pa, pb, pd = px, py, pos[c * dimension + 2] - z
+                    px = pa * basis[0] + pb * basis[1] + pd * basis[2]
+                    py = pa * basis[3] + pb * basis[4] + pd * basis[5]
+                size = cut(u, v, ex, ey, eh, edge, m, px, py, 0.5 * distance2, c, SLACK * distance2)
                 if size < 0:
                     continue
                 m = size
@@ -329,20 +364,17 @@ def cut_cells(
         if filled + m > neighbours.size:
             return MORE_NEIGHBOURS
         before = filled
-        touches = 0
+        touches_rim = 0
+        nearest = np.inf
         for i in range(m):
             if edge[i] < 0:
-                touches = 1
+                touches_rim = 1
                 continue
-            # rounding may cut a corner shared by four cells by the same site twice
-            listed_before = False
-            for t in range(before, filled):
-                listed_before |= neighbours[t] == edge[i]
-            if not listed_before:
-                neighbours[filled] = edge[i]
-                filled += 1
+            nearest = min(nearest, eh[i])
+            neighbours[filled] = edge[i]
+            filled += 1
         degree[at] = filled - before
-        rim[at] = touches
+        rim[at] = touches_rim
         far = furthest(u, v, m)
         if sphere:
             area[at] = sphere_area(u, v, m)
@@ -350,4 +382,24 @@ def cut_cells(
         else:
             area[at] = plane_area(u, v, m)
             radius[at] = np.sqrt(far)
+        if touches_rim == 0 and 2.0 * far <= COMPACT * nearest:
+            settled[own - first_leaf] |= 1 << (s % LEAF)
+        # the edges with sites before this one must be those that they have listed
+        agreed, strange = 0, known > EARLIER
+        for t in range(before, filled):
+            c = neighbours[t]
+            if s < c < end:
+                k = earlier_count[c - begin]
+                if k < EARLIER:
+                    earlier[(c - begin) * EARLIER + k] = s
+                earlier_count[c - begin] = min(k + 1, EARLIER + 1)
+            elif begin <= c < s:
+                listed_before = False
+                for i in range(min(known, EARLIER)):
+                    listed_before |= earlier[at * EARLIER + i] == c
+                agreed += 1
+                strange |= not listed_before
+            else:
+                strange = True
+        doubt[at] = strange or agreed != known
     return DONE

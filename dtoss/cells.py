@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.boxes import FAN, LEAF, Boxes, box_tree
-from dtoss.cell_kernel import DONE, LIST, MORE_VERTICES, NEAR, STACK, cut_cells
+from dtoss.boxes import LEAF, Boxes, box_tree, child_columns, leaf_columns
+from dtoss.cell_kernel import BESIDES, DONE, EARLIER, MORE_VERTICES, STACK, cut_cells
 from dtoss.kernels import kernel, operand
+from dtoss.near import LIST, NEAR
+from dtoss.polygon import PAD
 from dtoss.rim import cut_rim_cells
+
+PIECE = 16_384
+"""Sites cut in one go: always the same pieces, so that the result does not depend on the number of threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,52 +104,63 @@ def voronoi(
 
         return qhull_diagram(sites, bounds, wanted)
     tree = box_tree(sites)
+    columns, children = leaf_columns(sites), child_columns(tree)
     flags = np.zeros(0, np.uint8) if wanted is None else operand(wanted, dtype=np.uint8)
-    pieces = _pieces(n, threads)
-    if len(pieces) == 1:
-        parts = [_cut_piece(sites, tree, bounds, flags, *pieces[0])]
+    made = _Made(np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.uint8), np.empty(n, np.uint8))
+    begins = range(0, n, PIECE)
+
+    def cut_piece(begin: int) -> NDArray[np.int32]:
+        return _cut_piece(sites, columns, children, tree, bounds, flags, begin, min(begin + PIECE, n), made)
+
+    if threads <= 1 or len(begins) == 1:
+        lists = [cut_piece(begin) for begin in begins]
     else:
         with ThreadPoolExecutor(threads) as pool:
-            parts = list(pool.map(lambda piece: _cut_piece(sites, tree, bounds, flags, *piece), pieces))
-    degree, neighbours, area, radius, rim = (
-        parts[0] if len(parts) == 1 else tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-    )
-    first = _offsets(degree)
-    if dimension == 3 and rim.any():
-        first, neighbours = _with_rim_cells(sites, tree, first, neighbours, area, radius, rim)
+            lists = list(pool.map(cut_piece, begins))
+    first, neighbours = _offsets(made.degree), np.concatenate(lists)
+    if dimension == 3 and made.rim.any():
+        first, neighbours = _with_rim_cells(sites, tree, first, neighbours, made)
     if wanted is None:
-        first, neighbours = symmetric(first, neighbours)
-    return Diagram(first, neighbours, area, radius, rim.view(np.bool_))
+        first, neighbours = symmetric(first, neighbours, made.doubt)
+    return Diagram(first, neighbours, made.area, made.radius, made.rim.view(np.bool_))
 
 
-def _pieces(n: int, threads: int) -> list[tuple[int, int]]:
-    """Split n sites into runs of whole nodes, four a thread, so that pieces of unequal work even out."""
-    if threads <= 1 or n < 4096:
-        return [(0, n)]
-    block = LEAF * FAN
-    cuts = np.unique(np.linspace(0, n, 4 * threads + 1).astype(np.int64) // block * block)
-    cuts = np.append(cuts[:-1], n)
-    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What the kernel says of each site besides its neighbours; ``doubt``: one end alone may know of an edge."""
+
+    degree: NDArray[np.int32]
+    area: NDArray[np.float64]
+    radius: NDArray[np.float64]
+    rim: NDArray[np.uint8]
+    doubt: NDArray[np.uint8]
 
 
 def _cut_piece(
     sites: NDArray[np.float64],
+    columns: NDArray[np.float64],
+    children: NDArray[np.float64],
     tree: Boxes,
     bounds: NDArray[np.float64],
     wanted: NDArray[np.uint8],
     begin: int,
     end: int,
-) -> tuple[NDArray[Any], ...]:
+    made: _Made,
+) -> NDArray[np.int32]:
+    """Cut the cells of ``begin:end``; fill their rows of ``made`` and return their neighbours."""
     size = end - begin
     capacity, room = 256, 7 * size + 4096
-    degree, rim = np.empty(size, np.int32), np.empty(size, np.uint8)
-    area, radius = np.empty(size), np.empty(size)
+    degree, rim, doubt = made.degree[begin:end], made.rim[begin:end], made.doubt[begin:end]
+    earlier, earlier_count = np.empty(EARLIER * size, np.int32), np.empty(size, np.uint8)
+    settled = np.empty(-(-end // LEAF) - begin // LEAF, np.uint8)
     while True:
-        real = np.empty(9 * capacity + 2 * LIST + 2 + STACK + 8)
-        whole = np.empty(capacity + NEAR + LIST + 1 + 2 * STACK, np.int64)
+        real = np.empty(9 * (capacity + 2 * PAD) + BESIDES)
+        whole = np.empty(capacity + 2 * PAD + 2 * NEAR + LIST + 2 * STACK, np.int64)
         neighbours = np.empty(room, np.int32)
         status = cut_cells(
             sites,
+            columns,
+            children,
             tree.starts,
             tree.low,
             tree.high,
@@ -154,14 +170,18 @@ def _cut_piece(
             wanted,
             real,
             whole,
+            earlier,
+            earlier_count,
+            settled,
             degree,
             neighbours,
-            area,
-            radius,
+            made.area[begin:end],
+            made.radius[begin:end],
             rim,
+            doubt,
         )
         if status == DONE:
-            return degree, neighbours[: int(degree.sum())], area, radius, rim
+            return neighbours[: int(degree.sum())]
         if status == MORE_VERTICES:
             capacity *= 4
         else:
@@ -225,26 +245,20 @@ def _with_rim_cells(
     tree: Boxes,
     first: NDArray[np.int32],
     neighbours: NDArray[np.int32],
-    area: NDArray[np.float64],
-    radius: NDArray[np.float64],
-    rim: NDArray[np.uint8],
+    made: _Made,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Put the cells of rim sites, cut in 3-D, in the place of their clipped ones."""
-    which = np.flatnonzero(rim)
+    which = np.flatnonzero(made.rim)
     counts = first[which + 1] - first[which]
     first_known = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     known = neighbours[_runs(first[which], counts)]
     cells = rim_cells(sites, tree, which, first_known, known)
-    area[which], radius[which] = cells.area, cells.radius
-    degrees = np.diff(first)
-    degrees[which] = cells.degree
-    new_first = _offsets(degrees)
+    made.area[which], made.radius[which], made.doubt[which] = cells.area, cells.radius, True
+    degree = np.diff(first)
+    degree[which] = cells.degree
+    new_first = _offsets(degree)
     merged = np.empty(new_first[-1], np.int32)
-    kept = np.ones(len(first) - 1, np.bool_)
-    kept[which] = False
-    owner = np.repeat(kept, np.diff(first))
-    merged[np.repeat(kept, degrees)] = neighbours[owner]
-    merged[np.repeat(~kept, degrees)] = cells.neighbours
+    _replace(first, neighbours, which, new_first, merged, cells.neighbours)
     return new_first, merged
 
 
@@ -255,13 +269,33 @@ def _runs(starts: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.int64]:
     return np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(np.asarray(starts, np.int64), counts)
 
 
-@kernel("int64(int32[::1], int32[::1], int32[::1], int32[::1])")
-def _one_sided(first, neighbours, source, target):
-    """Count the edges that only one end lists; write their ends where there is room."""
+@kernel("void(int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int32[::1])")
+def _replace(first, neighbours, which, new_first, merged, lists):
+    """Fill ``merged`` with ``lists``, one after another, for the sites ``which`` and the old lists for all others."""
+    taken, since = 0, 0
+    for r in range(which.size + 1):
+        site = which[r] if r < which.size else first.size - 1
+        place = new_first[since]
+        for t in range(first[since], first[site]):
+            merged[place] = neighbours[t]
+            place += 1
+        if r == which.size:
+            return
+        for t in range(new_first[site], new_first[site + 1]):
+            merged[t] = lists[taken]
+            taken += 1
+        since = site + 1
+
+
+@kernel("int64(int32[::1], int32[::1], uint8[::1], int32[::1], int32[::1])")
+def _one_sided(first, neighbours, doubt, source, target):
+    """Count the edges that only one end lists, of those with an end in doubt; write their ends where there is room."""
     count = 0
     for i in range(first.size - 1):
         for t in range(first[i], first[i + 1]):
             j = neighbours[t]
+            if doubt[i] == 0 and doubt[j] == 0:
+                continue
             found = False
             for s in range(first[j], first[j + 1]):
                 if neighbours[s] == i:
@@ -275,20 +309,39 @@ def _one_sided(first, neighbours, source, target):
     return count
 
 
-def symmetric(first: NDArray[np.int32], neighbours: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the graph with each edge that one end lists listed by both; added ones stand last. Cost O(edges)."""
-    none = np.zeros(0, np.int32)
-    missing = _one_sided(first, neighbours, none, none)
+@kernel("void(int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1])")
+def _with_edges(first, neighbours, source, target, new_first, merged):
+    """Fill the graph with edges added: ``source`` to the lists of ``target``, which is sorted."""
+    place, added = 0, 0
+    for i in range(first.size - 1):
+        new_first[i] = place
+        for t in range(first[i], first[i + 1]):
+            merged[place] = neighbours[t]
+            place += 1
+        while added < target.size and target[added] == i:
+            merged[place] = source[added]
+            place += 1
+            added += 1
+    new_first[first.size - 1] = place
+
+
+def symmetric(
+    first: NDArray[np.int32], neighbours: NDArray[np.int32], doubt: NDArray[np.uint8] | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the graph with each edge that one end lists listed by both; added ones stand last. Cost O(edges).
+
+    Only edges with an end in ``doubt`` are looked at; all when None.
+    """
+    n = len(first) - 1
+    doubt = np.ones(n, np.uint8) if doubt is None else doubt
+    source, target = np.empty(1024, np.int32), np.empty(1024, np.int32)
+    missing = _one_sided(first, neighbours, doubt, source, target)
     if missing == 0:
         return first, neighbours
-    source, target = np.empty(missing, np.int32), np.empty(missing, np.int32)
-    _one_sided(first, neighbours, source, target)
-    degree = np.diff(first)
-    extra = np.bincount(target, minlength=len(degree)).astype(np.int32)
-    new_first = _offsets(degree + extra)
-    merged = np.empty(new_first[-1], np.int32)
-    shift = np.repeat(new_first[:-1] - first[:-1], degree)
-    merged[np.arange(len(neighbours)) + shift] = neighbours
-    order = np.lexsort((source, target))
-    merged[_runs(new_first[:-1] + degree, extra)] = source[order]
+    if missing > len(source):
+        source, target = np.empty(missing, np.int32), np.empty(missing, np.int32)
+        _one_sided(first, neighbours, doubt, source, target)
+    order = np.lexsort((source[:missing], target[:missing]))
+    new_first, merged = np.empty(n + 1, np.int32), np.empty(len(neighbours) + missing, np.int32)
+    _with_edges(first, neighbours, source[order], target[order], new_first, merged)
     return new_first, merged

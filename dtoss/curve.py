@@ -78,14 +78,13 @@ def _sphere_key(x, y, z, last):
     return face << (2 * _FACE_BITS) | _hilbert(int(_spread(u) * top), int(_spread(v) * top), last)
 
 
-@kernel("int64[::1](float64[:, ::1], float64[::1], int64)")
-def _keys(vectors, box, last):
+@kernel("void(float64[:, ::1], float64[::1], int64, int64[::1])")
+def _keys(vectors, box, last, keys):
     n, dimension = vectors.shape
-    keys = np.empty(n, np.int64)
     if dimension == 3:
         for i in range(n):
             keys[i] = _sphere_key(vectors[i, 0], vectors[i, 1], vectors[i, 2], last)
-        return keys
+        return
     # 31 bits an axis keep the key positive
     span = max(box[2] - box[0], box[3] - box[1])
     scale = float((1 << 31) - 1) / span if span > 0 else 0.0
@@ -93,7 +92,6 @@ def _keys(vectors, box, last):
         x = min(max((vectors[i, 0] - box[0]) * scale, 0.0), 2147483647.0)
         y = min(max((vectors[i, 1] - box[1]) * scale, 0.0), 2147483647.0)
         keys[i] = _hilbert(int(x), int(y), last)
-    return keys
 
 
 def curve_keys(
@@ -121,22 +119,25 @@ def curve_keys(
         box = np.zeros(4)
         if vectors.shape[1] == 2 and len(vectors):
             box = np.array([vectors[:, 0].min(), vectors[:, 1].min(), vectors[:, 0].max(), vectors[:, 1].max()])
-    return _keys(operand(vectors), operand(box, dtype=np.float64), 8 if coarse else 0)
+    # numpy's memory comes in huge pages, numba's does not: large arrays are made here
+    keys = np.empty(len(vectors), np.int64)
+    _keys(operand(vectors), operand(box, dtype=np.float64), 8 if coarse else 0, keys)
+    return keys
 
 
-@kernel("int32[::1](int64[::1])")
-def _radix_order(keys):
+@kernel("int64(int64[::1], int64[:, ::1], int32[:, ::1])")
+def _radix_order(keys, copies, orders):
+    """Fill a row of ``orders``, and return its number; the other rows are workspace."""
     n = keys.size
-    order = np.empty(n, np.int32)
     for i in range(n):
-        order[i] = i
+        copies[0, i] = keys[i]
+        orders[0, i] = i
     counts = np.zeros((6, 2048), np.int64)
     for i in range(n):
         k = keys[i]
         for digit in range(6):
             counts[digit, (k >> (11 * digit)) & 2047] += 1
-    now, then = keys.copy(), np.empty(n, np.int64)
-    spare = np.empty(n, np.int32)
+    now = 0
     for digit in range(6):
         count = counts[digit]
         shift = 11 * digit
@@ -145,15 +146,15 @@ def _radix_order(keys):
         place = 0
         for value in range(2048):
             place, count[value] = place + count[value], place
+        read, order, write, spare = copies[now], orders[now], copies[1 - now], orders[1 - now]
         for i in range(n):
-            value = (now[i] >> shift) & 2047
+            value = (read[i] >> shift) & 2047
             j = count[value]
             count[value] = j + 1
-            then[j] = now[i]
+            write[j] = read[i]
             spare[j] = order[i]
-        now, then = then, now
-        order, spare = spare, order
-    return order
+        now = 1 - now
+    return now
 
 
 def radix_order(keys: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -164,7 +165,28 @@ def radix_order(keys: NDArray[np.int64]) -> NDArray[np.int32]:
     >>> radix_order(np.array([30, 10, 20, 10])).tolist()
     [1, 3, 2, 0]
     """
-    return _radix_order(operand(keys))
+    copies, orders = np.empty((2, len(keys)), np.int64), np.empty((2, len(keys)), np.int32)
+    return orders[_radix_order(operand(keys), copies, orders)]
+
+
+@kernel("void(float64[:, ::1], int32[::1], float64[:, ::1])")
+def _arrange(vectors, order, arranged):
+    for i in range(order.size):
+        for axis in range(vectors.shape[1]):
+            arranged[i, axis] = vectors[order[i], axis]
+
+
+def arranged(vectors: NDArray[np.float64], order: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return ``vectors[order]`` for float64 (n, dimension), in a fraction of numpy's time.
+
+    Examples
+    --------
+    >>> arranged(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([1, 0], np.int32)).tolist()
+    [[2.0, 3.0], [0.0, 1.0]]
+    """
+    out = np.empty((len(order), vectors.shape[1]))
+    _arrange(operand(vectors), operand(order, dtype=np.int32), out)
+    return out
 
 
 @kernel

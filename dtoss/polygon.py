@@ -13,11 +13,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from dtoss.eights import WIDTH, above, greatest, lanes_at, larger, put_lanes, roots, splat, total, where
 from dtoss.kernels import kernel
-from dtoss.pointers import trailing_zeros
+from dtoss.pointers import bits_float, trailing_zeros
 
 FRAME = 5.671281819617709  # tan(80 degrees)
 """Half the side of the square that a spherical cell starts from; a cell that keeps a part of it is a rim cell."""
+
+PAD = 8
+"""Entries that must exist before and behind each column: eight are read and written at once."""
+
+MASKED = 48
+"""Polygons of more vertices are cut without masks."""
 
 SLACK = 1e-13
 """A cut shallower than this share of the squared distance to the other site is rounding, not an edge."""
@@ -68,16 +75,31 @@ def _furthest_run(u, v, m, dx, dy, h, slack):
 
 
 @kernel
+def _outside(u, v, m, dx, dy, h, slack):
+    """Return the mask of vertices outside."""
+    outside = 0
+    for base in range(0, m, WIDTH):
+        outside |= above(lanes_at(u, base) * dx + lanes_at(v, base) * dy - h, splat(slack)) << base
+    return outside & ((1 << m) - 1)
+
+
+@kernel
+def _put(column, low, offset, place, first, second, base):
+    """Fill eight entries of a column: those of ``low`` stay, two are new, the rest come from ``offset`` further on."""
+    values = where(low >> base, lanes_at(column, base), lanes_at(column, base + offset))
+    values = where((1 << place) >> base, first, values)
+    put_lanes(column, base, where((2 << place) >> base, second, values))
+
+
+@kernel
 def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):
     """Cut the polygon by ``u * dx + v * dy <= h`` for site ``number``.
 
     Returns the new number of vertices, at most m + 1, or -1 where nothing was cut. One run of vertices is removed, so
     the polygon stays convex when rounding leaves several.
     """
-    if m < 62:
-        outside = 0
-        for i in range(m):
-            outside |= int(u[i] * dx + v[i] * dy - h > slack) << i
+    if m <= MASKED:
+        outside = _outside(u, v, m, dx, dy, h, slack)
         if outside == 0:
             return -1
         whole = (1 << m) - 1
@@ -117,25 +139,31 @@ def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):
     else:
         bu, bv = _between(u, v, e, b, dx, dy, h)
 
-    if b <= a:
-        kept = a - b + 1
-        if b > 0:
-            for i in range(kept):
-                u[i], v[i] = u[b + i], v[b + i]
-                ex[i], ey[i], eh[i], edge[i] = ex[b + i], ey[b + i], eh[b + i], edge[b + i]
-        place, size = kept, kept + 2
+    if b <= a:  # the vertices that stay are one run: it moves to the front
+        place, offset, stay = a - b + 1, b, 0
+        size = place + 2
     else:
-        gone = b - a - 1
-        if gone == 1:
-            for i in range(m - 1, b - 1, -1):
-                u[i + 1], v[i + 1] = u[i], v[i]
-                ex[i + 1], ey[i + 1], eh[i + 1], edge[i + 1] = ex[i], ey[i], eh[i], edge[i]
-        elif gone > 2:
-            for i in range(b, m):
-                j = i - gone + 2
-                u[j], v[j] = u[i], v[i]
-                ex[j], ey[j], eh[j], edge[j] = ex[i], ey[i], eh[i], edge[i]
-        place, size = a + 1, m - gone + 2
+        place, offset, stay = a + 1, b - a - 3, a + 1
+        size = m - (b - a - 1) + 2
+    if size <= MASKED:
+        low = (1 << stay) - 1
+        base = (size - 1) // WIDTH * WIDTH if offset < 0 else 0
+        step = -WIDTH if offset < 0 else WIDTH
+        while 0 <= base < size:
+            _put(u, low, offset, place, splat(au), splat(bu), base)
+            _put(v, low, offset, place, splat(av), splat(bv), base)
+            _put(ex, low, offset, place, splat(dx), splat(bx), base)
+            _put(ey, low, offset, place, splat(dy), splat(by), base)
+            _put(eh, low, offset, place, splat(h), splat(bh), base)
+            _put(edge, low, offset, place, splat(bits_float(number)), splat(bits_float(owner)), base)
+            base += step
+        return size
+    if offset < 0:
+        for i in range(m - 1, b - 1, -1):
+            _copy(u, v, ex, ey, eh, edge, i, i - offset)
+    elif offset > 0:
+        for i in range(stay + 2, size) if stay > 0 else range(place):
+            _copy(u, v, ex, ey, eh, edge, i + offset, i)
     u[place], v[place], ex[place], ey[place], eh[place], edge[place] = au, av, dx, dy, h, number
     place += 1
     u[place], v[place], ex[place], ey[place], eh[place], edge[place] = bu, bv, bx, by, bh, owner
@@ -143,12 +171,24 @@ def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):
 
 
 @kernel
+def _copy(u, v, ex, ey, eh, edge, i, j):
+    u[j], v[j], ex[j], ey[j], eh[j], edge[j] = u[i], v[i], ex[i], ey[i], eh[i], edge[i]
+
+
+@kernel
+def lanes_in(m, base):
+    """Return the mask of the lanes from ``base`` on that hold vertices."""
+    return (1 << min(m - base, WIDTH)) - 1
+
+
+@kernel
 def furthest(u, v, m):
     """Return the squared distance from the origin to the furthest vertex, in the tangent plane."""
-    far = 0.0
-    for i in range(m):
-        far = max(far, u[i] * u[i] + v[i] * v[i])
-    return far
+    far = splat(0.0)
+    for base in range(0, m, WIDTH):
+        a, b = lanes_at(u, base), lanes_at(v, base)
+        far = larger(where(lanes_in(m, base), a * a + b * b, far), far)
+    return greatest(far)
 
 
 @kernel
@@ -159,14 +199,20 @@ def chord(far):
 
 
 @kernel
+def _before(column, m, base):
+    """Return the entries before eight of a column, going round."""
+    values = lanes_at(column, base - 1)
+    return where(1, splat(column[m - 1]), values) if base == 0 else values
+
+
+@kernel
 def plane_area(u, v, m):
     """Return the area of the polygon."""
-    twice = 0.0
-    j = m - 1
-    for i in range(m):
-        twice += u[j] * v[i] - v[j] * u[i]
-        j = i
-    return 0.5 * twice
+    twice = splat(0.0)
+    for base in range(0, m, WIDTH):
+        cross = _before(u, m, base) * lanes_at(v, base) - _before(v, m, base) * lanes_at(u, base)
+        twice = twice + where(lanes_in(m, base), cross, splat(0.0))
+    return 0.5 * total(twice)
 
 
 @kernel
@@ -175,6 +221,21 @@ def sphere_area(u, v, m):
 
     A fan of triangles from the site: ``tan(angle / 2) = cross / (|a||b| + a.b + |a| + |b|)`` with a = (u, v, 1).
     """
+    half = splat(0.0)
+    for base in range(0, m, WIDTH):
+        bu, bv, au, av = lanes_at(u, base), lanes_at(v, base), _before(u, m, base), _before(v, m, base)
+        a, b = roots(1.0 + au * au + av * av), roots(1.0 + bu * bu + bv * bv)
+        t = (au * bv - av * bu) / (a * b + au * bu + av * bv + 1.0 + a + b)
+        s = where(lanes_in(m, base), t * t, splat(0.0))
+        if above(s, splat(1e-6)) != 0:
+            return _wide_sphere_area(u, v, m)
+        series = t * (1.0 - s * (1.0 / 3.0 - s * (0.2 - s / 7.0)))
+        half = half + where(lanes_in(m, base), series, splat(0.0))
+    return 2.0 * total(half)
+
+
+@kernel
+def _wide_sphere_area(u, v, m):
     half = 0.0
     j = m - 1
     before = np.sqrt(1.0 + u[j] * u[j] + v[j] * v[j])

@@ -12,7 +12,7 @@ from dtoss.cell_kernel import tangent
 from dtoss.cells import rim_cells
 from dtoss.kernels import kernel, operand
 from dtoss.pointers import pointer, shifted
-from dtoss.polygon import FRAME, SLACK, chord, cut, frame, furthest, plane_area, sphere_area
+from dtoss.polygon import FRAME, PAD, SLACK, chord, cut, frame, furthest, plane_area, sphere_area
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def _shape(centres, first, others, bounds, real, whole, count, vertices, owner, 
     """Cut each cell by its candidates; count -1 marks one that must be cut in 3-D."""
     cells, dimension = centres.shape
     capacity = (real.size - 8) // 5
-    r = pointer(real)
+    r = shifted(pointer(real), PAD)
     u, v, ex, ey, eh = (
         r,
         shifted(r, capacity),
@@ -54,8 +54,8 @@ def _shape(centres, first, others, bounds, real, whole, count, vertices, owner, 
         shifted(r, 3 * capacity),
         shifted(r, 4 * capacity),
     )
-    basis = shifted(r, 5 * capacity)
-    edge = pointer(whole)
+    basis = shifted(pointer(real), 5 * capacity)
+    edge = shifted(pointer(whole), PAD)
     filled = 0
     for i in range(cells):
         x, y, z = centres[i, 0], centres[i, 1], 0.0
@@ -137,7 +137,7 @@ def shapes(
     centres, others = operand(centres), operand(others)
     first = operand(first, dtype=np.int64)
     degree = np.diff(first)
-    capacity = int(degree.max(initial=0)) + 8
+    capacity = int(degree.max(initial=0)) + 8 + 2 * PAD
     real, whole = np.empty(5 * capacity + 8), np.empty(capacity, np.int64)
     room = len(others) + 4 * cells
     count, owner, length = np.zeros(cells, np.int64), np.empty(room, np.int64), np.empty(room)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import SphericalVoronoi, Voronoi
 
-from dtoss.cells import voronoi
-from dtoss.curve import curve_keys, radix_order
+from dtoss.cells import PIECE, symmetric, voronoi
+from dtoss.curve import arranged, curve_keys, radix_order
 from dtoss.space import space_of
 from tests import oracles
 from tests.dtoss.strategies import lonlat, planar
@@ -17,7 +17,7 @@ SHORT = 1e-9
 
 
 def along(sites):
-    return np.ascontiguousarray(sites[radix_order(curve_keys(sites))])
+    return arranged(sites, radix_order(curve_keys(sites)))
 
 
 def distinct(vectors):
@@ -288,10 +288,66 @@ def assert_symmetric(diagram):
 def test_threads_change_nothing(threads):
     """The same bytes for any number of threads."""
     rng = np.random.default_rng(16)
-    sites = distinct(space_of().vectors(taxis(rng, 20_000)))
+    sites = distinct(space_of().vectors(taxis(rng, 40_000)))
+    assert len(sites) > 2 * PIECE
     one, many = voronoi(sites), voronoi(sites, threads=threads)
     for name in ("first", "neighbours", "area", "radius", "rim"):
         assert getattr(one, name).tobytes() == getattr(many, name).tobytes()
+
+
+@pytest.mark.parametrize("metric", ["plane", "sphere"])
+def test_pieces_change_nothing_but_rounding(monkeypatch, metric):
+    """What earlier cells have found is used within a piece only; the diagram is the same without it.
+
+    A line that cuts its own edge again, rounded while the cell was still large, would cost five digits of the area.
+    """
+    degrees = taxis(np.random.default_rng(18), 6000)
+    if metric == "sphere":
+        sites, bounds = distinct(space_of().vectors(degrees)), None
+    else:
+        sites = distinct((degrees - degrees.mean(axis=0)) * np.array([88_000.0, 111_000.0]))
+        bounds = box_of(sites)
+    whole = voronoi(sites, bounds)
+    monkeypatch.setattr("dtoss.cells.PIECE", 64)
+    pieces = voronoi(sites, bounds)
+    assert_symmetric(pieces)
+    differ = sum(a != b for a, b in zip(neighbour_sets(whole), neighbour_sets(pieces), strict=True))
+    assert differ < 20  # an edge as short as rounding may be listed by one and not by the other
+    assert pieces.area == pytest.approx(whole.area, rel=1e-12)
+    assert pieces.radius == pytest.approx(whole.radius, rel=1e-8)
+    assert (pieces.rim == whole.rim).all()
+
+
+def test_a_site_may_be_listed_by_more_than_are_kept():
+    """Cells before it on the curve with this neighbour in common: it does not rely on what is noted of them."""
+    angle = np.linspace(0, 2 * np.pi, 23)[:-1]
+    ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    sites = np.concatenate([ring, [[0.01, 0.02]], 3 * ring])
+    bounds = box_of(sites)
+    check_plane(sites, bounds, voronoi(sites, bounds), range(len(sites)))
+
+
+def test_a_long_cell_reaches_a_site_that_has_not_listed_it():
+    """A wedge of 1e-5 that ends 3e-8 wide: its end is an edge, and too shallow a cut of the cell on the other side."""
+    turn = 1e-5
+    beside = np.array([[np.sin(turn), 1.0 - np.cos(turn)]])
+    end = 2.0 * (1.0 - 3e-8 / turn)
+    before = np.array([[0.0, end], [0.3, end], [-0.3, end], [0.0, end + 0.3]])
+    sites = np.concatenate([before, beside, beside * [-1.0, 1.0], [[0.0, 0.0], [0.0, -0.3]]])
+    bounds = box_of(sites)
+    diagram = voronoi(sites, bounds)
+    assert 0 in neighbour_sets(diagram)[6]
+    check_plane(sites, bounds, diagram, range(len(sites)))
+
+
+@pytest.mark.parametrize("doubt", [None, [0, 0, 0, 1]])
+def test_symmetric_adds_what_one_end_lists(doubt):
+    """0-1, 1-2 and 2-0 are listed by both, 0-3 by 0 alone; whoever is in doubt, all its edges are looked at."""
+    first, neighbours = np.array([0, 3, 5, 7, 7], np.int32), np.array([1, 2, 3, 2, 0, 0, 1], np.int32)
+    doubt = None if doubt is None else np.array(doubt, np.uint8)
+    new_first, merged = symmetric(first, neighbours, doubt)
+    assert new_first.tolist() == [0, 3, 5, 7, 8]
+    assert merged.tolist() == [1, 2, 3, 2, 0, 0, 1, 0]
 
 
 def test_wanted_cells_alone():
