@@ -25,7 +25,7 @@ class Blocks:
 
     Parameters
     ----------
-    balls : float64 (b, dimension + 1): centre, and a radius within which all sites of the block lie.
+    balls : float64 (b, 4): centre, z = 0 in the plane, and a radius within which all sites of the block lie.
     first, neighbours : int32: the neighbours of block i are ``neighbours[first[i]:first[i + 1]]``.
     """
 
@@ -44,7 +44,7 @@ def make_blocks(sites: NDArray[np.float64], first: NDArray[np.int32], neighbours
     >>> neighbours = np.array([1, *(j for i in range(1, 19) for j in (i - 1, i + 1)), 18], np.int32)
     >>> blocks = make_blocks(sites, first, neighbours)
     >>> blocks.neighbours.tolist(), blocks.balls[1].round(6).tolist()
-    ([1, 0], [17.5, 0.0, 1.5])
+    ([1, 0], [17.5, 0.0, 0.0, 1.5])
     """
     return Blocks(*_blocks(operand(sites), operand(first), operand(neighbours)))
 
@@ -53,7 +53,7 @@ def make_blocks(sites: NDArray[np.float64], first: NDArray[np.int32], neighbours
 def _blocks(sites, first, neighbours):
     n, dimension = sites.shape
     count = (n + BLOCK - 1) // BLOCK
-    balls = np.empty((count, dimension + 1))
+    balls = np.zeros((count, 4))
     starts = np.zeros(count + 1, np.int32)
     stamp = np.full(count, -1, np.int32)
     out = np.empty(max(neighbours.size // 4, 64), np.int32)
@@ -72,7 +72,7 @@ def _blocks(sites, first, neighbours):
                 d = sites[i, axis] - balls[b, axis]
                 gap += d * d
             most = max(most, gap)
-        balls[b, dimension] = np.sqrt(most) * (1.0 + SLACK)
+        balls[b, 3] = np.sqrt(most) * (1.0 + SLACK)
         stamp[b] = b
         for t in range(first[begin], first[stop]):
             other = neighbours[t] // BLOCK

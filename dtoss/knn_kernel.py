@@ -18,7 +18,7 @@ from dtoss.distance import NEAR, near_distance
 from dtoss.hits_kernel import heap_sort, reported, settle
 from dtoss.kernels import kernel
 from dtoss.knows import SLACK, knows, must_read, other_partition
-from dtoss.lanes import LANES, at_most, make_keys, sort_keys
+from dtoss.lanes import LANES, append_near, at_most, sort_keys
 from dtoss.pointers import (
     bits_float,
     float64_at,
@@ -31,30 +31,26 @@ from dtoss.pointers import (
     uint8_at,
 )
 from dtoss.regions import nearest_region, pivot_gap2
-from dtoss.spread import consider, gaps_of, meets
+from dtoss.spread import consider, consider_rim, gaps_of, meets
 from dtoss.table import (
     BALLS,
-    BLOCK_FIRST,
-    BLOCK_NEIGHBOURS,
     IDS,
     MASK,
     OBJECTS,
     OWNED_SITES,
-    RIM,
-    RIM_COUNT,
     SINGLE,
     SITE_COUNT,
     SITES,
 )
-from dtoss.walk import descend, fetch, fetch_graph, nearest_site, outside
+from dtoss.walk import descend, fetch, fetch_blocks, fetch_graph, fetch_ids, fetch_sites, nearest_site, outside
 
 NAME_BITS = 28
 NAMES = (1 << NAME_BITS) - 1
 """The bits of a key that say where its site was found: the how manieth block visited, and which of its sites."""
 COARSE = 1.0 + 2.0**-23
 """A squared distance read back from a key is at most this much too small."""
-WIDER = 1.3
-"""How much larger a disc is searched than the last query's was, in area."""
+WIDER = 1.05
+"""How much larger than expected a disc is searched at first, in area."""
 AHEAD = 12
 """Queries ahead for which memory is asked for."""
 
@@ -84,17 +80,16 @@ def _weight(rows, p, site):
 
 
 @kernel
-def _take(rows, p, single, slot, queue, gaps, bound, keys, fresh, listed, count):
-    """Append the sites within the bound of the block visited as number ``slot``; returns sites and objects listed."""
+def _take(rows, p, slot, queue, gaps, bound, keys, listed, count):
+    """Append the sites within the bound of the block visited as number ``slot``; returns sites and objects listed.
+
+    Without a mask the objects are not counted: there are at least as many as sites.
+    """
     here = shifted(gaps, slot * LANES)
-    near = at_most(here, bound)
-    if single:
-        make_keys(here, NAMES, slot * BLOCK, fresh)
-        # no branch a site: which are near is not to be predicted
-        for i in range(LANES):
-            keys[listed] = fresh[i]
-            listed += (near >> i) & 1
+    if rows[p, MASK] == 0:
+        listed += append_near(here, bound, NAMES, slot * BLOCK, shifted(keys, listed))
         return listed, listed
+    near = at_most(here, bound)
     while near != 0:
         i = trailing_zeros(near)
         near &= near - 1
@@ -104,6 +99,17 @@ def _take(rows, p, single, slot, queue, gaps, bound, keys, fresh, listed, count)
             listed += 1
             count += weight
     return listed, count
+
+
+@kernel
+def _count(rows, p, queue, keys, listed):
+    """Return how many objects stand on listed sites, without a mask."""
+    objects = int32_at(rows[p, OBJECTS])
+    count = 0
+    for t in range(listed):
+        site = _site(keys[t], queue)
+        count += objects[site + 1] - objects[site]
+    return count
 
 
 @kernel
@@ -130,17 +136,17 @@ def _cut(rows, p, single, k, queue, keys, listed, bound):
 
 
 @kernel
-def by_density(rows, p, dimension, k, block):
+def by_density(rows, p, k, block):
     """Return the squared radius of a disc that holds k objects if they are as dense as in a block."""
     begin = block * BLOCK
     end = min(begin + BLOCK, rows[p, SITE_COUNT])
     objects = int32_at(rows[p, OBJECTS])
-    radius = float64_at(rows[p, BALLS])[block * (dimension + 1) + dimension]
+    radius = float64_at(rows[p, BALLS])[4 * block + 3]
     return radius * radius * (float(k) / float(objects[end] - objects[begin]))
 
 
 @kernel
-def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, ordered, room, queue, left, gaps, seen):
+def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, ordered, room, queue, gaps, seen):
     """List the sites nearest to a query that hold its k nearest objects, with all ties, almost in order.
 
     The search begins in block ``start`` with a disc of squared radius ``guess``. Sites beyond the squared distance
@@ -150,53 +156,40 @@ def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, or
     sites listed is -1 where ``room`` was too small. ``seen`` is a byte a block, all 0, and is left so.
     """
     single = rows[p, SINGLE] != 0 and rows[p, MASK] == 0
+    multiple = rows[p, SINGLE] == 0 and rows[p, MASK] == 0
     balls = float64_at(rows[p, BALLS])
-    first, neighbours = int32_at(rows[p, BLOCK_FIRST]), int32_at(rows[p, BLOCK_NEIGHBOURS])
-    fresh = shifted(keys, room)
+    beyond = dimension == 2 and outside(bounds, x, y)
     most = limit * (1.0 + SLACK)
     bound = min(guess, most)
     reach = np.sqrt(bound) * (1.0 + SLACK)
     widen, enough, narrowed = 2.0, 2 * k + 2 * LANES, False
-    taken, end, later, listed, count = 0, 1, 0, 0, 0
+    taken, end, listed, count = 0, 1, 0, 0
     sites, objects, inside, last = 0, 0, bound, np.inf
     queue[0] = start
     seen[start] = 1
-    if dimension == 2 and outside(bounds, x, y):
-        # the graph ends at the bounds: what is in reach of such a query may be connected across them only
-        rim = int32_at(rows[p, RIM])
-        for t in range(rows[p, RIM_COUNT]):
-            left[t] = int(rim[t]) // BLOCK
-        end, later = consider(balls, dimension, x, y, z, reach, left, 0, rows[p, RIM_COUNT], queue, end, left, 0, seen)
+    if beyond:
+        end = consider_rim(rows, p, x, y, z, reach, queue, end, seen)
     again = 0
     while True:
         if again < taken:
             slot = again
             again += 1
+            end = consider(rows, p, x, y, z, reach, int(queue[slot]), queue, end, seen)
         elif taken < end:
             slot = taken
             block = int(queue[slot])
             taken += 1
             again = taken
-            if narrowed and not meets(balls, block, dimension, x, y, z, reach):
+            if narrowed and meets(balls, block, x, y, z, reach) == 0:
                 continue
             gaps_of(rows, p, dimension, x, y, z, block, shifted(gaps, slot * LANES))
-            end, later = consider(
-                balls,
-                dimension,
-                x,
-                y,
-                z,
-                reach,
-                neighbours,
-                first[block],
-                first[block + 1],
-                queue,
-                end,
-                left,
-                later,
-                seen,
-            )
+            end = consider(rows, p, x, y, z, reach, block, queue, end, seen)
+            fetch_sites(rows, p, int(queue[min(taken + 1, end - 1)]), dimension)
+            if single:
+                fetch_ids(rows, p, block)
         else:
+            if multiple and count < k:
+                count = _count(rows, p, queue, keys, listed)
             if count >= k or bound >= most:
                 sort_keys(keys, listed, ordered)
                 sites, objects, inside, last = _cut(rows, p, single, k, queue, ordered, listed, bound)
@@ -205,18 +198,19 @@ def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, or
                 # the k-th object stands at the very edge: what ties with it may lie behind
                 bound = min(last, most)
             else:
-                wider = bound * widen if bound > 0.0 else by_density(rows, p, dimension, 1, start)
+                wider = bound * widen if bound > 0.0 else by_density(rows, p, 1, start)
                 bound = min(wider, most) if wider > bound else most
                 widen *= widen
-            # what was left out is asked again, and what was looked at is listed anew
+            # what was looked at is listed anew, and its neighbours are asked again
             reach = np.sqrt(bound) * (1.0 + SLACK)
-            end, later = consider(balls, dimension, x, y, z, reach, left, 0, later, queue, end, left, 0, seen)
+            if beyond:
+                end = consider_rim(rows, p, x, y, z, reach, queue, end, seen)
             again, listed, count = 0, 0, 0
             continue
         if listed + LANES > room:
             sites = -1
             break
-        listed, count = _take(rows, p, single, slot, queue, gaps, bound, keys, fresh, listed, count)
+        listed, count = _take(rows, p, slot, queue, gaps, bound, keys, listed, count)
         if count > enough:
             sort_keys(keys, listed, ordered)
             listed, count, bound, _ = _cut(rows, p, single, k, queue, ordered, listed, bound)
@@ -273,21 +267,29 @@ def gather(
 
 
 @kernel
-def _write_single(
-    rows, p, dimension, x, y, z, k, keys, queue, gaps, strings, r, out_id, out_distance, out_part, out_item
+def _write(
+    rows, p, dimension, x, y, z, k, keys, listed, queue, gaps, strings, r, out_id, out_distance, out_part, out_item
 ):
-    """Write k listed sites, an object each, as the answer to query r; returns whether they stand in their order."""
+    """Write the objects of listed sites as the answer to query r; returns how many, or -1 if they are out of order."""
+    objects = int32_at(rows[p, OBJECTS])
+    single = rows[p, SINGLE] != 0
     before = -1.0
     ordered = True
-    for t in range(k):
+    size = 0
+    for t in range(listed):
         site = _site(keys[t], queue)
         d = _far(rows, p, dimension, x, y, z, site, gaps[keys[t] & NAMES])
         ordered = ordered and d > before
         before = d
-        out_distance[r, t], out_part[r, t], out_item[r, t] = d, p, site
-        if not strings:
-            out_id[r, t] = int64_at(rows[p, IDS])[site]
-    return ordered
+        begin, end = site, site + 1
+        if not single:
+            begin, end = int(objects[site]), int(objects[site + 1])
+        for i in range(begin, min(end, begin + k - size)):
+            out_distance[r, size], out_part[r, size], out_item[r, size] = d, p, i
+            if not strings:
+                out_id[r, size] = int64_at(rows[p, IDS])[i]
+            size += 1
+    return size if ordered else -1
 
 
 @kernel(
@@ -341,11 +343,10 @@ def knn_kernel(
     room = distance_.size
     keys = pointer(places_)
     ordered, part, item = shifted(keys, room + LANES), shifted(keys, 2 * room + LANES), shifted(keys, 3 * room + LANES)
-    queue, left = pointer(visits_), shifted(pointer(visits_), seen_.size)
-    gaps, seen, distance = pointer(gaps_), pointer(seen_), pointer(distance_)
+    queue, gaps, seen, distance = pointer(visits_), pointer(gaps_), pointer(seen_), pointer(distance_)
     planned = homes.size > 0
     home, start = -1, -1
-    guess = -1.0
+    before_last = -1.0
     for r in range(begin, m):
         at = r * dimension
         x, y, z = q[at], q[at + 1], 0.0
@@ -356,15 +357,18 @@ def knn_kernel(
         if planned:
             home, block = int(homes[r]), int(blocks[r])
             if r + AHEAD < m:
-                fetch(rows, int(homes[r + AHEAD]), int(blocks[r + AHEAD]), dimension)
-                fetch_graph(rows, int(homes[r + AHEAD // 2]), int(blocks[r + AHEAD // 2]))
+                if k == 1:
+                    fetch(rows, int(homes[r + AHEAD]), int(blocks[r + AHEAD]), dimension)
+                    fetch_graph(rows, int(homes[r + AHEAD // 2]), int(blocks[r + AHEAD // 2]))
+                else:
+                    fetch_blocks(rows, int(homes[r + AHEAD]), int(blocks[r + AHEAD]), dimension)
         else:
             home = nearest_region(
                 x, y, z, dimension, count, listed_borders, pivots, weights, order, border, max(before, 0)
             )
         if home != before or not planned:
             start = -1
-            guess = -1.0
+            before_last = -1.0
         reads, size = 0, 0
         limit, within = chord[r], radius[r]
         alone = count == 1
@@ -410,10 +414,11 @@ def knn_kernel(
                 block = descend(rows, home, dimension, x, y, z)
             listed, objects, inside = 0, 0, limit
             if gap <= limit * (1.0 + SLACK):
+                guess = by_density(rows, home, k, block)
                 if k == 1:
                     guess = gap * WIDER
-                elif guess < 0.0:
-                    guess = by_density(rows, home, dimension, k, block)
+                elif before_last >= 0.0:
+                    guess = WIDER * np.sqrt(guess * before_last)
                 listed, objects, inside, last = expand(
                     rows,
                     home,
@@ -430,13 +435,12 @@ def knn_kernel(
                     ordered,
                     room,
                     queue,
-                    left,
                     gaps,
                     seen,
                 )
                 if listed < 0:
                     return r
-                guess = last * WIDER if last < np.inf else -1.0
+                before_last = last if last < np.inf else -1.0
             if objects >= k:
                 limit = min(limit, inside)
             if not alone and limit < np.inf:
@@ -456,13 +460,8 @@ def knn_kernel(
                     border,
                     reach,
                 )
-            if (
-                alone
-                and listed == k
-                and within == np.inf
-                and rows[home, SINGLE] != 0
-                and rows[home, MASK] == 0
-                and _write_single(
+            if alone and within == np.inf and rows[home, MASK] == 0:
+                size = _write(
                     rows,
                     home,
                     dimension,
@@ -471,6 +470,7 @@ def knn_kernel(
                     z,
                     k,
                     ordered,
+                    listed,
                     queue,
                     gaps,
                     strings,
@@ -480,9 +480,9 @@ def knn_kernel(
                     out_part,
                     out_item,
                 )
-            ):
-                out_count[r], out_reads[r] = k, 1
-                continue
+                if size >= 0:
+                    out_count[r], out_reads[r] = size, 1
+                    continue
             size = gather(
                 rows,
                 home,
@@ -528,7 +528,7 @@ def knn_kernel(
                 if gap > limit * (1.0 + SLACK):
                     continue
                 block = near // BLOCK
-                wide = max(by_density(rows, j, dimension, k, block), gap * WIDER)
+                wide = max(by_density(rows, j, k, block), gap * WIDER)
                 listed, objects, inside, _ = expand(
                     rows,
                     j,
@@ -545,7 +545,6 @@ def knn_kernel(
                     ordered,
                     room,
                     queue,
-                    left,
                     gaps,
                     seen,
                 )

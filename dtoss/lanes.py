@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dtoss.kernels import kernel
 from dtoss.pointers import shifted
 
 LANES = 16
-_INT, _FLOAT, _INDEX = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
+_INT, _FLOAT, _INDEX, _BYTE = ir.IntType(64), ir.DoubleType(), ir.IntType(32), ir.IntType(8)
 _INTS = ir.VectorType(_INT, LANES)
 _FLOATS = ir.VectorType(_FLOAT, LANES)
 NEVER = 0x7FF0000000000000
@@ -82,18 +83,56 @@ def at_most(typingctx, values, bound):
     return types.int64(values, types.float64), codegen
 
 
+def _append(builder, values, bits, start):
+    """Store the flagged ones of 16 values one after another from ``start`` on; up to 16 are written."""
+    half = LANES // 2
+    kind = ir.VectorType(values.type.element, half)
+    flag_kind = ir.VectorType(ir.IntType(1), half)
+    name = f"llvm.experimental.vector.compress.v{half}{'i64' if kind.element == _INT else 'f64'}"
+    compress = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind, flag_kind, kind]), name)
+    low, high = builder.trunc(bits, _BYTE), builder.trunc(builder.lshr(bits, bits.type(half)), _BYTE)
+    # two halves: LLVM 22 stores a compressed vector of two registers where it is not aligned
+    behind = builder.zext(builder.ctpop(low), _INT)
+    for flags, lanes, at in ((low, range(half), _INT(0)), (high, range(half, LANES), behind)):
+        part = builder.shuffle_vector(values, values, ir.Constant(ir.VectorType(_INDEX, half), list(lanes)))
+        packed = builder.call(compress, [part, builder.bitcast(flags, flag_kind), ir.Constant(kind, ir.Undefined)])
+        _store(builder, packed, builder.gep(start, [at]))
+
+
 @intrinsic
-def make_keys(typingctx, values, low, first, out):
-    """Fill ``out[:16]`` with the bits of values, not negative; those in ``low`` are replaced by first, first + 1, ..."""
+def append_near(typingctx, values, bound, low, first, out):
+    """Write to ``out`` the bits of those of ``values[:16]`` that are at most the bound; returns how many.
+
+    The bits in ``low`` are replaced by first + i for value i. Up to ``out[:16]`` is written.
+    """
 
     def codegen(context, builder, sig, args):
-        bits = builder.bitcast(_load(builder, args[0], _FLOATS), _INTS)
-        bits = builder.and_(bits, _spread(builder, builder.not_(args[1])))
-        names = builder.add(_spread(builder, args[2]), ir.Constant(_INTS, list(range(LANES))))
-        _store(builder, builder.or_(bits, names), args[3])
-        return context.get_dummy_value()
+        loaded = _load(builder, args[0], _FLOATS)
+        flags = builder.fcmp_ordered("<=", loaded, _spread(builder, args[1]))
+        bits = builder.and_(builder.bitcast(loaded, _INTS), _spread(builder, builder.not_(args[2])))
+        names = builder.add(_spread(builder, args[3]), ir.Constant(_INTS, list(range(LANES))))
+        mask = builder.bitcast(flags, ir.IntType(LANES))
+        _append(builder, builder.or_(bits, names), mask, args[4])
+        return builder.zext(builder.ctpop(mask), _INT)
 
-    return types.void(values, types.int64, types.int64, out), codegen
+    return types.int64(values, types.float64, types.int64, types.int64, out), codegen
+
+
+@intrinsic
+def append_flagged(typingctx, flags, values, first, out, names):
+    """Write those of ``values[:16]`` whose bit is set to ``out``, and first + i for value i to ``names``.
+
+    Up to 16 of both are written. Returns how many bits are set.
+    """
+
+    def codegen(context, builder, sig, args):
+        bits = builder.trunc(args[0], ir.IntType(LANES))
+        _append(builder, _load(builder, args[1], _FLOATS), bits, args[3])
+        numbered = builder.add(_spread(builder, args[2]), ir.Constant(_INTS, list(range(LANES))))
+        _append(builder, numbered, bits, args[4])
+        return builder.zext(builder.ctpop(bits), _INT)
+
+    return types.int64(types.int64, values, types.int64, out, names), codegen
 
 
 @intrinsic

@@ -181,9 +181,7 @@ def decode(source: pa.Buffer | pa.NativeFile | io.IOBase, name: str) -> Partitio
             Graph(plain[f"first_{level + 1}"], plain[f"neighbours_{level + 1}"]) for level in range(facts["levels"])
         ),
         keys=plain["keys"],
-        blocks=Blocks(
-            plain["balls"].reshape(-1, facts["dimension"] + 1), plain["block_first"], plain["block_neighbours"]
-        ),
+        blocks=Blocks(plain["balls"].reshape(-1, 4), plain["block_first"], plain["block_neighbours"]),
         uncertified=plain["uncertified"],
         furthest=facts["furthest"],
         attributes={

@@ -10,26 +10,21 @@ from dtoss.hits_kernel import reported, settle
 from dtoss.kernels import kernel
 from dtoss.knn_kernel import AHEAD
 from dtoss.knows import SLACK, knows, must_read, other_partition
-from dtoss.lanes import LANES, at_most, ones
+from dtoss.lanes import LANES, append_flagged, at_most, ones
 from dtoss.pointers import float64_at, int32_at, int64_at, pointer, shifted, trailing_zeros, uint8_at
 from dtoss.regions import nearest_region, pivot_gap2
 from dtoss.ring_sort import NAMES, ring_sort
-from dtoss.spread import consider, gaps_of
+from dtoss.spread import consider, consider_rim, gaps_of
 from dtoss.table import (
-    BALLS,
-    BLOCK_FIRST,
-    BLOCK_NEIGHBOURS,
     IDS,
     MASK,
     OBJECTS,
     OWNED_SITES,
-    RIM,
-    RIM_COUNT,
     SINGLE,
     SITE_COUNT,
     SITES,
 )
-from dtoss.walk import fetch, fetch_blocks, nearest_site, outside
+from dtoss.walk import fetch_blocks, nearest_site, outside
 
 SURE = 1e-9
 """Relative slack of squared distances within which only the reported distance tells what lies in the disc."""
@@ -83,16 +78,7 @@ def _list(rows, p, block, flags, single, gaps, distance, place, size, room):
     if single:
         if size + LANES > room:
             return -1
-        if flags == ALL:
-            for i in range(LANES):
-                distance[size + i] = gaps[i]
-                place[size + i] = home | (block * BLOCK + i)
-            return size + LANES
-        for i in range(LANES):
-            distance[size] = gaps[i]
-            place[size] = home | (block * BLOCK + i)
-            size += (flags >> i) & 1
-        return size
+        return size + append_flagged(flags, gaps, home | (block * BLOCK), shifted(distance, size), shifted(place, size))
     objects, mask = int32_at(rows[p, OBJECTS]), uint8_at(rows[p, MASK])
     while flags != 0:
         lane = trailing_zeros(flags)
@@ -127,7 +113,6 @@ def search(
     size,
     room,
     queue,
-    left,
     gaps,
     seen,
 ):
@@ -151,8 +136,6 @@ def search(
         block = nearest // BLOCK
     single = rows[p, SINGLE] != 0 and rows[p, MASK] == 0
     stop = rows[p, OWNED_SITES] if owned_only else rows[p, SITE_COUNT]
-    balls = float64_at(rows[p, BALLS])
-    first, neighbours = int32_at(rows[p, BLOCK_FIRST]), int32_at(rows[p, BLOCK_NEIGHBOURS])
     reach = np.sqrt(most) * (1.0 + SLACK)
     from_gaps = dimension == 2 or limit * (1.0 + SURE) + TINY <= NEAR
     before = size
@@ -160,11 +143,7 @@ def search(
     seen[block] = 1
     taken, end = 0, 1
     if beyond:
-        # the graph ends at the bounds: what is in reach of such a query may be connected across them only
-        rim = int32_at(rows[p, RIM])
-        for t in range(rows[p, RIM_COUNT]):
-            left[t] = int(rim[t]) // BLOCK
-        end, _ = consider(balls, dimension, x, y, z, reach, left, 0, rows[p, RIM_COUNT], queue, end, left, 0, seen)
+        end = consider_rim(rows, p, x, y, z, reach, queue, end, seen)
     while taken < end and size >= 0:
         block = int(queue[taken])
         taken += 1
@@ -179,22 +158,7 @@ def search(
                         site = block * BLOCK + i
                         gaps[i] = reported(float64_at(rows[p, SITES]), site, dimension, x, y, z)
             size = _list(rows, p, block, flags, single, gaps, distance, place, size, room)
-        end, _ = consider(
-            balls,
-            dimension,
-            x,
-            y,
-            z,
-            reach,
-            neighbours,
-            first[block],
-            first[block + 1],
-            queue,
-            end,
-            left,
-            0,
-            seen,
-        )
+        end = consider(rows, p, x, y, z, reach, block, queue, end, seen)
     for t in range(end):
         seen[queue[t]] = 0
     if from_gaps and not counting:
@@ -256,8 +220,7 @@ def range_kernel(
     room, out_room = distance_.size, out_distance_.size
     keys = pointer(places_)
     ordered, place = shifted(keys, room + LANES), shifted(keys, 2 * room + LANES)
-    queue, left = pointer(visits_), shifted(pointer(visits_), seen_.size)
-    gaps, seen, distance = pointer(gaps_), pointer(seen_), pointer(distance_)
+    queue, gaps, seen, distance = pointer(visits_), pointer(gaps_), pointer(seen_), pointer(distance_)
     out_distance, out_part, out_item = pointer(out_distance_), pointer(out_part_), pointer(out_item_)
     counters = pointer(counts)
     planned = homes.size > 0
@@ -272,7 +235,6 @@ def range_kernel(
         if planned:
             home, block = int(homes[r]), int(blocks[r])
             if r + AHEAD < m:
-                fetch(rows, int(homes[r + AHEAD]), int(blocks[r + AHEAD]), dimension)
                 fetch_blocks(rows, int(homes[r + AHEAD]), int(blocks[r + AHEAD]), dimension)
         else:
             home = nearest_region(
@@ -322,7 +284,6 @@ def range_kernel(
                 0,
                 room,
                 queue,
-                left,
                 gaps,
                 seen,
             )
@@ -361,7 +322,6 @@ def range_kernel(
                     size,
                     room,
                     queue,
-                    left,
                     gaps,
                     seen,
                 )

@@ -7,8 +7,8 @@ import numpy as np
 from dtoss.blocks import BLOCK
 from dtoss.kernels import kernel
 from dtoss.lanes import gaps_plane, gaps_sphere
-from dtoss.pointers import float64_at, shifted
-from dtoss.table import SITE_COUNT, SITES
+from dtoss.pointers import float64_at, float_bits, int32_at, shifted
+from dtoss.table import BALLS, BLOCK_FIRST, BLOCK_NEIGHBOURS, RIM, RIM_COUNT, SITE_COUNT, SITES
 from dtoss.walk import gap2
 
 
@@ -29,31 +29,41 @@ def gaps_of(rows, p, dimension, x, y, z, block, out):
 
 
 @kernel
-def meets(balls, block, dimension, x, y, z, reach):
-    """Return whether the ball of a block meets the disc of a radius, ``reach``, round (x, y, z)."""
-    at = int(block) * (dimension + 1)
-    a, b = balls[at] - x, balls[at + 1] - y
-    gap = a * a + b * b
-    if dimension == 3:
-        c = balls[at + 2] - z
-        gap += c * c
-    far = reach + balls[at + dimension]
-    return gap <= far * far
+def meets(balls, block, x, y, z, reach):
+    """Return 1 if the ball of a block meets the disc of a radius, ``reach``, round (x, y, z), else 0."""
+    at = block << 2
+    a, b, c = balls[at] - x, balls[at + 1] - y, balls[at + 2] - z
+    far = reach + balls[at + 3]
+    # the sign of a difference: a comparison becomes a branch that is not to be predicted
+    return 1 + (float_bits(far * far - (a * a + b * b + c * c)) >> 63)
 
 
 @kernel
-def consider(balls, dimension, x, y, z, reach, blocks, begin, stop, queue, end, left, later, seen):
-    """Append those of ``blocks[begin:stop]`` that were not seen to the queue if the disc meets them, or to ``left``.
+def consider(rows, p, x, y, z, reach, block, queue, end, seen):
+    """Append the neighbours of a block that were not seen to the queue if the disc meets them; returns its end."""
+    balls = float64_at(rows[p, BALLS])
+    first, neighbours = int32_at(rows[p, BLOCK_FIRST]), int32_at(rows[p, BLOCK_NEIGHBOURS])
+    for t in range(first[block], first[block + 1]):
+        other = int(neighbours[t])
+        before = int(seen[other])
+        now = before | meets(balls, other, x, y, z, reach)
+        queue[end] = other
+        seen[other] = np.uint8(now)
+        end += now - before
+    return end
 
-    Returns the ends of both. ``left`` may be ``blocks``, from its begin on.
+
+@kernel
+def consider_rim(rows, p, x, y, z, reach, queue, end, seen):
+    """Append the blocks of rim sites that the disc meets, for a query outside the bounds; returns the queue's end.
+
+    The graph ends at the bounds: what is in reach of such a query may be connected across them only.
     """
-    for t in range(begin, stop):
-        block = int(blocks[t])
-        new = seen[block] == 0
-        near = meets(balls, block, dimension, x, y, z, reach) & new
-        queue[end] = block
-        left[later] = block
-        seen[block] |= np.uint8(near)
-        end += near
-        later += new & (not near)
-    return end, later
+    balls, rim = float64_at(rows[p, BALLS]), int32_at(rows[p, RIM])
+    for t in range(rows[p, RIM_COUNT]):
+        block = int(rim[t]) // BLOCK
+        if seen[block] == 0 and meets(balls, block, x, y, z, reach) == 1:
+            queue[end] = block
+            seen[block] = 1
+            end += 1
+    return end

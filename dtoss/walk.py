@@ -17,6 +17,7 @@ from dtoss.table import (
     BALLS,
     BLOCK_FIRST,
     FIRST,
+    IDS,
     KEYS,
     LEVEL,
     LEVELS,
@@ -159,16 +160,29 @@ def plan_starts(rows, pivots_, weights_, order_, distance_, queries, keys, home,
 
 
 @kernel
+def fetch_sites(rows, p, block, dimension):
+    """Ask for the sites of a block."""
+    sites = float64_at(rows[p, SITES])
+    for i in range(block * FAN * dimension, (block + 1) * FAN * dimension, 8):
+        prefetch(sites, i)
+
+
+@kernel
+def fetch_ids(rows, p, block):
+    """Ask for the ids of a block's sites where each holds one object."""
+    ids = int64_at(rows[p, IDS])
+    prefetch(ids, block * FAN)
+    prefetch(ids, block * FAN + 8)
+
+
+@kernel
 def fetch(rows, p, block, dimension):
     """Ask for what a query that starts in a run of sites will read first."""
     if block < 0:
         return
-    sites = float64_at(rows[p, SITES])
-    first = int32_at(rows[p, FIRST])
+    fetch_sites(rows, p, block, dimension)
     begin = block * FAN
-    for i in range(begin * dimension, (begin + FAN) * dimension, 8):
-        prefetch(sites, i)
-    prefetch(first, begin)
+    prefetch(int32_at(rows[p, FIRST]), begin)
     prefetch(int32_at(rows[p, OBJECTS]), begin)
 
 
@@ -185,8 +199,9 @@ def fetch_graph(rows, p, block):
 
 @kernel
 def fetch_blocks(rows, p, block, dimension):
-    """Ask for a block's ball and its neighbours."""
+    """Ask for what a search over blocks that starts in one will read first."""
     if block < 0:
         return
-    prefetch(float64_at(rows[p, BALLS]), block * (dimension + 1))
+    fetch_sites(rows, p, block, dimension)
+    prefetch(float64_at(rows[p, BALLS]), 4 * block)
     prefetch(int32_at(rows[p, BLOCK_FIRST]), block)
