@@ -18,6 +18,8 @@ from dtoss.rim import cut_rim_cells
 
 PIECE = 16_384
 """Sites cut in one go: always the same pieces, so that the result does not depend on the number of threads."""
+ROOM = 7
+"""Room for neighbours, a site: six are enough where rounding makes no edges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +110,23 @@ def voronoi(
     flags = np.zeros(0, np.uint8) if wanted is None else operand(wanted, dtype=np.uint8)
     made = _Made(np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.uint8), np.empty(n, np.uint8))
     begins = range(0, n, PIECE)
+    room = np.empty(ROOM * n + 4096, np.int32)
 
     def cut_piece(begin: int) -> NDArray[np.int32]:
-        return _cut_piece(sites, columns, children, tree, bounds, flags, begin, min(begin + PIECE, n), made)
+        end = min(begin + PIECE, n)
+        own = room[ROOM * begin : ROOM * end if end < n else len(room)]
+        return _cut_piece(sites, columns, children, tree, bounds, flags, begin, end, made, own)
 
     if threads <= 1 or len(begins) == 1:
         lists = [cut_piece(begin) for begin in begins]
     else:
         with ThreadPoolExecutor(threads) as pool:
             lists = list(pool.map(cut_piece, begins))
-    first, neighbours = _offsets(made.degree), np.concatenate(lists)
+    first, neighbours = _offsets(made.degree), _joined(lists, room)
     if dimension == 3 and made.rim.any():
         first, neighbours = _with_rim_cells(sites, tree, first, neighbours, made)
     if wanted is None:
-        first, neighbours = symmetric(first, neighbours, made.doubt)
+        first, neighbours = symmetric(first, neighbours, made.doubt, neighbours.base)
     return Diagram(first, neighbours, made.area, made.radius, made.rim.view(np.bool_))
 
 
@@ -146,17 +151,20 @@ def _cut_piece(
     begin: int,
     end: int,
     made: _Made,
+    neighbours: NDArray[np.int32],
 ) -> NDArray[np.int32]:
-    """Cut the cells of ``begin:end``; fill their rows of ``made`` and return their neighbours."""
+    """Cut the cells of ``begin:end``; fill their rows of ``made`` and return their neighbours, in the room for them.
+
+    Where it is too small they are in an array of their own.
+    """
     size = end - begin
-    capacity, room = 256, 7 * size + 4096
+    capacity = 256
     degree, rim, doubt = made.degree[begin:end], made.rim[begin:end], made.doubt[begin:end]
     earlier, earlier_count = np.empty(EARLIER * size, np.int32), np.empty(size, np.uint8)
     settled = np.empty(-(-end // LEAF) - begin // LEAF, np.uint8)
     while True:
         real = np.empty(9 * (capacity + 2 * PAD) + BESIDES)
         whole = np.empty(capacity + 2 * PAD + 2 * NEAR + LIST + 2 * STACK, np.int64)
-        neighbours = np.empty(room, np.int32)
         status = cut_cells(
             sites,
             columns,
@@ -185,7 +193,26 @@ def _cut_piece(
         if status == MORE_VERTICES:
             capacity *= 4
         else:
-            room *= 2
+            neighbours = np.empty(2 * len(neighbours), np.int32)
+
+
+@kernel("void(int32[::1], int64[::1], int64[::1])")
+def _close_up(room, starts, counts):
+    """Move runs of entries to the front, one after another."""
+    place = 0
+    for r in range(starts.size):
+        for t in range(starts[r], starts[r] + counts[r]):
+            room[place] = room[t]
+            place += 1
+
+
+def _joined(lists: list[NDArray[np.int32]], room: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the lists of all pieces one after another: in the room they share, if they do."""
+    if any(some.base is not room for some in lists):
+        return np.concatenate(lists)
+    counts = np.array([len(some) for some in lists], np.int64)
+    _close_up(room, ROOM * PIECE * np.arange(len(lists)), counts)
+    return room[: counts.sum()]
 
 
 def _offsets(degree: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -309,31 +336,37 @@ def _one_sided(first, neighbours, doubt, source, target):
     return count
 
 
-@kernel("void(int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int32[::1])")
-def _with_edges(first, neighbours, source, target, new_first, merged):
-    """Fill the graph with edges added: ``source`` to the lists of ``target``, which is sorted."""
-    place, added = 0, 0
-    for i in range(first.size - 1):
-        new_first[i] = place
-        for t in range(first[i], first[i + 1]):
-            merged[place] = neighbours[t]
-            place += 1
-        while added < target.size and target[added] == i:
-            merged[place] = source[added]
-            place += 1
-            added += 1
-    new_first[first.size - 1] = place
+@kernel("void(int32[::1], int32[::1], int32[::1], int32[::1])")
+def _insert(first, room, source, target):
+    """Add ``source`` to the lists of ``target``, which is sorted, in place."""
+    n = first.size - 1
+    added = target.size
+    end = first[n]
+    for i in range(n - 1, -1, -1):
+        begin = first[i]
+        first[i + 1] = end + added
+        while added > 0 and target[added - 1] == i:
+            added -= 1
+            room[end + added] = source[added]
+        if added == 0:
+            return
+        for t in range(end - 1, begin - 1, -1):
+            room[t + added] = room[t]
+        end = begin
 
 
 def symmetric(
-    first: NDArray[np.int32], neighbours: NDArray[np.int32], doubt: NDArray[np.uint8] | None = None
+    first: NDArray[np.int32],
+    neighbours: NDArray[np.int32],
+    doubt: NDArray[np.uint8] | None = None,
+    room: NDArray[np.int32] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the graph with each edge that one end lists listed by both; added ones stand last. Cost O(edges).
 
-    Only edges with an end in ``doubt`` are looked at; all when None.
+    Only edges with an end in ``doubt`` are looked at; all when None. Where ``room`` is given, ``neighbours`` are its
+    beginning, and edges are added in place if there is room for them.
     """
-    n = len(first) - 1
-    doubt = np.ones(n, np.uint8) if doubt is None else doubt
+    doubt = np.ones(len(first) - 1, np.uint8) if doubt is None else doubt
     source, target = np.empty(1024, np.int32), np.empty(1024, np.int32)
     missing = _one_sided(first, neighbours, doubt, source, target)
     if missing == 0:
@@ -342,6 +375,8 @@ def symmetric(
         source, target = np.empty(missing, np.int32), np.empty(missing, np.int32)
         _one_sided(first, neighbours, doubt, source, target)
     order = np.lexsort((source[:missing], target[:missing]))
-    new_first, merged = np.empty(n + 1, np.int32), np.empty(len(neighbours) + missing, np.int32)
-    _with_edges(first, neighbours, source[order], target[order], new_first, merged)
-    return new_first, merged
+    total = len(neighbours) + missing
+    if room is None or len(room) < total:
+        first, room = first.copy(), np.concatenate([neighbours, np.empty(missing, np.int32)])
+    _insert(first, room, source[order], target[order])
+    return first, room[:total]

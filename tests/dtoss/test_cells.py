@@ -295,8 +295,9 @@ def test_threads_change_nothing(threads):
         assert getattr(one, name).tobytes() == getattr(many, name).tobytes()
 
 
+@pytest.mark.parametrize("room", [7, 1])
 @pytest.mark.parametrize("metric", ["plane", "sphere"])
-def test_pieces_change_nothing_but_rounding(monkeypatch, metric):
+def test_pieces_change_nothing_but_rounding(monkeypatch, metric, room):
     """What earlier cells have found is used within a piece only; the diagram is the same without it.
 
     A line that cuts its own edge again, rounded while the cell was still large, would cost five digits of the area.
@@ -309,6 +310,7 @@ def test_pieces_change_nothing_but_rounding(monkeypatch, metric):
         bounds = box_of(sites)
     whole = voronoi(sites, bounds)
     monkeypatch.setattr("dtoss.cells.PIECE", 64)
+    monkeypatch.setattr("dtoss.cells.ROOM", room)
     pieces = voronoi(sites, bounds)
     assert_symmetric(pieces)
     differ = sum(a != b for a, b in zip(neighbour_sets(whole), neighbour_sets(pieces), strict=True))
@@ -340,14 +342,20 @@ def test_a_long_cell_reaches_a_site_that_has_not_listed_it():
     check_plane(sites, bounds, diagram, range(len(sites)))
 
 
-@pytest.mark.parametrize("doubt", [None, [0, 0, 0, 1]])
-def test_symmetric_adds_what_one_end_lists(doubt):
-    """0-1, 1-2 and 2-0 are listed by both, 0-3 by 0 alone; whoever is in doubt, all its edges are looked at."""
-    first, neighbours = np.array([0, 3, 5, 7, 7], np.int32), np.array([1, 2, 3, 2, 0, 0, 1], np.int32)
+@pytest.mark.parametrize("room", [None, 8, 16])
+@pytest.mark.parametrize("doubt", [None, [0, 0, 0, 1, 1]])
+def test_symmetric_adds_what_one_end_lists(doubt, room):
+    """0-1, 1-2 and 2-0 are listed by both, 0-3, 1-3 and 4-2 by one; all edges of a site in doubt are looked at."""
+    first, neighbours = np.array([0, 3, 6, 8, 8, 9], np.int32), np.array([1, 2, 3, 3, 2, 0, 0, 1, 2], np.int32)
     doubt = None if doubt is None else np.array(doubt, np.uint8)
-    new_first, merged = symmetric(first, neighbours, doubt)
-    assert new_first.tolist() == [0, 3, 5, 7, 8]
-    assert merged.tolist() == [1, 2, 3, 2, 0, 0, 1, 0]
+    if room is not None:
+        space = np.full(room, -7, np.int32)
+        space = np.concatenate([neighbours, space[len(neighbours) :]])
+        neighbours = space[: len(neighbours)]
+    new_first, merged = symmetric(first, neighbours, doubt, None if room is None else space)
+    assert new_first.tolist() == [0, 3, 6, 9, 11, 12]
+    assert merged.tolist() == [1, 2, 3, 3, 2, 0, 0, 1, 4, 0, 1, 2]
+    assert (room == 16) == (merged.base is not None and room is not None and merged.base is space)
 
 
 def test_wanted_cells_alone():
