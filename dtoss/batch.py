@@ -145,7 +145,7 @@ def _world_arguments(world: World, table: Table) -> tuple[Any, ...]:
 
 def _chords(world: World, radius: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the squared distances, as vectors see them, of radii; infinity from half round the Earth on."""
-    if world.dimension == 2 or (radius == np.inf).all():
+    if world.dimension == 2 or (len(radius) and radius[0] == np.inf and (len(radius) == 1 or (radius == np.inf).all())):
         return radius * radius
     return np.where(radius >= np.pi * EARTH_RADIUS, np.inf, chord_of(radius) ** 2)
 
@@ -164,6 +164,16 @@ def _knn_piece(
     part, item = np.empty((m, k), np.int32), np.empty((m, k), np.int32)
     count, reads = np.empty(m, np.int64), np.empty(m, np.int32)
     _knn_rows(world, queries, keys, radius, k, (ids, distance, part, item, count, reads))
+    if m == 1:
+        size = int(count[0])
+        return Found(
+            count,
+            part[0, :size],
+            item[0, :size],
+            distance[0, :size],
+            None if world.string_ids else ids[0, :size],
+            reads,
+        )
     if (count == k).all():
         columns: list[NDArray[Any]] = [a.reshape(-1) for a in (part, item, distance, ids)]
     else:
@@ -233,7 +243,8 @@ def _range_piece(
     homes, blocks = _starts(world, table, queries, keys)
     arguments = _world_arguments(world, table)
     chord = _chords(world, radius)
-    room = 0 if counting else max(64 * m, 4096) if m < BATCH // 64 else BATCH
+    # memory that is not written costs nothing; what has to be joined is copied
+    room = 0 if counting else min(1024 * m + 4096, 4 * BATCH)
     count, reads = np.zeros(m, np.int64), np.zeros(m, np.int32)
     parts: list[tuple[NDArray[Any], ...]] = []
     at = 0

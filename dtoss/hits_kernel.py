@@ -87,7 +87,7 @@ def settle(rows, distance, part, item, first, last):
     """Sort hits ``first:last`` that are in order but for near and equal distances."""
     i = first + 1
     while i < last:
-        if comes_before(rows, distance, part, item, i - 1, i):
+        if distance[i - 1] < distance[i] or comes_before(rows, distance, part, item, i - 1, i):
             i += 1
             continue
         begin, end, most = i - 1, i + 1, distance[i - 1]

@@ -151,7 +151,10 @@ class Index:
         """
         k = whole_number("k", k, 1)
         queries = self._queries(positions, crs)
-        radius = distances("max_distance", np.inf if max_distance is None else max_distance, len(queries))
+        if max_distance is None:
+            radius = np.full(len(queries), np.inf)
+        else:
+            radius = distances("max_distance", max_distance, len(queries))
         return self._hits(self._answer(queries, radius, k, where, whole_number("threads", threads, 1)), columns, having)
 
     def range(
@@ -428,13 +431,16 @@ class Index:
 
     def _hits(self, found: Found, columns: Sequence[str], having: str | None = None) -> Hits:
         column_names(columns, self.column_names)
-        query = np.repeat(np.arange(len(found.count)), found.count)
+        if len(found.count) == 1:
+            query = np.zeros(len(found.part), np.int64)
+        else:
+            query = np.repeat(np.arange(len(found.count)), found.count)
         ids: NDArray[Any]
         if found.ids is not None:
             ids = found.ids
         else:
             ids = take_ids(self.parts, found).to_numpy(zero_copy_only=False).astype(object)
-        taken = dict(zip(columns, take_columns(self.parts, found, columns), strict=True))
+        taken = dict(zip(columns, take_columns(self.parts, found, columns), strict=True)) if columns else {}
         hits = Hits(query, ids, found.distance, taken)
         return hits if having is None else hits.only(self.satisfying(found, having))
 

@@ -337,12 +337,18 @@ def range_kernel(
         if total + size > out_room:
             return r, total
         ring_sort(distance, size, keys, ordered, counters)
+        near = -1.0
+        in_order = True
         for t in range(size):
             i = ordered[t] & NAMES
-            out_distance[total + t] = distance[i]
+            d = distance[i]
+            in_order &= d > near
+            near = d
+            out_distance[total + t] = d
             out_part[total + t] = place[i] >> PART_SHIFT
             out_item[total + t] = place[i] & ITEMS
-        settle(rows, out_distance, out_part, out_item, total, total + size)
+        if not in_order:
+            settle(rows, out_distance, out_part, out_item, total, total + size)
         if not strings:
             for t in range(total, total + size):
                 out_id[t] = int64_at(rows[out_part[t], IDS])[out_item[t]]

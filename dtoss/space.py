@@ -151,9 +151,9 @@ def as_positions(positions: ArrayLike, space: Space, name: str = "positions") ->
         return np.zeros((0, 2))
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"{name} have shape {array.shape}: (2,) or (n, 2) is wanted, lon before lat")
-    legal = space.legal(array)
-    if not legal.all():
-        row = int(np.flatnonzero(~legal)[0])
+    furthest_x, furthest_y = (180.0, 90.0) if space.geographic else (FURTHEST, FURTHEST)
+    row = _first_beyond(array, furthest_x, furthest_y)
+    if row < len(array):
         x, y = array[row].tolist()
         bound = f"finite and at most {FURTHEST:g} in size"
         hint = ""
@@ -165,6 +165,16 @@ def as_positions(positions: ArrayLike, space: Space, name: str = "positions") ->
                 hint = "; lon seems to run from 0 to 360, subtract 360 where it is above 180"
         raise ValueError(f"{name} row {row} is ({x:g}, {y:g}): {bound} is legal{hint}")
     return array
+
+
+@kernel("int64(float64[:, ::1], float64, float64)")
+def _first_beyond(positions, furthest_x, furthest_y):
+    """Return the first row with a coordinate that is NaN or larger than it may be, or the number of rows."""
+    n = positions.shape[0]
+    for row in range(n):
+        if not (abs(positions[row, 0]) <= furthest_x and abs(positions[row, 1]) <= furthest_y):
+            return row
+    return n
 
 
 _BLOCK = 128

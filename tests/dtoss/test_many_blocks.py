@@ -1,0 +1,116 @@
+"""Searches over many blocks, where crowds, gaps and ties lie, against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dtoss
+from tests import oracles
+
+
+def crowds(rng, n):
+    """Points whose density spans twelve orders of magnitude, and a few far away."""
+    centres = rng.uniform(-800, 800, (12, 2))
+    spread = 10.0 ** rng.uniform(-7, 2, 12)
+    which = rng.integers(0, 12, n)
+    points = centres[which] + rng.normal(size=(n, 2)) * spread[which, None]
+    points[: n // 50] = rng.uniform(-1000, 1000, (n // 50, 2))
+    return points
+
+
+def lattice(rng, n):
+    side = int(np.sqrt(n)) + 1
+    return np.stack(np.divmod(rng.permutation(side * side)[:n], side), axis=1).astype(float)
+
+
+def line(rng, n):
+    return np.stack([rng.permutation(n) * 0.5, np.full(n, 3.0)], axis=1)
+
+
+def ring(rng, n):
+    """Points round a place that none is near to: all of them tie but for rounding."""
+    angle = rng.uniform(0.0, 2 * np.pi, n)
+    return 100.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def stacks(rng, n):
+    """Many objects on some sites, one on the others."""
+    sites = rng.uniform(-100, 100, (n // 3, 2))
+    return sites[np.minimum(rng.geometric(0.05, n), n // 3) - 1]
+
+
+SHAPES = {"crowds": crowds, "lattice": lattice, "line": line, "ring": ring, "stacks": stacks}
+
+
+def rows(hits):
+    return list(zip(hits.query.tolist(), hits.id.tolist(), hits.distance.tolist(), strict=True))
+
+
+def check(index, ids, positions, queries, kept, radii):
+    some = positions[kept]
+    for k in (1, 2, 7, 40, 300):
+        expected = oracles.knn(index.space, ids, positions, queries, k)
+        assert rows(index.knn(queries, k)) == expected
+        alone = [(i, hit.id.tolist()) for i, hit in enumerate(index.knn(query, k) for query in queries[::7])]
+        assert alone == [(i, [row[1] for row in expected if row[0] == 7 * i]) for i in range(len(alone))]
+        expected = oracles.knn(index.space, ids[kept], some, queries, k)
+        assert rows(index.knn(queries, k, where="kept")) == expected
+        near = radii[1]
+        assert rows(index.knn(queries, k, max_distance=near)) == oracles.knn(
+            index.space, ids, positions, queries, k, near
+        )
+    for radius in radii:
+        expected = oracles.within(index.space, ids, positions, queries, radius)
+        assert rows(index.range(queries, radius)) == expected
+        counts = np.bincount([q for q, _, _ in expected], minlength=len(queries))
+        assert index.count(queries, radius).tolist() == counts.tolist()
+        expected = oracles.within(index.space, ids[kept], some, queries, radius)
+        assert rows(index.range(queries, radius, where="kept")) == expected
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_in_the_plane(shape, partitions):
+    rng = np.random.default_rng(11)
+    n = 1500
+    positions = SHAPES[shape](rng, n)
+    ids = rng.permutation(n)
+    kept = rng.uniform(size=n) < 0.6
+    index = dtoss.build(ids, positions, crs="none", partitions=partitions, columns={"kept": kept})
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    span = (high - low).max()
+    queries = np.concatenate(
+        [
+            positions[rng.integers(0, n, 8)],
+            positions[rng.integers(0, n, 8)] + rng.normal(size=(8, 2)) * span * 1e-4,
+            rng.uniform(low, high, (8, 2)),
+            # outside the bounds, near and far
+            rng.uniform(low - span, high + span, (8, 2)),
+            [[0.0, 0.0], high + 100 * span, low - 100 * span],
+        ]
+    )
+    check(index, ids, positions, queries, kept, (0.0, span * 1e-3, span / 20, 2 * span))
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+@pytest.mark.parametrize("shape", ["crowds", "lattice", "line", "ring", "poles"])
+def test_on_the_sphere(shape, partitions):
+    rng = np.random.default_rng(12)
+    n = 1500
+    if shape == "poles":
+        lat = np.where(rng.uniform(size=n) < 0.5, 89.9, -89.9) + rng.uniform(-0.1, 0.1, n)
+        positions = np.stack([rng.uniform(-180, 180, n), np.clip(lat, -90, 90)], axis=1)
+    else:
+        plane = SHAPES[shape](rng, n)
+        plane = (plane - plane.mean(axis=0)) / np.abs(plane).max()
+        # across the antimeridian
+        positions = np.stack([(plane[:, 0] * 30.0 + 360.0) % 360.0 - 180.0, plane[:, 1] * 30.0], axis=1)
+    ids = rng.permutation(n)
+    kept = rng.uniform(size=n) < 0.4
+    index = dtoss.build(ids, positions, partitions=partitions, columns={"kept": kept})
+    near = positions[rng.integers(0, n, 12)] + rng.normal(size=(12, 2)) * 1e-3
+    near[:, 0], near[:, 1] = (near[:, 0] + 180.0) % 360.0 - 180.0, np.clip(near[:, 1], -90, 90)
+    anywhere = np.stack([rng.uniform(-180, 180, 8), np.degrees(np.arcsin(rng.uniform(-1, 1, 8)))], axis=1)
+    queries = np.concatenate([positions[:6], near, anywhere, [[0.0, 90.0], [0.0, -90.0], [180.0, 0.0], [0.0, 0.0]]])
+    check(index, ids, positions, queries, kept, (0.0, 2e3, 4e5, 2.1e7))
