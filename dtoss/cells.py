@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,16 +119,14 @@ def voronoi(
         own = room[ROOM * begin : ROOM * end if end < n else len(room)]
         return _cut_piece(sites, columns, children, tree, bounds, flags, begin, end, made, own)
 
-    if threads <= 1 or len(begins) == 1:
-        lists = [cut_piece(begin) for begin in begins]
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            lists = list(pool.map(cut_piece, begins))
-    first, neighbours = _offsets(made.degree), _joined(lists, room)
-    if dimension == 3 and made.rim.any():
-        first, neighbours = _with_rim_cells(sites, tree, first, neighbours, made)
-    if wanted is None:
-        first, neighbours = symmetric(first, neighbours, made.doubt, neighbours.base)
+    with ThreadPoolExecutor(threads) if threads > 1 and len(begins) > 1 else nullcontext() as pool:
+        over = map if pool is None else pool.map
+        lists = list(over(cut_piece, begins))
+        first, neighbours = _offsets(made.degree), _joined(lists, room)
+        if dimension == 3 and made.rim.any():
+            first, neighbours = _with_rim_cells(sites, tree, first, neighbours, made)
+        if wanted is None:
+            first, neighbours = symmetric(first, neighbours, made.doubt, neighbours.base, over)
     return Diagram(first, neighbours, made.area, made.radius, made.rim.view(np.bool_))
 
 
@@ -314,11 +314,14 @@ def _replace(first, neighbours, which, new_first, merged, lists):
         since = site + 1
 
 
-@kernel("int64(int32[::1], int32[::1], uint8[::1], int32[::1], int32[::1])")
-def _one_sided(first, neighbours, doubt, source, target):
-    """Count the edges that only one end lists, of those with an end in doubt; write their ends where there is room."""
+@kernel("int64(int32[::1], int32[::1], uint8[::1], int64, int64, int32[:, ::1])")
+def _one_sided(first, neighbours, doubt, begin, end, edges):
+    """Count the edges that only one end lists, of those that ``begin:end`` list and that have an end in doubt.
+
+    Those for which there is room are written to ``edges``: the end that lists it, and the other.
+    """
     count = 0
-    for i in range(first.size - 1):
+    for i in range(begin, end):
         for t in range(first[i], first[i + 1]):
             j = neighbours[t]
             if doubt[i] == 0 and doubt[j] == 0:
@@ -329,9 +332,8 @@ def _one_sided(first, neighbours, doubt, source, target):
                     found = True
                     break
             if not found:
-                if count < source.size:
-                    source[count] = i
-                    target[count] = j
+                if count < edges.shape[0]:
+                    edges[count, 0], edges[count, 1] = i, j
                 count += 1
     return count
 
@@ -360,23 +362,31 @@ def symmetric(
     neighbours: NDArray[np.int32],
     doubt: NDArray[np.uint8] | None = None,
     room: NDArray[np.int32] | None = None,
+    over: Callable[..., Any] = map,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the graph with each edge that one end lists listed by both; added ones stand last. Cost O(edges).
 
     Only edges with an end in ``doubt`` are looked at; all when None. Where ``room`` is given, ``neighbours`` are its
-    beginning, and edges are added in place if there is room for them.
+    beginning, and edges are added in place if there is room for them. ``over`` may be the map of a pool of threads.
     """
-    doubt = np.ones(len(first) - 1, np.uint8) if doubt is None else doubt
-    source, target = np.empty(1024, np.int32), np.empty(1024, np.int32)
-    missing = _one_sided(first, neighbours, doubt, source, target)
-    if missing == 0:
+    n = len(first) - 1
+    doubt = np.ones(n, np.uint8) if doubt is None else doubt
+
+    def one_sided(begin: int) -> NDArray[np.int32]:
+        end = min(begin + PIECE, n)
+        edges = np.empty((64, 2), np.int32)
+        count = _one_sided(first, neighbours, doubt, begin, end, edges)
+        if count > len(edges):
+            edges = np.empty((count, 2), np.int32)
+            _one_sided(first, neighbours, doubt, begin, end, edges)
+        return edges[:count]
+
+    missing = np.concatenate([np.empty((0, 2), np.int32), *over(one_sided, range(0, n, PIECE))])
+    if len(missing) == 0:
         return first, neighbours
-    if missing > len(source):
-        source, target = np.empty(missing, np.int32), np.empty(missing, np.int32)
-        _one_sided(first, neighbours, doubt, source, target)
-    order = np.lexsort((source[:missing], target[:missing]))
-    total = len(neighbours) + missing
+    source, target = missing[np.lexsort(missing.T)].T
+    total = len(neighbours) + len(missing)
     if room is None or len(room) < total:
-        first, room = first.copy(), np.concatenate([neighbours, np.empty(missing, np.int32)])
-    _insert(first, room, source[order], target[order])
+        first, room = first.copy(), np.concatenate([neighbours, np.empty(len(missing), np.int32)])
+    _insert(first, room, np.ascontiguousarray(source), np.ascontiguousarray(target))
     return first, room[:total]
