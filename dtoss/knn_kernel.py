@@ -26,6 +26,7 @@ from dtoss.pointers import (
     int32_at,
     int64_at,
     pointer,
+    prefetch,
     shifted,
     trailing_zeros,
     uint8_at,
@@ -80,7 +81,7 @@ def _weight(rows, p, site):
 
 
 @kernel
-def _take(rows, p, slot, queue, gaps, bound, keys, listed, count):
+def _take(rows, p, slot, queue, gaps, near, bound, keys, listed, count):
     """Append the sites within the bound of the block visited as number ``slot``; returns sites and objects listed.
 
     Without a mask the objects are not counted: there are at least as many as sites.
@@ -89,7 +90,6 @@ def _take(rows, p, slot, queue, gaps, bound, keys, listed, count):
     if rows[p, MASK] == 0:
         listed += append_near(here, bound, NAMES, slot * BLOCK, shifted(keys, listed))
         return listed, listed
-    near = at_most(here, bound)
     while near != 0:
         i = trailing_zeros(near)
         near &= near - 1
@@ -122,8 +122,11 @@ def _cut(rows, p, single, k, queue, keys, listed, bound):
     if single:
         end = count = min(k, listed)
     else:
+        objects, ids = int32_at(rows[p, OBJECTS]), int64_at(rows[p, IDS])
         while end < listed and count < k:
-            count += _weight(rows, p, _site(keys[end], queue))
+            site = _site(keys[end], queue)
+            prefetch(ids, int(objects[site]))
+            count += _weight(rows, p, site)
             end += 1
     if count < k:
         return end, count, bound, np.inf
@@ -157,7 +160,7 @@ def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, or
     """
     single = rows[p, SINGLE] != 0 and rows[p, MASK] == 0
     multiple = rows[p, SINGLE] == 0 and rows[p, MASK] == 0
-    balls = float64_at(rows[p, BALLS])
+    balls, objects_on = float64_at(rows[p, BALLS]), int32_at(rows[p, OBJECTS])
     beyond = dimension == 2 and outside(bounds, x, y)
     most = limit * (1.0 + SLACK)
     bound = min(guess, most)
@@ -174,7 +177,6 @@ def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, or
         if again < taken:
             slot = again
             again += 1
-            end = consider(rows, p, x, y, z, reach, int(queue[slot]), queue, end, seen)
         elif taken < end:
             slot = taken
             block = int(queue[slot])
@@ -183,10 +185,6 @@ def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, or
             if narrowed and meets(balls, block, x, y, z, reach) == 0:
                 continue
             gaps_of(rows, p, dimension, x, y, z, block, shifted(gaps, slot * LANES))
-            end = consider(rows, p, x, y, z, reach, block, queue, end, seen)
-            fetch_sites(rows, p, int(queue[min(taken + 1, end - 1)]), dimension)
-            if single:
-                fetch_ids(rows, p, block)
         else:
             if multiple and count < k:
                 count = _count(rows, p, queue, keys, listed)
@@ -210,7 +208,17 @@ def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, or
         if listed + LANES > room:
             sites = -1
             break
-        listed, count = _take(rows, p, slot, queue, gaps, bound, keys, listed, count)
+        near = at_most(shifted(gaps, slot * LANES), bound)
+        if near == 0 and slot > 0:
+            continue  # what the disc holds is connected through blocks with a site in it
+        block = int(queue[slot])
+        end = consider(rows, p, x, y, z, reach, block, queue, end, seen)
+        fetch_sites(rows, p, int(queue[min(taken + 1, end - 1)]), dimension)
+        if single:
+            fetch_ids(rows, p, block)
+        else:
+            prefetch(objects_on, block * BLOCK)
+        listed, count = _take(rows, p, slot, queue, gaps, near, bound, keys, listed, count)
         if count > enough:
             sort_keys(keys, listed, ordered)
             listed, count, bound, _ = _cut(rows, p, single, k, queue, ordered, listed, bound)

@@ -148,6 +148,9 @@ def search(
         block = int(queue[taken])
         taken += 1
         gaps_of(rows, p, dimension, x, y, z, block, gaps)
+        if at_most(gaps, most) == 0:
+            continue  # what the disc holds is connected through blocks with a site in it
+        end = consider(rows, p, x, y, z, reach, block, queue, end, seen)
         flags = _within(rows, p, dimension, x, y, z, block, stop, gaps, radius, limit)
         if counting:
             size += _objects_of(rows, p, block, flags, single)
@@ -158,7 +161,6 @@ def search(
                         site = block * BLOCK + i
                         gaps[i] = reported(float64_at(rows[p, SITES]), site, dimension, x, y, z)
             size = _list(rows, p, block, flags, single, gaps, distance, place, size, room)
-        end = consider(rows, p, x, y, z, reach, block, queue, end, seen)
     for t in range(end):
         seen[queue[t]] = 0
     if from_gaps and not counting:
