@@ -10,6 +10,9 @@ from dtoss.cells import Diagram, symmetric
 from dtoss.polygon import FRAME
 from dtoss.shapes import Shapes, shapes
 
+THIN = 1e-4
+"""Thickness of a hull, relative to its length, below which Qhull's edges are not to be trusted."""
+
 
 def qhull_diagram(
     sites: NDArray[np.float64], bounds: NDArray[np.float64], wanted: NDArray[np.bool_] | None = None
@@ -76,10 +79,20 @@ def _edges(sites: NDArray[np.float64]) -> NDArray[np.int64]:
             outer = np.stack([rim[half] for half in np.triu_indices(len(rim), 1)], axis=1)
         else:
             simplices = ConvexHull(sites).simplices
+            if _thin(sites):
+                raise ValueError(
+                    "scipy's Qhull lost edges: the hull of the sites is a needle or a disc: use engine='kernel'"
+                )
     except QhullError:
         return _edges_in_row(sites)
     pairs = np.concatenate([simplices[:, [0, 1]], simplices[:, [1, 2]], simplices[:, [2, 0]], outer])
     return np.unique(np.sort(pairs, axis=1), axis=0).astype(np.int64)
+
+
+def _thin(sites: NDArray[np.float64]) -> bool:
+    """Return whether the hull of vectors is so thin (two antipodal towns) that Qhull's rounding bends its facets."""
+    axes = np.linalg.svd(sites - sites.mean(axis=0), compute_uv=False)
+    return bool(axes[2] < THIN * axes[0])
 
 
 def _stereographic(sites: NDArray[np.float64]) -> NDArray[np.float64] | None:
