@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from dtoss.ring_sort import RINGS
 from dtoss.table import Table
 from dtoss.walk import plan_starts
 
+T = TypeVar("T")
 SORTED_FROM = 16
 """Queries from which on a batch is put in curve order first."""
 BATCH = 4_000_000
@@ -99,23 +100,35 @@ def answer(world: World, queries: NDArray[np.float64], radius: NDArray[np.float6
     radius : float64 (m,): metres on the sphere, CRS units in the plane.
     """
     m = len(queries)
+    threads = min(threads, max(m // 256, 1))
     order: NDArray[np.int32] | None = None
     keys = np.zeros(0, np.int64)
     if m >= SORTED_FROM:
-        keys = curve_keys(queries, world.box if world.dimension == 2 else None, coarse=True)
+        box = world.box if world.dimension == 2 else None
+        keys = _concatenated(_in_pieces(m, threads, lambda a, b: curve_keys(queries[a:b], box, coarse=True)))
         if (keys[1:] < keys[:-1]).any():
             order = radix_order(keys)
             queries, radius, keys = queries[order], radius[order], keys[order]
-    threads = min(threads, max(m // 256, 1))
-    one = _knn_piece if k > 0 else _range_piece
-    if threads == 1:
-        found = one(world, queries, keys, radius, k)
+    if k > 0:
+        found = _knn_piece(world, queries, keys, radius, k, threads)
     else:
-        cuts = np.linspace(0, m, 4 * threads + 1).astype(int)
-        with ThreadPoolExecutor(threads) as pool:
-            jobs = [pool.submit(one, world, queries[a:b], keys[a:b], radius[a:b], k) for a, b in pairwise(cuts)]
-            found = _joined([job.result() for job in jobs])
+        found = _joined(
+            _in_pieces(m, threads, lambda a, b: _range_piece(world, queries[a:b], keys[a:b], radius[a:b], k))
+        )
     return found if order is None else _unsorted(found, order)
+
+
+def _in_pieces(m: int, threads: int, work: Callable[[int, int], T]) -> list[T]:
+    """Return what a function makes of each piece of the rows, (first, last), in order; threads share the pieces."""
+    if threads == 1:
+        return [work(0, m)]
+    cuts = np.linspace(0, m, 4 * threads + 1).astype(int).tolist()
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, cuts[:-1], cuts[1:]))
+
+
+def _concatenated(pieces: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def _starts(
@@ -151,19 +164,30 @@ def _chords(world: World, radius: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _knn_piece(
-    world: World, queries: NDArray[np.float64], keys: NDArray[np.int64], radius: NDArray[np.float64], k: int
+    world: World,
+    queries: NDArray[np.float64],
+    keys: NDArray[np.int64],
+    radius: NDArray[np.float64],
+    k: int,
+    threads: int,
 ) -> Found:
     m = len(queries)
     k = min(k, max(world.objects, 1))
     step = max(BATCH // k, 1)
     if m > step:
         pieces = [(queries[a : a + step], keys[a : a + step], radius[a : a + step]) for a in range(0, m, step)]
-        return _joined([_knn_piece(world, *piece, k) for piece in pieces])
+        return _joined([_knn_piece(world, *piece, k, threads) for piece in pieces])
     ids = np.empty((0, 0) if world.string_ids else (m, k), np.int64)
     distance = np.empty((m, k))
     part, item = np.empty((m, k), np.int32), np.empty((m, k), np.int32)
     count, reads = np.empty(m, np.int64), np.empty(m, np.int32)
-    _knn_rows(world, queries, keys, radius, k, (ids, distance, part, item, count, reads))
+    out = (ids, distance, part, item, count, reads)
+    # the pieces of one answer are written where they belong: nothing is joined by one thread
+    _in_pieces(
+        m,
+        threads,
+        lambda a, b: _knn_rows(world, queries[a:b], keys[a:b], radius[a:b], k, tuple(column[a:b] for column in out)),
+    )
     if m == 1:
         size = int(count[0])
         return Found(
