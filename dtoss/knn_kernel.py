@@ -52,6 +52,8 @@ COARSE = 1.0 + 2.0**-23
 """A squared distance read back from a key is at most this much too small."""
 WIDER = 1.05
 """How much larger than expected a disc is searched at first, in area."""
+OUTSIDE = 100.0
+"""How many times larger the last query's disc was, in area, than the sites near this one ask for, if it lay outside."""
 AHEAD = 12
 """Queries ahead for which memory is asked for."""
 
@@ -425,6 +427,11 @@ def knn_kernel(
                 guess = by_density(rows, home, k, block)
                 if k == 1:
                     guess = gap * WIDER
+                elif before_last > OUTSIDE * guess:
+                    # far from all sites: as far beyond the nearest one as they are dense
+                    start, gap, _ = nearest_site(rows, home, dimension, bounds, x, y, z, start, block)
+                    block = start // BLOCK
+                    guess = (np.sqrt(gap) + np.sqrt(by_density(rows, home, k, block))) ** 2
                 elif before_last >= 0.0:
                     guess = WIDER * np.sqrt(guess * before_last)
                 listed, objects, inside, last = expand(
