@@ -52,8 +52,12 @@ COARSE = 1.0 + 2.0**-23
 """A squared distance read back from a key is at most this much too small."""
 WIDER = 1.05
 """How much larger than expected a disc is searched at first, in area."""
-OUTSIDE = 100.0
-"""How many times larger the last query's disc was, in area, than the sites near this one ask for, if it lay outside."""
+OUTSIDE = 4.0
+"""How many times larger, in area, the last disc was than the sites near a query ask for, if both queries lie outside."""
+DEEPER = 1.1
+"""From outside, how much further beyond its nearest site a query searches than the last one had to."""
+SHALLOW = 0.125
+"""And the least it does, in radii of a disc that holds k objects: the last one's may have stood on one site."""
 AHEAD = 12
 """Queries ahead for which memory is asked for."""
 
@@ -356,7 +360,7 @@ def knn_kernel(
     queue, gaps, seen, distance = pointer(visits_), pointer(gaps_), pointer(seen_), pointer(distance_)
     planned = homes.size > 0
     home, start = -1, -1
-    before_last = -1.0
+    before_last = depth = -1.0
     for r in range(begin, m):
         at = r * dimension
         x, y, z = q[at], q[at + 1], 0.0
@@ -378,7 +382,7 @@ def knn_kernel(
             )
         if home != before or not planned:
             start = -1
-            before_last = -1.0
+            before_last = depth = -1.0
         reads, size = 0, 0
         limit, within = chord[r], radius[r]
         alone = count == 1
@@ -428,10 +432,12 @@ def knn_kernel(
                 if k == 1:
                     guess = gap * WIDER
                 elif before_last > OUTSIDE * guess:
-                    # far from all sites: as far beyond the nearest one as they are dense
+                    # far from all sites, where a disc crosses many more of them than a ball of its size holds
                     start, gap, _ = nearest_site(rows, home, dimension, bounds, x, y, z, start, block)
                     block = start // BLOCK
-                    guess = (np.sqrt(gap) + np.sqrt(by_density(rows, home, k, block))) ** 2
+                    dense = np.sqrt(by_density(rows, home, k, block))
+                    depth = DEEPER * max(depth, SHALLOW * dense) if depth >= 0.0 else dense
+                    guess = (np.sqrt(gap) + depth) ** 2
                 elif before_last >= 0.0:
                     guess = WIDER * np.sqrt(guess * before_last)
                 listed, objects, inside, last = expand(
@@ -455,6 +461,7 @@ def knn_kernel(
                 )
                 if listed < 0:
                     return r
+                depth = np.sqrt(last) - np.sqrt(gap) if gap > 0.0 and last < np.inf else -1.0
                 before_last = last if last < np.inf else -1.0
             if objects >= k:
                 limit = min(limit, inside)

@@ -114,3 +114,18 @@ def test_on_the_sphere(shape, partitions):
     anywhere = np.stack([rng.uniform(-180, 180, 8), np.degrees(np.arcsin(rng.uniform(-1, 1, 8)))], axis=1)
     queries = np.concatenate([positions[:6], near, anywhere, [[0.0, 90.0], [0.0, -90.0], [180.0, 0.0], [0.0, 0.0]]])
     check(index, ids, positions, queries, kept, (0.0, 2e3, 4e5, 2.1e7))
+
+
+@pytest.mark.parametrize("shape", ["crowds", "lattice", "ring", "stacks"])
+@pytest.mark.parametrize("crs", ["none", "EPSG:4326"])
+def test_batches_that_go_round_a_town_from_afar(shape, crs):
+    rng = np.random.default_rng(13)
+    n = 2000
+    town = SHAPES[shape](rng, n)
+    town = (town - town.mean(axis=0)) / np.abs(town).max()
+    angle, far = np.sort(rng.uniform(0, 2 * np.pi, 120)), np.repeat([1.5, 4.0, 40.0], 40)
+    queries = np.stack([far * np.cos(angle), far * np.sin(angle)], axis=1)
+    ids = rng.permutation(n)
+    index = dtoss.build(ids, town, crs=crs)
+    for k in (2, 8, 50):
+        assert rows(index.knn(queries, k)) == oracles.knn(index.space, ids, town, queries, k)
