@@ -37,10 +37,11 @@ class _Model(models.PrimitiveModel):
         super().__init__(manager, kind, _VECTOR)
 
 
-def _splat(builder: Any, value: Any) -> Any:
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-    order = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
-    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), order)
+def filled(builder: Any, value: Any, width: int) -> Any:
+    """Return, in the code being built, a vector of ``width`` times the same value."""
+    kind = ir.VectorType(value.type, width)
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
 
 
 def _arithmetic(sign: Any, instruction: str) -> None:
@@ -55,7 +56,7 @@ def _arithmetic(sign: Any, instruction: str) -> None:
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         a, b = (
-            value if isinstance(kind, Lanes) else _splat(builder, value)
+            value if isinstance(kind, Lanes) else filled(builder, value, WIDTH)
             for kind, value in zip(sig.args, args, strict=True)
         )
         return getattr(builder, instruction)(a, b)
@@ -98,7 +99,7 @@ def splat(typingctx, value):
     """Return eight times the same number."""
 
     def codegen(context, builder, sig, args):
-        return _splat(builder, args[0])
+        return filled(builder, args[0], WIDTH)
 
     return eight(types.float64), codegen
 
@@ -194,13 +195,3 @@ def total(typingctx, a):
         return _fold(builder, args[0], builder.fadd)
 
     return types.float64(eight), codegen
-
-
-@intrinsic
-def bits_set(typingctx, mask):
-    """Return how many bits of a mask are set."""
-
-    def codegen(context, builder, sig, args):
-        return builder.ctpop(args[0])
-
-    return types.int64(types.int64), codegen

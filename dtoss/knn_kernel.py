@@ -53,7 +53,7 @@ COARSE = 1.0 + 2.0**-23
 WIDER = 1.05
 """How much larger than expected a disc is searched at first, in area."""
 OUTSIDE = 4.0
-"""How many times larger, in area, the last disc was than the sites near a query ask for, if both queries lie outside."""
+"""How many times larger, in area, the last disc was than the sites near a query ask for, if both are far."""
 DEEPER = 1.1
 """From outside, how much further beyond its nearest site a query searches than the last one had to."""
 SHALLOW = 0.125

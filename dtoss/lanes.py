@@ -11,6 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from dtoss.eights import filled
 from dtoss.kernels import kernel
 from dtoss.pointers import shifted
 
@@ -20,12 +21,6 @@ _INTS = ir.VectorType(_INT, LANES)
 _FLOATS = ir.VectorType(_FLOAT, LANES)
 NEVER = 0x7FF0000000000000
 """A key that is greater than those of all numbers: infinity's bits."""
-
-
-def _spread(builder, value):
-    kind = ir.VectorType(value.type, LANES)
-    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _INDEX(0))
-    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES))
 
 
 def _load(builder, start, kind):
@@ -59,7 +54,7 @@ def _gaps(dimension):
         total = None
         for axis, q in enumerate(place):
             picked = ir.Constant(ir.VectorType(_INDEX, LANES), [dimension * i + axis for i in range(LANES)])
-            d = builder.fsub(builder.shuffle_vector(whole, whole, picked), _spread(builder, q))
+            d = builder.fsub(builder.shuffle_vector(whole, whole, picked), filled(builder, q, LANES))
             d = builder.fmul(d, d)
             total = d if total is None else builder.fadd(total, d)
         _store(builder, total, out)
@@ -77,7 +72,7 @@ def at_most(typingctx, values, bound):
     """Return a bit for each of ``values[:16]``: whether it is at most the bound."""
 
     def codegen(context, builder, sig, args):
-        flags = builder.fcmp_ordered("<=", _load(builder, args[0], _FLOATS), _spread(builder, args[1]))
+        flags = builder.fcmp_ordered("<=", _load(builder, args[0], _FLOATS), filled(builder, args[1], LANES))
         return builder.zext(builder.bitcast(flags, ir.IntType(LANES)), _INT)
 
     return types.int64(values, types.float64), codegen
@@ -108,9 +103,9 @@ def append_near(typingctx, values, bound, low, first, out):
 
     def codegen(context, builder, sig, args):
         loaded = _load(builder, args[0], _FLOATS)
-        flags = builder.fcmp_ordered("<=", loaded, _spread(builder, args[1]))
-        bits = builder.and_(builder.bitcast(loaded, _INTS), _spread(builder, builder.not_(args[2])))
-        names = builder.add(_spread(builder, args[3]), ir.Constant(_INTS, list(range(LANES))))
+        flags = builder.fcmp_ordered("<=", loaded, filled(builder, args[1], LANES))
+        bits = builder.and_(builder.bitcast(loaded, _INTS), filled(builder, builder.not_(args[2]), LANES))
+        names = builder.add(filled(builder, args[3], LANES), ir.Constant(_INTS, list(range(LANES))))
         mask = builder.bitcast(flags, ir.IntType(LANES))
         _append(builder, builder.or_(bits, names), mask, args[4])
         return builder.zext(builder.ctpop(mask), _INT)
@@ -128,7 +123,7 @@ def append_flagged(typingctx, flags, values, first, out, names):
     def codegen(context, builder, sig, args):
         bits = builder.trunc(args[0], ir.IntType(LANES))
         _append(builder, _load(builder, args[1], _FLOATS), bits, args[3])
-        numbered = builder.add(_spread(builder, args[2]), ir.Constant(_INTS, list(range(LANES))))
+        numbered = builder.add(filled(builder, args[2], LANES), ir.Constant(_INTS, list(range(LANES))))
         _append(builder, numbered, bits, args[4])
         return builder.zext(builder.ctpop(bits), _INT)
 
@@ -138,20 +133,10 @@ def append_flagged(typingctx, flags, values, first, out, names):
 @intrinsic
 def _less(typingctx, keys, key):
     def codegen(context, builder, sig, args):
-        flags = builder.icmp_signed("<", _load(builder, args[0], _INTS), _spread(builder, args[1]))
+        flags = builder.icmp_signed("<", _load(builder, args[0], _INTS), filled(builder, args[1], LANES))
         return builder.zext(builder.ctpop(builder.bitcast(flags, ir.IntType(LANES))), _INT)
 
     return types.int64(keys, types.int64), codegen
-
-
-@intrinsic
-def ones(typingctx, mask):
-    """Return how many bits of a mask are set."""
-
-    def codegen(context, builder, sig, args):
-        return builder.ctpop(args[0])
-
-    return types.int64(types.int64), codegen
 
 
 RANKED = 256

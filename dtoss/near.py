@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.boxes import FAN, LEAF
-from dtoss.eights import WIDTH, above, bits_set, equal, lanes_at, larger, put_lanes, splat
+from dtoss.eights import WIDTH, above, equal, lanes_at, larger, put_lanes, splat
 from dtoss.kernels import kernel
-from dtoss.pointers import shifted
+from dtoss.pointers import bits_set, shifted
 from dtoss.polygon import lanes_in
 
 ALL = 255

@@ -64,6 +64,16 @@ def trailing_zeros(typingctx, mask):
 
 
 @intrinsic
+def bits_set(typingctx, mask):
+    """Return how many bits of a mask are set."""
+
+    def codegen(context, builder, sig, args):
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
 def float_bits(typingctx, value):
     """Return the bits of a float64; those of numbers that are not negative are in their order."""
 

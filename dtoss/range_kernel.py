@@ -10,8 +10,8 @@ from dtoss.hits_kernel import reported, settle
 from dtoss.kernels import kernel
 from dtoss.knn_kernel import AHEAD
 from dtoss.knows import SLACK, knows, must_read, other_partition
-from dtoss.lanes import LANES, append_flagged, at_most, ones
-from dtoss.pointers import float64_at, int32_at, int64_at, pointer, shifted, trailing_zeros, uint8_at
+from dtoss.lanes import LANES, append_flagged, at_most
+from dtoss.pointers import bits_set, float64_at, int32_at, int64_at, pointer, shifted, trailing_zeros, uint8_at
 from dtoss.regions import nearest_region, pivot_gap2
 from dtoss.ring_sort import NAMES, ring_sort
 from dtoss.spread import consider, consider_rim, gaps_of
@@ -55,7 +55,7 @@ def _within(rows, p, dimension, x, y, z, block, stop, gaps, radius, limit):
 def _objects_of(rows, p, block, flags, single):
     """Return how many objects of the flagged sites of a block count."""
     if single:
-        return ones(flags)
+        return bits_set(flags)
     objects, mask = int32_at(rows[p, OBJECTS]), uint8_at(rows[p, MASK])
     if rows[p, MASK] == 0 and flags == ALL:
         return int(objects[block * BLOCK + BLOCK] - objects[block * BLOCK])

@@ -5,8 +5,8 @@ import pytest
 from numba import njit
 
 from dtoss import eights
-from dtoss.eights import above, bits_set, equal, lanes_at, put_lanes, roots, splat, where
-from dtoss.pointers import pointer
+from dtoss.eights import above, equal, lanes_at, put_lanes, roots, splat, where
+from dtoss.pointers import bits_set, pointer
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, 1e308, -1e-308]
 
