@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dtoss.distance import plane_distance, sphere_distance
+import numpy as np
+
+from dtoss.distance import NEAR, near_distance, plane_distance, sphere_distance
 from dtoss.kernels import kernel
-from dtoss.pointers import int64_at, uint8_at
-from dtoss.table import ID_OFFSETS, IDS
+from dtoss.pointers import float64_at, int64_at, uint8_at
+from dtoss.table import ID_OFFSETS, IDS, SITES
 
 
 @kernel
@@ -15,6 +17,16 @@ def reported(sites, site, dimension, x, y, z):
     if dimension == 2:
         return plane_distance(sites[at], sites[at + 1], x, y)
     return sphere_distance(sites[at], sites[at + 1], sites[at + 2], x, y, z)
+
+
+@kernel
+def far_of(rows, p, dimension, x, y, z, site, gap):
+    """Return the reported distance of a site whose squared distance is known."""
+    if dimension == 2:
+        return np.sqrt(gap)
+    if gap <= NEAR:
+        return near_distance(gap)
+    return reported(float64_at(rows[p, SITES]), site, dimension, x, y, z)
 
 
 @kernel
