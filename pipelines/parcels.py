@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 BYTES_AT_ONCE = 16 << 20
 """Bytes of rows that are sorted into parcels together."""
+BYTES_PACKED = 256 << 20
+"""Bytes of parcels in one batch: Arrow and the JVM count those of a binary column in 32 bits."""
 
 SCHEMA = "task int, partition int, parcel binary"
 NAMES = ["task", "partition", "parcel"]
@@ -33,24 +35,38 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(kept)
 
 
-def pack_rows(rows: pa.RecordBatch, partition: NDArray[np.int32], tasks: int) -> pa.RecordBatch:
+def slices(rows: int, bytes_each: float) -> Iterator[slice]:
+    """Yield consecutive slices of rows of about :data:`BYTES_PACKED` at the most; an empty one where there are none.
+
+    Examples
+    --------
+    >>> list(slices(5, BYTES_PACKED / 2.5))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = max(int(BYTES_PACKED / max(bytes_each, 1.0)), 1)
+    for begin in range(0, max(rows, 1), step):
+        yield slice(begin, min(begin + step, rows))
+
+
+def pack_rows(rows: pa.RecordBatch, row: NDArray[np.int64], partition: NDArray[np.int32], tasks: int) -> pa.RecordBatch:
     """Return one parcel for each partition that rows go to: an Arrow stream of those rows, in their order.
 
     Parameters
     ----------
-    partition : int32 (n,): where each row goes, not negative.
+    row : int64 (m,): which rows go somewhere, each as often as it does.
+    partition : int32 (m,): where, not negative.
     tasks : parcels of partition p go to task ``p % tasks``.
 
     Notes
     -----
-    Cost O(n).
+    Cost O(m).
     """
     numbers = np.flatnonzero(np.bincount(partition)).astype(np.int32)
     # of 16 bits the stable sort is a radix sort
     narrow = partition.astype(np.uint16) if len(numbers) == 0 or numbers[-1] < 1 << 16 else partition
     order = np.argsort(narrow, kind="stable")
     ends = np.append(np.searchsorted(partition[order], numbers), len(order))
-    rows = rows.take(pa.array(order))
+    rows = rows.take(pa.array(row[order]))
     sink, cuts = pa.BufferOutputStream(), [0]
     for i in range(len(numbers)):
         with pa.ipc.new_stream(sink, rows.schema) as writer:

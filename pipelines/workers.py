@@ -19,7 +19,7 @@ from dtoss.snapshot import write_borders, write_partition
 from dtoss.space import Space
 from dtoss.store import Store
 from pipelines.latest import latest
-from pipelines.parcels import KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of
+from pipelines.parcels import KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of, slices
 from pipelines.positions import attribute_name
 
 
@@ -59,13 +59,13 @@ def sender(
         for rows in gathered(batches):
             places = np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
             sent = assign(plan.space.vectors(places), plan.regions, plan.reach)
-            home = np.concatenate([sent.home, sent.home[sent.row]])
+            row = np.concatenate([np.arange(len(rows)), sent.row])
+            partition = np.concatenate([sent.home, sent.partition])
             columns = [rows.column(name) for name in ("id", "x", "y", *carried)]
-            if len(sent.row):
-                both = pa.array(np.concatenate([np.arange(len(rows)), sent.row]))
-                columns = [column.take(both) for column in columns]
-            known = pa.record_batch([*columns, pa.array(home)], names=["id", "x", "y", *carried, "home"])
-            yield pack_rows(known, np.concatenate([sent.home, sent.partition]), tasks)
+            home = pa.array(sent.home)
+            known = pa.record_batch([*columns, home], names=["id", "x", "y", *carried, "home"])
+            for some in slices(len(row), known.nbytes / max(len(rows), 1)):
+                yield pack_rows(known, row[some], partition[some], tasks)
             if check:
                 key = rows.column("key" if "key" in rows.schema.names else "id")
                 yield pack_keys(key.to_numpy(), tasks)

@@ -9,8 +9,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
+from dtoss.regions import Regions
+from dtoss.space import space_of
 from dtoss.store import Store
 from pipelines.parcels import BYTES_AT_ONCE, KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of
+from pipelines.workers import Plan, sender
 from tests.pipelines.stores import listing, rebuilt, snapshot_bytes
 
 
@@ -37,7 +40,7 @@ def test_each_row_comes_to_its_partition(partitions, batches, tasks):
     found = {}
     for part in np.array_split(np.arange(len(partitions)), batches):
         some = rows.slice(int(part[0]), len(part)) if len(part) else rows.slice(0, 0)
-        packed = pack_rows(some, np.array(partitions, np.int32)[part], tasks)
+        packed = pack_rows(some, np.arange(len(some)), np.array(partitions, np.int32)[part], tasks)
         for parcel in packed.to_pylist():
             assert parcel["task"] == parcel["partition"] % tasks
             found.setdefault(parcel["partition"], []).append(pa.py_buffer(parcel["parcel"]))
@@ -83,6 +86,38 @@ def test_batches_are_gathered_up_to_a_size():
     assert pa.Table.from_batches(found).equals(pa.Table.from_batches(batches))
     assert [len(some) // len(batch) for some in found] == [4, 3]
     assert list(gathered([])) == []
+
+
+def test_rows_with_many_copies_are_packed_in_slices(monkeypatch):
+    """A reach that sends every row to every partition: the same parcels' rows, no batch larger than it may be."""
+    rng = np.random.default_rng(5)
+    space, n = space_of("none"), 500
+    regions = Regions(rng.uniform(0, 1, (20, 2)), np.zeros(20))
+    plan = Plan(Store("unused"), "s1", space, regions, np.full(20, np.inf), np.array([0.0, 0.0, 1.0, 1.0]), ("text",))
+    batch = pa.record_batch(
+        {
+            "id": np.arange(n),
+            "x": rng.uniform(0, 1, n),
+            "y": rng.uniform(0, 1, n),
+            "text": [str(i) * 50 for i in range(n)],
+        }
+    )
+
+    def sent():
+        batches = list(sender(plan, ["text"], 3)(iter([batch])))
+        found = {}
+        for packed in batches:
+            for parcel in packed.to_pylist():
+                found.setdefault(parcel["partition"], []).append(pa.py_buffer(parcel["parcel"]))
+        return batches, {number: rows_of(parcels).to_pylist() for number, parcels in found.items()}
+
+    whole, expected = sent()
+    assert len(whole) == 1
+    assert {len(rows) for rows in expected.values()} == {n}
+    monkeypatch.setattr("pipelines.parcels.BYTES_PACKED", 100_000)
+    sliced, found = sent()
+    assert found == expected
+    assert max(packed.nbytes for packed in sliced) < 200_000 < whole[0].nbytes
 
 
 def some_ids(strings):
