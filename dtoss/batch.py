@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +19,9 @@ from dtoss.range_kernel import range_kernel
 from dtoss.regions import Regions
 from dtoss.ring_sort import RINGS
 from dtoss.table import Table
+from dtoss.threads import in_pieces
 from dtoss.walk import plan_starts
 
-T = TypeVar("T")
 SORTED_FROM = 16
 """Queries from which on a batch is put in curve order first."""
 BATCH = 4_000_000
@@ -100,12 +98,11 @@ def answer(world: World, queries: NDArray[np.float64], radius: NDArray[np.float6
     radius : float64 (m,): metres on the sphere, CRS units in the plane.
     """
     m = len(queries)
-    threads = min(threads, max(m // 256, 1))
     order: NDArray[np.int32] | None = None
     keys = np.zeros(0, np.int64)
     if m >= SORTED_FROM:
         box = world.box if world.dimension == 2 else None
-        keys = _concatenated(_in_pieces(m, threads, lambda a, b: curve_keys(queries[a:b], box, coarse=True)))
+        keys = _concatenated(in_pieces(m, threads, lambda a, b: curve_keys(queries[a:b], box, coarse=True)))
         if (keys[1:] < keys[:-1]).any():
             order = radix_order(keys)
             queries, radius, keys = queries[order], radius[order], keys[order]
@@ -113,18 +110,9 @@ def answer(world: World, queries: NDArray[np.float64], radius: NDArray[np.float6
         found = _knn_piece(world, queries, keys, radius, k, threads)
     else:
         found = _joined(
-            _in_pieces(m, threads, lambda a, b: _range_piece(world, queries[a:b], keys[a:b], radius[a:b], k))
+            in_pieces(m, threads, lambda a, b: _range_piece(world, queries[a:b], keys[a:b], radius[a:b], k))
         )
     return found if order is None else _unsorted(found, order)
-
-
-def _in_pieces(m: int, threads: int, work: Callable[[int, int], T]) -> list[T]:
-    """Return what a function makes of each piece of the rows, (first, last), in order; threads share the pieces."""
-    if threads == 1:
-        return [work(0, m)]
-    cuts = np.linspace(0, m, 4 * threads + 1).astype(int).tolist()
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, cuts[:-1], cuts[1:]))
 
 
 def _concatenated(pieces: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -183,7 +171,7 @@ def _knn_piece(
     count, reads = np.empty(m, np.int64), np.empty(m, np.int32)
     out = (ids, distance, part, item, count, reads)
     # the pieces of one answer are written where they belong: nothing is joined by one thread
-    _in_pieces(
+    in_pieces(
         m,
         threads,
         lambda a, b: _knn_rows(world, queries[a:b], keys[a:b], radius[a:b], k, tuple(column[a:b] for column in out)),

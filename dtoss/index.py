@@ -150,12 +150,13 @@ class Index:
         is evaluated once for all objects, and kept for the next queries (:mod:`dtoss.filters`).
         """
         k = whole_number("k", k, 1)
-        queries = self._queries(positions, crs)
+        threads = whole_number("threads", threads, 1)
+        queries = self._queries(positions, crs, threads)
         if max_distance is None:
             radius = np.full(len(queries), np.inf)
         else:
             radius = distances("max_distance", max_distance, len(queries))
-        return self._hits(self._answer(queries, radius, k, where, whole_number("threads", threads, 1)), columns, having)
+        return self._hits(self._answer(queries, radius, k, where, threads), columns, having)
 
     def range(
         self,
@@ -187,9 +188,10 @@ class Index:
         -----
         Cost O(hits) a query, once it is found where it starts.
         """
-        queries = self._queries(positions, crs)
+        threads = whole_number("threads", threads, 1)
+        queries = self._queries(positions, crs, threads)
         radii = distances("radius", radius, len(queries))
-        return self._hits(self._answer(queries, radii, 0, where, whole_number("threads", threads, 1)), columns, having)
+        return self._hits(self._answer(queries, radii, 0, where, threads), columns, having)
 
     def count(
         self,
@@ -201,9 +203,10 @@ class Index:
         threads: int = 1,
     ) -> NDArray[np.int64]:
         """Return how many objects lie within a radius of each position, int64 (m,): :meth:`range` without a list."""
-        queries = self._queries(positions, crs)
+        threads = whole_number("threads", threads, 1)
+        queries = self._queries(positions, crs, threads)
         radii = distances("radius", radius, len(queries))
-        return self._answer(queries, radii, -1, where, whole_number("threads", threads, 1)).count
+        return self._answer(queries, radii, -1, where, threads).count
 
     def box(
         self,
@@ -379,9 +382,9 @@ class Index:
             raise KeyError(f"no object has the id {object_id!r}")
         return place
 
-    def _queries(self, positions: ArrayLike, crs: str | None) -> NDArray[np.float64]:
+    def _queries(self, positions: ArrayLike, crs: str | None, threads: int) -> NDArray[np.float64]:
         self._same_crs(crs)
-        return self.space.vectors(as_positions(positions, self.space))
+        return self.space.vectors(as_positions(positions, self.space), threads)
 
     def _same_crs(self, crs: str | None) -> None:
         if crs is not None and not same_crs(crs, self.crs):

@@ -1,0 +1,76 @@
+"""Pieces of a batch shared among threads, which are kept for the next batch with the memory they work in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+PIECES = 4
+"""Pieces for each thread: one that is held up leaves more of them to the others."""
+LEAST = 256
+"""Rows for each thread, or fewer threads work."""
+MOST = 256
+"""Threads that are kept at the most; they are started when they are needed."""
+
+
+def in_pieces(rows: int, threads: int, work: Callable[[int, int], T]) -> list[T]:
+    """Return what a function makes of each piece of the rows, (first, last), in order.
+
+    Parameters
+    ----------
+    threads : how many work at a time at the most, the one that calls among them. One gets all rows as one piece.
+
+    Raises
+    ------
+    Exception
+        What the function raises for one of the pieces, once all threads have stopped.
+
+    Examples
+    --------
+    >>> in_pieces(10, 1, lambda first, last: last - first)
+    [10]
+    >>> in_pieces(1024, 2, lambda first, last: last - first)
+    [128, 128, 128, 128, 128, 128, 128, 128]
+    """
+    threads = min(threads, max(rows // LEAST, 1))
+    if threads == 1:
+        return [work(0, rows)]
+    cuts = np.linspace(0, rows, PIECES * threads + 1).astype(int).tolist()
+    made: dict[int, T] = {}
+    turns = iter(range(len(cuts) - 1))
+
+    def some() -> None:
+        for i in turns:
+            made[i] = work(cuts[i], cuts[i + 1])
+
+    others = [_pool.submit(some) for _ in range(threads - 1)]
+    try:
+        some()
+    finally:
+        # those that did not begin yet find nothing left to do
+        begun = [other for other in others if not other.cancel()]
+        for other in begun:
+            other.exception()
+    for other in begun:
+        other.result()
+    return [made[i] for i in range(len(made))]
+
+
+def _fresh() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(MOST, thread_name_prefix="dtoss")
+
+
+def _replace() -> None:
+    global _pool
+    _pool = _fresh()
+
+
+_pool = _fresh()
+if hasattr(os, "register_at_fork"):
+    # threads do not come along into a forked process
+    os.register_at_fork(after_in_child=_replace)

@@ -1,0 +1,76 @@
+"""Pieces of a batch: all rows once, whoever raises, in forked processes too."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dtoss
+from dtoss.threads import LEAST, PIECES, in_pieces
+
+
+@given(st.integers(0, 5000), st.integers(1, 9))
+def test_the_pieces_are_all_rows_in_order(rows, threads):
+    pieces = in_pieces(rows, threads, lambda first, last: (first, last))
+    assert [i for first, last in pieces for i in range(first, last)] == list(range(rows))
+    assert len(pieces) in (1, PIECES * min(threads, rows // LEAST))
+
+
+def test_threads_work_at_the_same_time():
+    """Two pieces wait for each other: one thread alone would never end."""
+    meet = threading.Barrier(2, timeout=30)
+    turns = iter(range(2))
+
+    def work(first, last):
+        if next(turns, None) is not None:
+            meet.wait()
+        return threading.get_ident()
+
+    assert len(set(in_pieces(2 * LEAST, 2, work))) == 2
+
+
+@pytest.mark.parametrize("bad", [0, 3, 7])
+def test_what_a_piece_raises_is_raised(bad):
+    def work(first, last):
+        if first == bad * LEAST // 4:
+            raise RuntimeError(f"row {first}")
+        return last
+
+    with pytest.raises(RuntimeError, match=f"row {bad * LEAST // 4}"):
+        in_pieces(2 * LEAST, 2, work)
+    assert in_pieces(2 * LEAST, 2, lambda first, last: last)[-1] == 2 * LEAST
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own():
+    """The kept threads are not there after a fork: waiting for them would never end."""
+    index = dtoss.build(np.arange(50), np.random.default_rng(1).uniform(0, 1, (50, 2)), crs="none")
+    queries = np.random.default_rng(2).uniform(0, 1, (4 * LEAST, 2))
+    expected = index.knn(queries, 3, threads=2).id
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if (index.knn(queries, 3, threads=2).id == expected).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_batches_from_several_threads_at_a_time():
+    index = dtoss.build(np.arange(500), np.random.default_rng(1).uniform(0, 1, (500, 2)), crs="none")
+    queries = np.random.default_rng(2).uniform(0, 1, (4 * LEAST, 2))
+    expected = index.knn(queries, 3).id
+    same = []
+
+    def ask():
+        same.extend((index.knn(queries, 3, threads=3).id == expected).all() for _ in range(5))
+
+    callers = [threading.Thread(target=ask) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert same == [True] * 20
