@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -65,10 +66,14 @@ def race(benchmark, request) -> Callable[..., dict[str, Any]]:
             ours = partial(counted, "ours", ours)
             others = {name: partial(counted, name, other) for name, other in others.items()}
 
+        turn = deque(others)
+
         def run_others() -> None:
-            for name, other in others.items():
-                seconds, last[name] = timed(other, benchmark._timer)
+            for name in turn:
+                seconds, last[name] = timed(others[name], benchmark._timer)
                 times[name].append(seconds)
+            # each comes after another one the next time, and finds the caches as that one left them
+            turn.rotate(1)
 
         benchmark.group = f"{data}: {work}"
         last["ours"] = benchmark.pedantic(ours, setup=run_others, rounds=rounds, warmup_rounds=warm)
