@@ -97,22 +97,22 @@ def answer(world: World, queries: NDArray[np.float64], radius: NDArray[np.float6
     queries : (m, dimension) vectors.
     radius : float64 (m,): metres on the sphere, CRS units in the plane.
     """
+    if k > 0:
+        return _knn(world, queries, radius, k, threads)
     m = len(queries)
     order: NDArray[np.int32] | None = None
     keys = np.zeros(0, np.int64)
     if m >= SORTED_FROM:
-        box = world.box if world.dimension == 2 else None
-        keys = _concatenated(in_pieces(m, threads, lambda a, b: curve_keys(queries[a:b], box, coarse=True)))
+        keys = _concatenated(in_pieces(m, threads, lambda a, b: _keys(world, queries[a:b])))
         if (keys[1:] < keys[:-1]).any():
             order = radix_order(keys)
             queries, radius, keys = queries[order], radius[order], keys[order]
-    if k > 0:
-        found = _knn_piece(world, queries, keys, radius, k, threads)
-    else:
-        found = _joined(
-            in_pieces(m, threads, lambda a, b: _range_piece(world, queries[a:b], keys[a:b], radius[a:b], k))
-        )
+    found = _joined(in_pieces(m, threads, lambda a, b: _range_piece(world, queries[a:b], keys[a:b], radius[a:b], k)))
     return found if order is None else _unsorted(found, order)
+
+
+def _keys(world: World, queries: NDArray[np.float64]) -> NDArray[np.int64]:
+    return curve_keys(queries, world.box if world.dimension == 2 else None, coarse=True)
 
 
 def _concatenated(pieces: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -151,31 +151,22 @@ def _chords(world: World, radius: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(radius >= np.pi * EARTH_RADIUS, np.inf, chord_of(radius) ** 2)
 
 
-def _knn_piece(
-    world: World,
-    queries: NDArray[np.float64],
-    keys: NDArray[np.int64],
-    radius: NDArray[np.float64],
-    k: int,
-    threads: int,
-) -> Found:
+def _knn(world: World, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int) -> Found:
     m = len(queries)
     k = min(k, max(world.objects, 1))
     step = max(BATCH // k, 1)
     if m > step:
-        pieces = [(queries[a : a + step], keys[a : a + step], radius[a : a + step]) for a in range(0, m, step)]
-        return _joined([_knn_piece(world, *piece, k, threads) for piece in pieces])
+        pieces = [(queries[a : a + step], radius[a : a + step]) for a in range(0, m, step)]
+        return _joined([_knn(world, *piece, k, threads) for piece in pieces])
     ids = np.empty((0, 0) if world.string_ids else (m, k), np.int64)
     distance = np.empty((m, k))
     part, item = np.empty((m, k), np.int32), np.empty((m, k), np.int32)
     count, reads = np.empty(m, np.int64), np.empty(m, np.int32)
     out = (ids, distance, part, item, count, reads)
-    # the pieces of one answer are written where they belong: nothing is joined by one thread
-    in_pieces(
-        m,
-        threads,
-        lambda a, b: _knn_rows(world, queries[a:b], keys[a:b], radius[a:b], k, tuple(column[a:b] for column in out)),
-    )
+    if m < SORTED_FROM:
+        _knn_rows(world, queries, np.zeros(0, np.int64), radius, k, out)
+    else:
+        _knn_sorted(world, queries, radius, k, threads, out)
     if m == 1:
         size = int(count[0])
         return Found(
@@ -192,6 +183,46 @@ def _knn_piece(
         flat = (np.arange(k) < count[:, None]).reshape(-1)
         columns = [a.reshape(-1)[flat] if a.size else a.reshape(-1) for a in (part, item, distance, ids)]
     return Found(count, columns[0], columns[1], columns[2], None if world.string_ids else columns[3], reads)
+
+
+def _knn_sorted(
+    world: World,
+    queries: NDArray[np.float64],
+    radius: NDArray[np.float64],
+    k: int,
+    threads: int,
+    out: tuple[NDArray[Any], ...],
+) -> None:
+    """Fill the answers of a batch: at once those of pieces that are in curve order, then the others in that order.
+
+    Most batches that are in order are so in each piece, and a thread is woken once for all of its work.
+    """
+    keys = np.empty(len(queries), np.int64)
+
+    def at_once(a: int, b: int) -> NDArray[np.int64]:
+        """Return the rows that are left."""
+        keys[a:b] = _keys(world, queries[a:b])
+        if (keys[a + 1 : b] < keys[a : b - 1]).any():
+            return np.arange(a, b)
+        _knn_rows(world, queries[a:b], keys[a:b], radius[a:b], k, tuple(column[a:b] for column in out))
+        return np.zeros(0, np.int64)
+
+    def in_order(a: int, b: int) -> None:
+        rows = order[a:b]
+        some = tuple(np.empty((b - a if len(column) else 0, *column.shape[1:]), column.dtype) for column in out)
+        _knn_rows(world, queries[rows], keys[rows], radius[rows], k, some)
+        _put(out, rows, some)
+
+    left = np.concatenate(in_pieces(len(queries), threads, at_once))
+    if len(left):
+        order = left[radix_order(keys[left])]
+        in_pieces(len(order), threads, in_order)
+
+
+def _put(whole: tuple[NDArray[Any], ...], rows: NDArray[Any], some: tuple[NDArray[Any], ...]) -> None:
+    for column, values in zip(whole, some, strict=True):
+        if column.size:
+            column[rows] = values
 
 
 def _knn_rows(
@@ -238,9 +269,7 @@ def _knn_rows(
         rows = np.flatnonzero(out[4] < 0)
         again = tuple(a[rows] if a.size else a for a in out)
         _knn_rows(world, queries[rows], keys[rows] if len(keys) else keys, radius[rows], k, again)
-        for whole, some in zip(out, again, strict=True):
-            if whole.size:
-                whole[rows] = some
+        _put(out, rows, again)
 
 
 def _range_piece(

@@ -151,7 +151,7 @@ class Index:
         """
         k = whole_number("k", k, 1)
         threads = whole_number("threads", threads, 1)
-        queries = self._queries(positions, crs, threads)
+        queries = self._queries(positions, crs)
         if max_distance is None:
             radius = np.full(len(queries), np.inf)
         else:
@@ -189,7 +189,7 @@ class Index:
         Cost O(hits) a query, once it is found where it starts.
         """
         threads = whole_number("threads", threads, 1)
-        queries = self._queries(positions, crs, threads)
+        queries = self._queries(positions, crs)
         radii = distances("radius", radius, len(queries))
         return self._hits(self._answer(queries, radii, 0, where, threads), columns, having)
 
@@ -204,7 +204,7 @@ class Index:
     ) -> NDArray[np.int64]:
         """Return how many objects lie within a radius of each position, int64 (m,): :meth:`range` without a list."""
         threads = whole_number("threads", threads, 1)
-        queries = self._queries(positions, crs, threads)
+        queries = self._queries(positions, crs)
         radii = distances("radius", radius, len(queries))
         return self._answer(queries, radii, -1, where, threads).count
 
@@ -382,9 +382,9 @@ class Index:
             raise KeyError(f"no object has the id {object_id!r}")
         return place
 
-    def _queries(self, positions: ArrayLike, crs: str | None, threads: int) -> NDArray[np.float64]:
+    def _queries(self, positions: ArrayLike, crs: str | None) -> NDArray[np.float64]:
         self._same_crs(crs)
-        return self.space.vectors(as_positions(positions, self.space), threads)
+        return self.space.vectors(as_positions(positions, self.space))
 
     def _same_crs(self, crs: str | None) -> None:
         if crs is not None and not same_crs(crs, self.crs):

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from pyproj.exceptions import CRSError
 
 from dtoss.kernels import kernel, operand
-from dtoss.threads import in_pieces
 
 LONLAT = "EPSG:4326"
 NO_CRS = "none"
@@ -50,7 +49,7 @@ class Space:
         """Name of the unit of distances."""
         return "metres" if self.metric == "sphere" else "CRS units"
 
-    def vectors(self, positions: NDArray[np.float64], threads: int = 1) -> NDArray[np.float64]:
+    def vectors(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the vectors (n, dimension) of legal positions (n, 2); equal places are equal vectors.
 
         On the sphere lon -180 is 180, lon does not matter at the poles, and -0.0 is 0.0.
@@ -59,9 +58,7 @@ class Space:
         if self.to_lonlat:
             positions = np.stack(_transformer(self.crs).transform(positions[:, 0], positions[:, 1]), axis=1)
         if self.metric == "sphere":
-            lonlat, out = operand(positions), np.empty((len(positions), 3))
-            in_pieces(len(out), threads, lambda a, b: _unit_vectors(lonlat[a:b], out[a:b]))
-            return out
+            return _unit_vectors(operand(positions))
         return positions + 0.0
 
     def positions(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -202,9 +199,10 @@ def _sin_cos(degrees):
     return (-a if quarter & 2 else a), (-b if (quarter + 1) & 2 else b)
 
 
-@kernel("void(float64[:, ::1], float64[:, ::1])")
-def _unit_vectors(lonlat, out):
+@kernel("float64[:, ::1](float64[:, ::1])")
+def _unit_vectors(lonlat):
     n = lonlat.shape[0]
+    out = np.empty((n, 3))
     # a block at a time, so that the loop of sines has no branch and no stride, and runs in vector registers
     angle, sine, cosine = np.zeros(2 * _BLOCK), np.zeros(2 * _BLOCK), np.zeros(2 * _BLOCK)
     for begin in range(0, n, _BLOCK):
@@ -224,3 +222,4 @@ def _unit_vectors(lonlat, out):
             out[begin + i, 0] = cos_lat * cos_lon + 0.0
             out[begin + i, 1] = cos_lat * sin_lon + 0.0
             out[begin + i, 2] = sine[_BLOCK + i] + 0.0
+    return out
