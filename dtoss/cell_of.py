@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.batch import World, answer
+from dtoss.batch import answer
 from dtoss.border import BorderTable
 from dtoss.distance import EARTH_RADIUS, distance
 from dtoss.hits import Hits
@@ -17,6 +17,7 @@ from dtoss.lookup import Place
 from dtoss.partition import Ids, Partition
 from dtoss.shapes import Shapes, shapes
 from dtoss.space import Space
+from dtoss.world import World
 
 SHORTEST = 1e-9
 """Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dtoss.batch import Found
+from dtoss.found import Found
 from dtoss.partition import Partition
 from dtoss.parts import Parts
 

@@ -15,14 +15,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.batch import Found, World, answer
+from dtoss.batch import answer
 from dtoss.construct import construct
+from dtoss.found import Found
 from dtoss.partition import Ids, Partition
 from dtoss.parts import Parts, facts_of
 from dtoss.regions import Regions
 from dtoss.space import Space
 from dtoss.table import MASK, OWNED_SITES
 from dtoss.where import Condition, parse_condition
+from dtoss.world import World
 
 FEW = 0.05
 """Share of matches below which they get an index of their own at once."""

@@ -11,11 +11,12 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import column_names, distances, whole_number
-from dtoss.batch import Found, World, answer
+from dtoss.batch import answer
 from dtoss.border import BorderTable
 from dtoss.cell_of import CellView, cell_at, reverse_nearest
 from dtoss.columns import take_columns, take_ids
 from dtoss.filters import Filters, schema_of
+from dtoss.found import Found
 from dtoss.hits import Hits
 from dtoss.kernels import operand
 from dtoss.lookup import Lookup, Place
@@ -24,6 +25,7 @@ from dtoss.regions import Regions
 from dtoss.space import Space, as_positions, same_crs
 from dtoss.where import parse_condition
 from dtoss.within import Shape, boxes_of, polygons_of, search_within
+from dtoss.world import World
 
 
 class Index:

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.batch import Found
 from dtoss.columns import take_ids
 from dtoss.cover import Discs, cover_box, cover_polygon
+from dtoss.found import Found
 from dtoss.inside import inside
 from dtoss.parts import Parts
 from dtoss.polygons import as_polygons
