@@ -72,11 +72,17 @@ class Space:
         return lonlat
 
     def legal(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which positions (n, 2) are legal: lon in [-180, 180], lat in [-90, 90]; in the plane up to 1e100."""
+        """Return which positions (n, 2) are legal: lon in [-180, 180], lat in [-90, 90]; in the plane up to 1e100.
+
+        Those of a projected CRS that are compared on the sphere have to be a place there.
+        """
         x, y = positions[:, 0], positions[:, 1]
         if self.geographic:
             return (np.abs(x) <= 180.0) & (np.abs(y) <= 90.0)
-        return (np.abs(x) <= FURTHEST) & (np.abs(y) <= FURTHEST)
+        good = (np.abs(x) <= FURTHEST) & (np.abs(y) <= FURTHEST)
+        if self.to_lonlat:
+            good &= np.isfinite(self.vectors(np.where(good[:, None], positions, 0.0))).all(axis=1)
+        return good
 
 
 def space_of(crs: str | pyproj.CRS | None = None, metric: str | None = None) -> Space:
@@ -153,6 +159,10 @@ def as_positions(positions: ArrayLike, space: Space, name: str = "positions") ->
         raise ValueError(f"{name} have shape {array.shape}: (2,) or (n, 2) is wanted, lon before lat")
     furthest_x, furthest_y = (180.0, 90.0) if space.geographic else (FURTHEST, FURTHEST)
     row = _first_beyond(array, furthest_x, furthest_y)
+    if row == len(array) and space.to_lonlat and not (good := space.legal(array)).all():
+        row = int(good.argmin())
+        x, y = array[row].tolist()
+        raise ValueError(f"{name} row {row} is ({x:g}, {y:g}): that is no place of {space.crs}; is it in another CRS?")
     if row < len(array):
         x, y = array[row].tolist()
         bound = f"finite and at most {FURTHEST:g} in size"

@@ -75,9 +75,11 @@ def knn(
         hits = index.knn(_place(at), k, max_distance=max_distance, columns=names, where=where, having=having)
         _print_hits(index, hits, as_json)
         return
+    from pyspark.sql import Observation
+
     from pipelines.join import knn_join
 
-    target = _target("--queries", out)
+    target, observation = _target("--queries", out), Observation()
     frame = _queries(queries, at, id_, x, y, master, driver_memory)
     joined = knn_join(
         frame,
@@ -92,8 +94,10 @@ def knn(
         x="x",
         y="y",
         snapshot=snapshot,
+        observation=observation,
     )
     _write(joined, target)
+    _say_unanswered(observation.get)
 
 
 def range_(
@@ -128,9 +132,11 @@ def range_(
         hits = index.range(_place(at), radius, columns=names, where=where, having=having)
         _print_hits(index, hits, as_json)
         return
+    from pyspark.sql import Observation
+
     from pipelines.join import range_join
 
-    target = _target("--queries", out)
+    target, observation = _target("--queries", out), Observation()
     frame = _queries(queries, at, id_, x, y, master, driver_memory)
     joined = range_join(
         frame,
@@ -144,8 +150,10 @@ def range_(
         x="x",
         y="y",
         snapshot=snapshot,
+        observation=observation,
     )
     _write(joined, target)
+    _say_unanswered(observation.get)
 
 
 def within(
@@ -234,6 +242,14 @@ def _target(option: str, out: str | None) -> str:
     if suffix not in (".parquet", ".csv", ".jsonl"):
         raise ValueError(f"--out {out} ends in {suffix or 'nothing'}: .parquet, .csv or .jsonl is wanted")
     return out
+
+
+def _say_unanswered(seen: dict[str, int]) -> None:
+    """Print how many queries could have no hits, and why, where there are any."""
+    reasons = {"no_position": "without a position", "not_legal": "out of range"}
+    found = [f"{seen[name]:,} {words}" for name, words in reasons.items() if seen[name]]
+    if found:
+        print(f"warning: of {seen['queries']:,} queries, {' and '.join(found)} have no hits", file=sys.stderr)
 
 
 def _write(frame: Any, out: str) -> None:

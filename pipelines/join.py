@@ -19,12 +19,12 @@ from dtoss.snapshot import regions_of_manifest, space_of_manifest
 from dtoss.space import Space, same_crs
 from dtoss.store import Store
 from pipelines.answering import Ask, answer_batch, make_ask, opened, places_of, usable
-from pipelines.positions import Columns, coordinate
+from pipelines.positions import Columns, coordinate, out_of_range
 from pipelines.session import configured, cores
 from pipelines.texts import exactly
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, Observation
 
 SLICE = 50_000
 """Queries answered at a time."""
@@ -46,6 +46,7 @@ def knn_join(
     exclude_self: bool = False,
     crs: str | None = None,
     snapshot: str | None = None,
+    observation: Observation | None = None,
 ) -> DataFrame:
     """Return the k nearest objects of every query: query_id, id, distance, rank (from 1), and columns.
 
@@ -65,6 +66,8 @@ def knn_join(
     exclude_self : leave out the object whose id is the query's.
     crs : of the queries, to be sure that it is the snapshot's own.
     snapshot : its name; the current one when None. It is fixed when the join is called, whenever it is run.
+    observation : counts, once the result was made, how many ``queries`` there were, and of these how many have no hits
+        because they have ``no_position`` (null or NaN), one that is ``not_legal``, or ``no_k`` of at least 1.
 
     Raises
     ------
@@ -91,7 +94,7 @@ def knn_join(
         where=where,
         having=having,
     )
-    return _join(queries, ask, id, x, y, crs)
+    return _join(queries, ask, id, x, y, crs, observation)
 
 
 def range_join(
@@ -109,6 +112,7 @@ def range_join(
     exclude_self: bool = False,
     crs: str | None = None,
     snapshot: str | None = None,
+    observation: Observation | None = None,
 ) -> DataFrame:
     """Return all objects within a radius of every query: query_id, id, distance, rank (from 1), and columns.
 
@@ -117,6 +121,7 @@ def range_join(
     radius : metres on the sphere, CRS units in the plane; closed; or the name of a column that holds it for each query:
         one without a radius, or with a negative one, has no hits.
     queries, store, how, id, x, y, columns, where, having, exclude_self, crs, snapshot : as in :func:`knn_join`.
+    observation : as there, with ``no_radius`` for ``no_k``.
 
     Raises
     ------
@@ -137,10 +142,18 @@ def range_join(
         where=where,
         having=having,
     )
-    return _join(queries, ask, id, x, y, crs)
+    return _join(queries, ask, id, x, y, crs, observation)
 
 
-def _join(queries: DataFrame, ask: Ask, id_name: str, x: str | None, y: str | None, crs: str | None) -> DataFrame:
+def _join(
+    queries: DataFrame,
+    ask: Ask,
+    id_name: str,
+    x: str | None,
+    y: str | None,
+    crs: str | None,
+    observation: Observation | None,
+) -> DataFrame:
     from pyspark.sql import functions as F
 
     manifest = Store(ask.store).manifest(ask.snapshot)
@@ -164,12 +177,29 @@ def _join(queries: DataFrame, ask: Ask, id_name: str, x: str | None, y: str | No
     if ask.per_row:
         selected.append(exactly(ask.per_row).cast("double").alias("per_row"))
     frame = queries.select(*selected)
+    if observation is not None:
+        frame = frame.observe(observation, *_measures(ask, space))
     regions = regions_of_manifest(manifest)
     routed = frame.mapInArrow(_router(space, regions), _with(frame.schema, "task int"))
     tasks = 4 * cores(session)
     # neighbouring partitions go to one task, each batch of a partition to the next one in turn
     routed = routed.repartitionById(tasks, F.pmod(F.col("task"), F.lit(tasks)).cast("int")).drop("task")
     return routed.mapInArrow(_answerer(ask), result_schema(manifest, kinds[id_name], ask.columns))
+
+
+def _measures(ask: Ask, space: Space) -> list[Column]:
+    """Return what is counted of the queries: all, and those that cannot have hits, each for one reason."""
+    from pyspark.sql import functions as F
+
+    x, y, value = F.col("x"), F.col("y"), F.col("per_row")
+    missing = x.isNull() | y.isNull() | F.isnan(x) | F.isnan(y)
+    illegal = ~missing & out_of_range(x, y, space)
+    measures = {"queries": F.lit(1), "no_position": F.when(missing, 1), "not_legal": F.when(illegal, 1)}
+    if ask.per_row:
+        least = 1 if ask.radius is None else 0
+        none = value.isNull() | F.isnan(value) | (value < least)
+        measures["no_k" if ask.radius is None else "no_radius"] = F.when(~missing & ~illegal & none, 1)
+    return [F.count(measure).alias(name) for name, measure in measures.items()]
 
 
 def result_schema(manifest: Mapping[str, Any], query_id: Any, columns: Sequence[str]) -> Any:

@@ -181,17 +181,24 @@ def screened(positions: Positions, space: Space) -> Positions:
     from pyspark.sql import functions as F
 
     x, y = F.col("x"), F.col("y")
-    infinite = (F.abs(x) == float("inf")) | (F.abs(y) == float("inf"))
     label = F.lit("position out of range")
     if space.geographic:
-        outside = (F.abs(x) > 180.0) | (F.abs(y) > 90.0)
         label = F.when(F.abs(x) > 180.0, F.lit("longitude out of range")).otherwise(F.lit("latitude out of range"))
-    else:
-        outside = (F.abs(x) > FURTHEST) | (F.abs(y) > FURTHEST)
-        if space.to_lonlat:
-            outside = outside | ~_transformable(space)(x, y)
-    reason = F.coalesce(F.col(REASON), F.when(infinite, F.lit("position is infinite")), F.when(outside, label))
+    infinite = (F.abs(x) == float("inf")) | (F.abs(y) == float("inf"))
+    reason = F.coalesce(
+        F.col(REASON), F.when(infinite, F.lit("position is infinite")), F.when(out_of_range(x, y, space), label)
+    )
     return replace(positions, frame=positions.frame.withColumn(REASON, reason))
+
+
+def out_of_range(x: Column, y: Column, space: Space) -> Column:
+    """Return where numbers are not a legal position in a space."""
+    from pyspark.sql import functions as F
+
+    if space.geographic:
+        return (F.abs(x) > 180.0) | (F.abs(y) > 90.0)
+    outside = (F.abs(x) > FURTHEST) | (F.abs(y) > FURTHEST)
+    return outside | ~_transformable(space)(x, y) if space.to_lonlat else outside
 
 
 def _transformable(space: Space) -> Any:
@@ -200,8 +207,9 @@ def _transformable(space: Space) -> Any:
 
     def inside(x: pa.Array, y: pa.Array) -> pa.Array:
         places = np.stack([a.fill_null(0.0).to_numpy(zero_copy_only=False) for a in (x, y)], axis=1)
+        # what is larger than it may be has a reason of its own
         places[~(np.abs(places) <= FURTHEST).all(axis=1)] = 0.0
-        return pa.array(np.isfinite(space.vectors(places)).all(axis=1))
+        return pa.array(space.legal(places))
 
     return arrow_udf(inside, "boolean")
 

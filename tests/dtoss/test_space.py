@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import dtoss
 from dtoss.space import as_positions, same_crs, space_of
 
 
@@ -109,3 +110,18 @@ def test_names_of_one_crs():
     assert not same_crs("EPSG:4326", "EPSG:32610")
     assert not same_crs("none", "EPSG:4326")
     assert same_crs("none", "NONE")
+
+
+@pytest.mark.parametrize("bad", [[1e9, 1e9], [1e30, 0.0]])
+def test_what_a_projection_cannot_place_is_an_error(bad):
+    """Compared on the sphere, it would have no vector; in the plane it is as good as any."""
+    sphere, plane = space_of("EPSG:32610", "sphere"), space_of("EPSG:32610")
+    places = np.array([[5e5, 4e6], bad, [np.nan, 0.0]])
+    assert sphere.legal(places).tolist() == [True, False, False]
+    assert plane.legal(places).tolist() == [True, True, False]
+    assert as_positions(places[:2], plane).tolist() == places[:2].tolist()
+    with pytest.raises(ValueError, match=r"positions row 1 is \(.*\): that is no place of EPSG:32610"):
+        as_positions(places[:2], sphere)
+    index = dtoss.build([1, 2], [[5e5, 4e6], [5.01e5, 4e6]], crs="EPSG:32610", metric="sphere")
+    with pytest.raises(ValueError, match="positions row 0 is"):
+        index.knn(bad, 1)

@@ -105,6 +105,19 @@ def test_knn_and_range_print_csv_and_json(command, store):
         assert json.loads(out) == {"snapshot": index.snapshot, "hits": expected(index, hits)}
 
 
+@pytest.mark.parametrize("arguments", [("knn", "-k", 1), ("range", "--radius", 1e6)])
+def test_queries_in_a_file_that_can_have_no_hits_are_counted(spark, command, store, tmp_path, arguments):
+    """A warning says how many and why; the others are answered."""
+    (tmp_path / "q.csv").write_text("id,lon,lat\n1,0.5,0.5\n2,,0.5\n3,east,0.5\n4,0.5,90.5\n")
+    out = tmp_path / "answers.csv"
+    code, said, err = command(*arguments, "--store", store, "--queries", tmp_path / "q.csv", "--out", out)
+    assert (code, said) == (0, "")
+    rows, warning = err.splitlines()
+    assert rows.endswith(f" rows in {out}")
+    assert warning == "warning: of 4 queries, 2 without a position and 1 out of range have no hits"
+    assert {row["query_id"] for row in parsed(out.read_text())} == {1}
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
 def test_a_file_of_queries(spark, command, store, tmp_path, suffix):
     """A join by the suffix of --out, with the queries' own columns named; the same rows as in process."""

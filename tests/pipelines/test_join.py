@@ -124,6 +124,37 @@ def test_left_joins_keep_queries_without_hits(spark, index, store):
         assert all(row == {"query_id": row["query_id"], **nothing} for row in empty)
 
 
+def test_queries_that_can_have_no_hits_are_counted(spark, index, store, tmp_path):
+    """Each for one reason, before the inner join drops them: on the sphere, in the plane, and for a projected CRS."""
+    from pyspark.sql import Observation
+
+    inf = math.inf
+    table = pa.table(
+        {
+            "query_id": list(range(8)),
+            "lon": [180.0, None, math.nan, 181.0, 180.0, -inf, 0.0, None],
+            "lat": [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 90.5, 99.0],
+            "k": pa.array([2, 2, 2, 2, None, 2, 2, None], pa.int64()),
+            "r": pa.array([1e4, 1e4, 1e4, 1e4, -1.0, 1e4, 1e4, math.nan], pa.float64()),
+        }
+    )
+    frame = spark.createDataFrame(table)
+    seen = [Observation() for _ in range(4)]
+    assert len(joined(knn_join(frame, store, "k", observation=seen[0]))) == 2
+    assert seen[0].get == {"queries": 8, "no_position": 3, "not_legal": 3, "no_k": 1}
+    joined(range_join(frame, store, "r", observation=seen[1]))
+    assert seen[1].get == {"queries": 8, "no_position": 3, "not_legal": 3, "no_radius": 1}
+    assert len(joined(knn_join(frame, store, 1, how="left", observation=seen[2]))) == 8
+    assert seen[2].get == {"queries": 8, "no_position": 3, "not_legal": 3}
+    projected = str(tmp_path / "projected")
+    places = pa.table({"id": [1, 2], "x": [500_000.0, 501_000.0], "y": [4_000_000.0, 4_000_000.0]})
+    rebuild(spark.createDataFrame(places), projected, crs="EPSG:32610", metric="sphere")
+    asked = pa.table({"query_id": [0, 1, 2], "x": [500_000.0, 1e9, inf], "y": [4_000_000.0, 1e9, 0.0]})
+    rows = joined(knn_join(spark.createDataFrame(asked), projected, 2, observation=seen[3]))
+    assert [(row["query_id"], row["id"]) for row in rows] == [(0, 1), (0, 2)]
+    assert seen[3].get == {"queries": 3, "no_position": 0, "not_legal": 2}
+
+
 def test_an_object_is_not_its_own_neighbour(spark, index, store, objects):
     """exclude_self leaves the query's own id out, and only that one; attributes come along."""
     frame = spark.createDataFrame(objects.slice(0, 200))
