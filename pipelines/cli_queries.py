@@ -75,12 +75,11 @@ def knn(
         hits = index.knn(_place(at), k, max_distance=max_distance, columns=names, where=where, having=having)
         _print_hits(index, hits, as_json)
         return
-    from pyspark.sql import Observation
-
     from pipelines.join import knn_join
 
-    target, observation = _target("--queries", out), Observation()
+    target = _target("--queries", out)
     frame = _queries(queries, at, id_, x, y, master, driver_memory)
+    observation = _observation()
     joined = knn_join(
         frame,
         store,
@@ -132,12 +131,11 @@ def range_(
         hits = index.range(_place(at), radius, columns=names, where=where, having=having)
         _print_hits(index, hits, as_json)
         return
-    from pyspark.sql import Observation
-
     from pipelines.join import range_join
 
-    target, observation = _target("--queries", out), Observation()
+    target = _target("--queries", out)
     frame = _queries(queries, at, id_, x, y, master, driver_memory)
+    observation = _observation()
     joined = range_join(
         frame,
         store,
@@ -242,6 +240,12 @@ def _target(option: str, out: str | None) -> str:
     if suffix not in (".parquet", ".csv", ".jsonl"):
         raise ValueError(f"--out {out} ends in {suffix or 'nothing'}: .parquet, .csv or .jsonl is wanted")
     return out
+
+
+def _observation() -> Any:
+    from pyspark.sql import Observation
+
+    return Observation()
 
 
 def _say_unanswered(seen: dict[str, int]) -> None:
