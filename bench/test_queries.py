@@ -164,6 +164,8 @@ def test_range(kind, hits, race):
         },
         scale={"BallTree": len(queries) / len(ball_queries)},
         goals={"cKDTree": 3.0},
+        # the first answers pay for memory that a virtual machine has not used before: 160 MB at 0.5 GB/s
+        warm=1 if hits == 10 else 4,
     )
     assert_within(w.at, last["ours"], vectors, radius, w.scipy)
 
