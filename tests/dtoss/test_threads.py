@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dtoss
+from dtoss.curve import curve_keys
 from dtoss.threads import LEAST, PIECES, in_pieces
 
 
@@ -44,6 +45,25 @@ def test_what_a_piece_raises_is_raised(bad):
     with pytest.raises(RuntimeError, match=f"row {bad * LEAST // 4}"):
         in_pieces(2 * LEAST, 2, work)
     assert in_pieces(2 * LEAST, 2, lambda first, last: last)[-1] == 2 * LEAST
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_batches_that_are_partly_in_curve_order(text):
+    """Pieces in order are answered at once, the others sorted among themselves: each row gets its own answer."""
+    rng = np.random.default_rng(3)
+    ids = np.array([f"é{i}" for i in range(3000)], object) if text else np.arange(3000)
+    index = dtoss.build(ids, rng.normal(0, 1, (3000, 2)), partitions=5)
+    queries = rng.normal(0, 1.5, (8 * LEAST, 2))
+    order = np.argsort(curve_keys(index.space.vectors(queries), None, coarse=True), kind="stable")
+    half = np.concatenate([order[: 4 * LEAST], rng.permutation(order[4 * LEAST :])])
+    for rows in (order, half, half[::-1]):
+        for far in (None, 3e3):
+            one = index.knn(queries, 3, max_distance=far)
+            two = index.knn(queries[rows], 3, max_distance=far, threads=2)
+            back = np.argsort(rows[two.query], kind="stable")
+            assert (rows[two.query][back] == one.query).all()
+            assert (two.id[back] == one.id).all()
+            assert (two.distance[back] == one.distance).all()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
