@@ -117,17 +117,14 @@ def _knn_rows(
             world.string_ids,
             radius,
             chord,
-            workspace.places,
-            workspace.visits,
-            workspace.gaps,
-            workspace.seen,
-            workspace.distance,
+            *workspace.arrays,
             *out,
             need,
         )
         if at == len(queries):
             break
         workspace.grow()
+    workspace.trim()
     if need.any():
         world.parts.open(needed(need))
         rows = np.flatnonzero(out[4] < 0)

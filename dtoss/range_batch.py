@@ -63,11 +63,7 @@ def _range_piece(
             counting,
             radius,
             chord,
-            workspace.places,
-            workspace.visits,
-            workspace.gaps,
-            workspace.seen,
-            workspace.distance,
+            *workspace.arrays,
             workspace.counters,
             out_distance,
             out_part,
@@ -91,6 +87,7 @@ def _range_piece(
         at = came
         if at == m:
             break
+    workspace.trim()
     columns = (
         [np.concatenate([p[c] for p in parts]) if parts else _EMPTY[c] for c in range(4)]
         if len(parts) != 1

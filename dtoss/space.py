@@ -53,10 +53,21 @@ class Space:
         """Return the vectors (n, dimension) of legal positions (n, 2); equal places are equal vectors.
 
         On the sphere lon -180 is 180, lon does not matter at the poles, and -0.0 is 0.0.
+
+        Raises
+        ------
+        ValueError
+            If a projected CRS is compared on the sphere, and a position is no place there.
         """
         positions = operand(positions, dtype=np.float64)
         if self.to_lonlat:
-            positions = np.stack(_transformer(self.crs).transform(positions[:, 0], positions[:, 1]), axis=1)
+            places, positions = positions, self._lonlat(positions)
+            if not (good := np.isfinite(positions).all(axis=1)).all():
+                row = int(good.argmin())
+                x, y = places[row].tolist()
+                raise ValueError(
+                    f"positions row {row} is ({x:g}, {y:g}): that is no place of {self.crs}; is it in another CRS?"
+                )
         if self.metric == "sphere":
             return _unit_vectors(operand(positions))
         return positions + 0.0
@@ -81,8 +92,12 @@ class Space:
             return (np.abs(x) <= 180.0) & (np.abs(y) <= 90.0)
         good = (np.abs(x) <= FURTHEST) & (np.abs(y) <= FURTHEST)
         if self.to_lonlat:
-            good &= np.isfinite(self.vectors(np.where(good[:, None], positions, 0.0))).all(axis=1)
+            good &= np.isfinite(self._lonlat(np.where(good[:, None], positions, 0.0))).all(axis=1)
         return good
+
+    def _lonlat(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return positions of a projected CRS in degrees, not finite where they are no place."""
+        return np.stack(_transformer(self.crs).transform(positions[:, 0], positions[:, 1]), axis=1)
 
 
 def space_of(crs: str | pyproj.CRS | None = None, metric: str | None = None) -> Space:
@@ -159,10 +174,6 @@ def as_positions(positions: ArrayLike, space: Space, name: str = "positions") ->
         raise ValueError(f"{name} have shape {array.shape}: (2,) or (n, 2) is wanted, lon before lat")
     furthest_x, furthest_y = (180.0, 90.0) if space.geographic else (FURTHEST, FURTHEST)
     row = _first_beyond(array, furthest_x, furthest_y)
-    if row == len(array) and space.to_lonlat and not (good := space.legal(array)).all():
-        row = int(good.argmin())
-        x, y = array[row].tolist()
-        raise ValueError(f"{name} row {row} is ({x:g}, {y:g}): that is no place of {space.crs}; is it in another CRS?")
     if row < len(array):
         x, y = array[row].tolist()
         bound = f"finite and at most {FURTHEST:g} in size"

@@ -23,6 +23,10 @@ SORTED_FROM = 16
 """Queries from which on a batch is put in curve order first."""
 BATCH = 4_000_000
 """Hits that one kernel call makes room for at the most, unless one query has more."""
+FIRST = 512
+"""Hits of a query that a workspace has room for at first."""
+KEPT = 1 << 20
+"""And those that it keeps room for from batch to batch: 40 MB a thread."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Workspace(threading.local):
         self.visits = np.empty(0, np.int32)
         self.gaps = np.empty(0)
         self.counters = np.empty(RINGS + 1, np.int64)
-        self._make_room(512)
+        self._make_room(FIRST)
 
     def fit(self, table: Table) -> None:
         """Make room for visits to all blocks of any partition."""
@@ -99,6 +103,16 @@ class Workspace(threading.local):
             self.seen = np.zeros(max(blocks, len(self.seen)), np.uint8)
             self.visits = np.empty(len(self.seen) + table.most_links + 1, np.int32)
             self.gaps = np.empty(BLOCK * len(self.seen))
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """What every kernel works in: places, visits, gaps, seen, distance."""
+        return self.places, self.visits, self.gaps, self.seen, self.distance
+
+    def trim(self) -> None:
+        """Let go of what a query with very many hits needed: threads live on."""
+        if len(self.distance) > KEPT:
+            self._make_room(FIRST)
 
     def grow(self) -> None:
         """Double what a query may list and hit."""

@@ -8,10 +8,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.errors import InputError
+
 BYTES_AT_ONCE = 16 << 20
 """Bytes of rows that are sorted into parcels together."""
 BYTES_PACKED = 256 << 20
 """Bytes of parcels in one batch: Arrow and the JVM count those of a binary column in 32 bits."""
+
+MOST_BYTES = (1 << 31) - 1
+"""What these 32 bits can count: rows of very different sizes may come to more than was meant."""
 
 SCHEMA = "task int, partition int, parcel binary"
 NAMES = ["task", "partition", "parcel"]
@@ -104,6 +109,10 @@ def keys_repeat(parcels: Iterable[pa.Buffer]) -> bool:
 
 def _batch(task: NDArray[np.int32], partition: NDArray[np.int32], ends: NDArray[np.int64], data: pa.Buffer) -> pa.Array:
     """Return parcels that lie one behind the other in one buffer as a batch, without a copy."""
+    if ends[-1] > MOST_BYTES:
+        raise InputError(
+            f"rows sent together take {ends[-1]:,} bytes, {MOST_BYTES:,} at most: carry fewer or smaller attributes"
+        )
     offsets = pa.py_buffer(ends.astype(np.int32))
     parcels = pa.Array.from_buffers(pa.binary(), len(task), [None, offsets, data])
     return pa.record_batch([pa.array(task), pa.array(partition), parcels], names=NAMES)

@@ -119,9 +119,11 @@ def test_what_a_projection_cannot_place_is_an_error(bad):
     places = np.array([[5e5, 4e6], bad, [np.nan, 0.0]])
     assert sphere.legal(places).tolist() == [True, False, False]
     assert plane.legal(places).tolist() == [True, True, False]
-    assert as_positions(places[:2], plane).tolist() == places[:2].tolist()
+    assert plane.vectors(places[:2]).tolist() == places[:2].tolist()
     with pytest.raises(ValueError, match=r"positions row 1 is \(.*\): that is no place of EPSG:32610"):
-        as_positions(places[:2], sphere)
+        sphere.vectors(places[:2])
     index = dtoss.build([1, 2], [[5e5, 4e6], [5.01e5, 4e6]], crs="EPSG:32610", metric="sphere")
     with pytest.raises(ValueError, match="positions row 0 is"):
         index.knn(bad, 1)
+    with pytest.raises(ValueError, match="positions row 1 is"):
+        dtoss.build([1, 2], places[:2], crs="EPSG:32610", metric="sphere")

@@ -120,6 +120,13 @@ def test_rows_with_many_copies_are_packed_in_slices(monkeypatch):
     assert max(packed.nbytes for packed in sliced) < 200_000 < whole[0].nbytes
 
 
+def test_parcels_that_32_bits_cannot_count_are_an_error(monkeypatch):
+    """Never a wrong length."""
+    monkeypatch.setattr("pipelines.parcels.MOST_BYTES", 5000)
+    with pytest.raises(InputError, match=r"rows sent together take [\d,]+ bytes, 5,000 at most"):
+        pack_rows(rows_to([0] * 400), np.arange(400), np.zeros(400, np.int32), 1)
+
+
 def some_ids(strings):
     ids = np.arange(2000) * 7 - 5000
     return pa.array([f"é{i}" for i in ids]) if strings else pa.array(ids)
