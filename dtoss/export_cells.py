@@ -141,6 +141,10 @@ def _neighbour_counts(
     return count.astype(np.int32)
 
 
+_POLAR = 90.0 - 1e-9
+"""Latitude in degrees, 0.1 mm from a pole, from which on a longitude says nothing."""
+
+
 @kernel
 def _unwrap(points, begin, end, turned):
     """Return the span of a ring's longitudes and how far round the ring goes in all.
@@ -148,14 +152,17 @@ def _unwrap(points, begin, end, turned):
     A corner on a pole takes its neighbour's longitude. A ring that fits between -180 and 180 is written so.
     """
     known = begin
-    while known < end - 1 and abs(points[known, 1]) == 90.0:
+    while known < end - 1 and abs(points[known, 1]) >= _POLAR:
         known += 1
     before = points[known, 0]
     now, low, high = before, before, before
+    half = False
     for step in range(1, end - begin + 1):
         t = begin + (known - begin + step) % (end - begin)
-        if abs(points[t, 1]) != 90.0:
+        if abs(points[t, 1]) < _POLAR:
             move = points[t, 0] - before
+            # half a turn, over a pole: the corners do not say to which side of the meridian the cell lies
+            half = half or abs(abs(move) - 180.0) < 1e-6
             if move > 180.0:
                 move -= 360.0
             if move < -180.0:
@@ -165,6 +172,8 @@ def _unwrap(points, begin, end, turned):
         turned[t - begin] = now
         low, high = min(low, now), max(high, now)
     winding = now - points[known, 0]
+    if half:
+        return -360.0, 360.0, winding
     if abs(winding) > 180.0:
         return low, high, winding
     shift = 0.0

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dtoss
@@ -146,6 +146,9 @@ def test_spherical_cells_own_the_sphere(tmp_path, partitions):
 
 @settings(max_examples=60, deadline=None)
 @given(lonlat(), st.integers(0, 2**32 - 1))
+@example(np.array([[130.0, 40.0], [50.0, 40.0]]), 0)
+@example(np.array([[130.0, 0.0], [50.0, 0.0]]), 0)
+@example(np.array([[150.0, 40.0], [-80.0, 40.0]]), 0)
 def test_boxes_hold_their_cells(tmp_path_factory, positions, seed):
     """Bulging arcs, corners on poles and on the antimeridian: the box of its owner holds each place."""
     if len(positions) == 0:
