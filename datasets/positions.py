@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import shapely  # type: ignore[import-untyped, unused-ignore]
 from numpy.typing import NDArray
 
-from datasets.land import on_land
+from dtoss import land
 
 __all__ = ["Numbers", "judge", "look_swapped", "numbers", "pair", "wkt"]
 
@@ -129,20 +129,12 @@ def judge(lon: Numbers, lat: Numbers) -> Mapping[str, Bools]:
 def look_swapped(lon: Floats, lat: Floats) -> str | None:
     """Return a note when positions would lie on land only with their axes exchanged.
 
-    A latitude above 90 gives a swap away; New York's (-74, 40.7) does not, but leads to Antarctica.
+    It is that of :func:`dtoss.land.look_swapped`, with the option that helps.
 
     Parameters
     ----------
     lon, lat
         Degrees, float64 (n,), legal ones; some hundreds are enough, fewer than 20 say nothing.
     """
-    if len(lon) < 20:
-        return None
-    as_read = (on_land(lon, lat) & (lat > -60)).mean()
-    exchanged = (on_land(lat, lon) & (lon > -60) & (np.abs(lon) <= 90)).mean()
-    if exchanged < 0.5 or as_read > 0.05:
-        return None
-    return (
-        f"lon and lat look swapped: {as_read:.0%} of the first rows lie on land as read, "
-        f"{exchanged:.0%} with the axes exchanged; --swap exchanges them"
-    )
+    note = land.look_swapped(lon, lat)
+    return note and f"{note}; --swap exchanges them"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,14 +14,18 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.assign import assign
 from dtoss.border import fix
 from dtoss.construct import construct
+from dtoss.ids import as_ids
 from dtoss.index import Index
+from dtoss.land import look_swapped
 from dtoss.partition import Ids
 from dtoss.parts import Parts, facts_of
 from dtoss.pivots import SAMPLE_PER_PARTITION, choose_pivots
 from dtoss.replication import choose_reach
-from dtoss.space import as_positions, space_of
+from dtoss.space import Space, as_positions, space_of
 
 OBJECTS_PER_PARTITION = 250_000
+LOOKED_AT = 1_000
+"""Positions of which it is asked whether they are on land."""
 
 
 def build(
@@ -43,7 +48,9 @@ def build(
     Parameters
     ----------
     ids : (n,) distinct integers or strings; their kind is kept.
-    positions : (n, 2): lon, lat in degrees or x, y in CRS units.
+    positions : (n, 2): lon, lat in degrees or x, y in CRS units. Of a table (pandas, Arrow, a dictionary) the columns
+        lon and lat, or x and y, whatever their order (:func:`dtoss.axes.by_name`). Where they would lie on land only
+        with the axes exchanged, a warning says so.
     crs, metric : as :func:`dtoss.space.space_of`; EPSG:4326 when neither is given.
     partitions : how many; one for each 250,000 objects when None.
     pivots : "balanced" or "spread".
@@ -58,8 +65,8 @@ def build(
     Raises
     ------
     ValueError
-        If ids repeat or are neither integers nor strings, lengths differ, a position is not legal, or an argument is
-        out of its bounds.
+        If ids repeat, are neither integers nor strings, or do not fit in 64 bits; if lengths differ, a position is not
+        legal, or an argument is out of its bounds.
 
     Examples
     --------
@@ -75,6 +82,7 @@ def build(
         raise ValueError(f"there are {len(keys)} ids and {len(places)} positions: as many are wanted")
     _check_distinct(keys)
     attributes = {name: _column(name, value, len(keys)) for name, value in (columns or {}).items()}
+    _warn_of_swapped(places, space)
     vectors = space.vectors(places)
     box = planar_bounds(vectors, bounds) if space.dimension == 2 else None
     if partitions is None:
@@ -123,41 +131,6 @@ def build(
     )
 
 
-def as_ids(ids: ArrayLike | pa.Array) -> Ids:
-    """Return ids as int64 or large strings.
-
-    Raises
-    ------
-    ValueError
-        If they are neither integers nor strings, one is missing, or one does not fit in 64 bits.
-    """
-    array: Any = ids
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if not isinstance(array, (pa.Array, np.ndarray)):
-        array = np.asarray(ids, dtype=object) if len(array) else np.zeros(0, np.int64)
-    if not isinstance(array, pa.Array):
-        if array.size == 0 and array.dtype.kind in "fO":
-            array = array.astype(np.int64)
-        if array.ndim != 1:
-            raise ValueError(f"ids have shape {array.shape}: (n,) is wanted")
-        if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
-            raise ValueError(f"id {array.max()} does not fit in a signed 64-bit integer: use strings")
-        if array.dtype.kind in "iu":
-            return np.ascontiguousarray(array.astype(np.int64))
-        try:
-            array = pa.array(array.tolist() if array.dtype.kind in "UO" else array)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            raise ValueError("ids are a mixture: all integers or all strings are wanted") from None
-    if array.null_count:
-        raise ValueError(f"{array.null_count} ids are missing: every object needs one")
-    if pa.types.is_integer(array.type):
-        return np.ascontiguousarray(array.cast(pa.int64()).to_numpy(zero_copy_only=False))
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        return array.cast(pa.large_string())
-    raise ValueError(f"ids are of type {array.type}: integers or strings are wanted")
-
-
 def _check_distinct(ids: Ids) -> None:
     values = ids.to_numpy(zero_copy_only=False) if isinstance(ids, pa.Array) else ids
     ordered = np.sort(values)
@@ -174,6 +147,14 @@ def _column(name: str, value: Any, count: int) -> pa.Array:
     if len(column) != count:
         raise ValueError(f"column {name!r} has {len(column)} values for {count} objects: as many are wanted")
     return column
+
+
+def _warn_of_swapped(places: NDArray[np.float64], space: Space) -> None:
+    if not space.geographic:
+        return
+    some = places[:: max(-(-len(places) // LOOKED_AT), 1)]
+    if note := look_swapped(some[:, 0], some[:, 1]):
+        warnings.warn(f"{note}: lon comes before lat", stacklevel=3)
 
 
 def planar_bounds(vectors: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:

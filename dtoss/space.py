@@ -9,6 +9,7 @@ import pyproj
 from numpy.typing import ArrayLike, NDArray
 from pyproj.exceptions import CRSError
 
+from dtoss.axes import by_name
 from dtoss.kernels import kernel, operand
 
 LONLAT = "EPSG:4326"
@@ -155,13 +156,15 @@ def _transformer(crs: str) -> pyproj.Transformer:
 
 
 def as_positions(positions: ArrayLike, space: Space, name: str = "positions") -> NDArray[np.float64]:
-    """Return positions as float64 (n, 2), C-contiguous.
+    """Return positions as float64 (n, 2), C-contiguous; the columns of a table go by their names.
 
     Raises
     ------
     ValueError
-        If the shape is not (2,) or (n, 2), or a position is not legal; it names the argument, the row and the value.
+        If only one coordinate of a table is named (:func:`dtoss.axes.by_name`), the shape is not (2,) or (n, 2), or a
+        position is not legal; it names the argument, the row and the value.
     """
+    positions = by_name(positions)
     try:
         array = operand(positions, dtype=np.float64)
     except (TypeError, ValueError):
