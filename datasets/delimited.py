@@ -54,7 +54,11 @@ def delimited(files: list[Path], source: Source) -> tuple[pa.Schema, Iterator[Pa
 
 
 def guess_id_types(path: Path, source: Source) -> Source:
-    """Return the source with int64 for ids that are whole numbers throughout the first block, else string."""
+    """Return the source with int64 for ids that are whole numbers throughout the first block, else string.
+
+    Codes with leading zeros are no numbers: ``007`` and ``7`` are two. One that comes later, among numbers, is dropped
+    and counted.
+    """
     names = [name for name in (source.id, source.uid) if name]
     if not names:
         return source
@@ -65,6 +69,7 @@ def guess_id_types(path: Path, source: Source) -> Source:
     kinds = {name: pa.int64() if whole[name] else pa.string() for name in names}
     return replace(
         source,
+        leading_zeros=False,
         id_type=kinds.get(source.id or "", source.id_type),
         uid_type=kinds.get(source.uid or "", source.uid_type),
     )
@@ -72,7 +77,7 @@ def guess_id_types(path: Path, source: Source) -> Source:
 
 def _all_whole(texts: pa.Array) -> bool:
     trimmed = pc.utf8_trim_whitespace(texts)
-    fits = pc.or_(is_missing(trimmed), pc.match_substring_regex(trimmed, r"^-?\d{1,18}(\.0+)?$"))
+    fits = pc.or_(is_missing(trimmed), pc.match_substring_regex(trimmed, r"^(0|-?[1-9]\d{0,17})(\.0+)?$"))
     return bool(pc.all(fits, min_count=0).as_py())
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from datasets.batches import write_parquet
-from datasets.command import say
+from datasets.command import BadInput, say
 from datasets.counts import Counts, add_up
 from datasets.positions import Bools, Numbers, judge
 from datasets.times import TIMESTAMP, Times
@@ -133,7 +133,7 @@ def save(parts: Iterable[Part], schema: pa.Schema, out: Path, name: str) -> Coun
     Raises
     ------
     BadInput
-        What the reader raises; no file is left then.
+        What the reader raises, and where there are rows and none could be kept; no file is written then.
     """
     total = Counts()
 
@@ -142,6 +142,9 @@ def save(parts: Iterable[Part], schema: pa.Schema, out: Path, name: str) -> Coun
         for batch, counts in parts:
             total = total + counts
             yield batch
+        if total.read and not total.kept:
+            say(f"{name}: {total.report()}")
+            raise BadInput(f"none of {total.read:,} rows could be kept, {out} is not written: is this the format?")
 
     write_parquet(batches(), schema, out)
     say(f"{name}: {total.report()}\n{name}: -> {out}")

@@ -71,6 +71,8 @@ class Source:
         Fields of the row's and the moving object's own ids; None: rows are numbered, there is no uid.
     id_type, uid_type
         int64 or string.
+    leading_zeros
+        Whether int64 ids may be written with them, as ``007``; else such a row is dropped, as 7 may be another's id.
     uid_of
         The uid of all rows of a file, from its path; instead of ``uid``.
     time
@@ -100,6 +102,7 @@ class Source:
     uid: str | None = None
     id_type: pa.DataType = field(default_factory=pa.int64)
     uid_type: pa.DataType = field(default_factory=pa.int64)
+    leading_zeros: bool = True
     uid_of: Callable[[Path], str | int | None] | None = None
     time: tuple[str, ...] = ()
     formats: tuple[str, ...] = ("auto",)
@@ -208,7 +211,7 @@ def _columns(
     flawed: dict[str, Bools] = {}
     for name, origin, kind in (("id", source.id, source.id_type), ("uid", source.uid, source.uid_type)):
         if origin is not None:
-            columns[name], missing, bad = identity(raw[origin], kind)
+            columns[name], missing, bad = identity(raw[origin], kind, source.leading_zeros)
             rejected[NO_ID.format(name)], rejected[BAD_ID.format(name)] = missing, bad
     if source.uid_of is not None:
         columns["uid"] = pa.array([source.uid_of(path)] * raw.num_rows, source.uid_type)
@@ -218,14 +221,15 @@ def _columns(
     return columns, rejected, flawed
 
 
-def identity(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Bools, Bools]:
+def identity(texts: pa.Array, kind: pa.DataType, leading_zeros: bool = True) -> tuple[pa.Array, Bools, Bools]:
     """Return ids of that type, int64 or string, and where there is none and where it is no whole number."""
     trimmed = pc.utf8_trim_whitespace(texts)
     missing = is_missing(trimmed).to_numpy(zero_copy_only=False)
     if kind == pa.string():
         return or_null(trimmed, missing), missing, np.zeros(len(missing), dtype=np.bool_)
     whole = pc.replace_substring_regex(trimmed, r"\.0+$", "")
-    bad = ~pc.fill_null(pc.match_substring_regex(whole, r"^-?\d{1,18}$"), False).to_numpy(zero_copy_only=False)
+    pattern = r"^-?\d{1,18}$" if leading_zeros else r"^(0|-?[1-9]\d{0,17})$"
+    bad = ~pc.fill_null(pc.match_substring_regex(whole, pattern), False).to_numpy(zero_copy_only=False)
     return pc.cast(or_null(whole, bad), pa.int64()), missing, bad & ~missing
 
 

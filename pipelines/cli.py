@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (typer.Abort, KeyboardInterrupt):
         _fail("interrupted", 1)
     except _UsageError as error:
-        _fail(error.format_message() if hasattr(error, "format_message") else str(error), 2)
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        _fail(message.rstrip(".") + _several_numbers(message), 2)
     except BrokenPipeError:
         # whoever read our output has gone; that is no failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -81,6 +82,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if ours := re.search(r"^\s*dtoss\.errors\.\w+: (.*)", text, re.MULTILINE):
             _fail(ours[1], 2)  # raised in a task of Spark's
         _fail(f"{_first_cause(type(error).__name__, text)} (DTOSS_DEBUG=1 shows where)", 1)
+
+
+def _several_numbers(message: str) -> str:
+    """Return how to write several numbers, where a message of the parser's is about an option that takes them."""
+    for option, value in (("--at", "LON LAT"), ("--box", "W S E N"), ("--bounds", "XMIN YMIN XMAX YMAX")):
+        if f"'{option}'" in message:
+            return f"; write {option} {value}: numbers with blanks between them, no commas"
+    return ""
 
 
 def _run(arguments: list[str]) -> int:

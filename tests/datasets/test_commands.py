@@ -108,6 +108,32 @@ def test_delimited_refuses_in_one_line_and_writes_nothing(tmp_path, options, say
     assert [path.name for path in tmp_path.iterdir()] == ["seen.csv"]
 
 
+def test_codes_with_leading_zeros_stay_apart(tmp_path):
+    source, out = tmp_path / "seen.csv", tmp_path / "seen.parquet"
+    source.write_text("who,lon,lat\n007,1,2\n7,3,4\n")
+    command("delimited", source, "--out", out, "--uid", "who")
+    assert pq.read_table(out)["uid"].to_pylist() == ["007", "7"]
+    # whole numbers in the first block, a code behind it
+    source.write_text("who,lon,lat\n" + "7,3,4\n" * 200_000 + "007,1,2\n0,1,2\n")
+    said = command("delimited", source, "--out", out, "--uid", "who")
+    assert "200,001 kept, 1 dropped" in said
+    assert "dropped 1: uid is not a whole number (first: lon=1, lat=2, who=007 in seen.csv)" in said
+    assert pq.read_table(out)["uid"].unique().to_pylist() == [7, 0]
+
+
+def test_a_reader_that_keeps_no_row_fails_after_its_report(tmp_path):
+    source, out = tmp_path / "seen.csv", tmp_path / "seen.parquet"
+    out.write_text("what was there")
+    source.write_text("lon,lat\n" + "east,north\n" * 301)
+    said = command("delimited", source, "--out", out, code=2).splitlines()
+    assert said[0] == "delimited: 301 rows read, 0 kept, 301 dropped"
+    assert said[-1] == f"error: none of 301 rows could be kept, {out} is not written: is this the format?"
+    assert out.read_text() == "what was there"
+    source.write_text("lon,lat\n")
+    command("delimited", source, "--out", out)
+    assert len(pq.read_table(out)) == 0
+
+
 @pytest.mark.parametrize(
     ("module", "name", "content"),
     [
