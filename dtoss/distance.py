@@ -6,8 +6,10 @@ differ in the last bit between processors, and the order of answers is the order
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from numba import vectorize
+from numba import types
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.kernels import kernel
@@ -97,10 +99,17 @@ def plane_distance(ax, ay, bx, by):
     return np.sqrt(x * x + y * y)
 
 
-_sphere = vectorize(["float64(float64, float64, float64, float64, float64, float64)"], nopython=True, cache=True)(
-    sphere_distance.py_func
-)
-_plane = vectorize(["float64(float64, float64, float64, float64)"], nopython=True, cache=True)(plane_distance.py_func)
+_STRIDED = types.Array(types.float64, 3, "A", readonly=True)
+
+
+@kernel(types.void(_STRIDED, _STRIDED, types.float64[:, ::1]))
+def _distances(a, b, out):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            if a.shape[2] == 3:
+                out[i, j] = sphere_distance(a[i, j, 0], a[i, j, 1], a[i, j, 2], b[i, j, 0], b[i, j, 1], b[i, j, 2])
+            else:
+                out[i, j] = plane_distance(a[i, j, 0], a[i, j, 1], b[i, j, 0], b[i, j, 1])
 
 
 def distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -117,9 +126,12 @@ def distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float
     5.0
     """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if a.shape[-1] == 3:
-        return _sphere(a[..., 0], a[..., 1], a[..., 2], b[..., 0], b[..., 1], b[..., 2])
-    return _plane(a[..., 0], a[..., 1], b[..., 0], b[..., 1])
+    shape = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    flat = shape if len(shape) == 2 else (1, math.prod(shape))  # of two dimensions a view is enough
+    a, b = (np.broadcast_to(side, (*shape, a.shape[-1])).reshape(*flat, a.shape[-1]) for side in (a, b))
+    out = np.empty(flat)
+    _distances(a, b, out)
+    return out.reshape(shape)[()]
 
 
 def chord_of(radius: ArrayLike) -> NDArray[np.float64]:

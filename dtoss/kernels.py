@@ -1,15 +1,20 @@
-"""How kernels are compiled: once, kept on disk, without the interpreter's lock, and dividing as IEEE 754 says."""
+"""How kernels are compiled: when first called, and kept; without the interpreter's lock, dividing as IEEE 754 says."""
 
 from __future__ import annotations
 
-import hashlib
+import os
+import sys
 from collections.abc import Callable
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.core import config
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
+
+from dtoss.kernel_files import KernelFiles
 
 
 def operand(array: Any, dtype: Any = None) -> NDArray[Any]:
@@ -22,47 +27,69 @@ def operand(array: Any, dtype: Any = None) -> NDArray[Any]:
 
 
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
-
-
-def _digest() -> str:
-    """Return a hash of the sources that hold kernels."""
-    total = hashlib.sha256()
-    for source in sorted((f for f in files(__package__).iterdir() if f.name.endswith(".py")), key=lambda f: f.name):
-        text = source.read_bytes()
-        if b"@kernel" in text or b"@intrinsic" in text:
-            total.update(text)
-    return total.hexdigest()
-
-
-_SOURCES = _digest()
+DECLARED: dict[str, Dispatcher] = {}
+"""Kernels that state their signatures, by module and name: those that Python calls."""
+_SAID: list[bool] = []
 
 
 def kernel(*signatures: Any) -> Any:
-    """Compile a function with numba: at once for the signatures given, or for whatever kernel first calls it.
+    """Compile a function with numba when it is first called: for the signatures given, or for whatever kernel calls it.
 
-    numba keeps compiled code by the source of one function alone and would go on using a kernel whose helpers have
-    changed, so the stamp of what is kept names all sources that hold kernels.
+    Importing compiles nothing, and a question compiles only what answers it. What is compiled is kept
+    (:mod:`dtoss.kernel_files`).
     """
     if len(signatures) == 1 and callable(signatures[0]):
-        return _compiled(signatures[0], ())
+        return _kept(signatures[0])
 
     def decorate(function: Callable[..., Any]) -> Any:
-        return _compiled(function, signatures)
+        return _declared(_kept(function), signatures)
 
     return decorate
 
 
-def _compiled(function: Callable[..., Any], signatures: tuple[Any, ...]) -> Any:
-    dispatcher = njit(**_OPTIONS)(function)
-    try:
-        dispatcher.enable_caching()
-    except RuntimeError:
-        pass  # nowhere to write: compiled anew in each process
-    else:
-        kept = dispatcher._cache._cache_file
-        kept._source_stamp = (kept._source_stamp, _SOURCES)
-    for signature in signatures:
-        dispatcher.compile(signature)
-    if signatures:
-        dispatcher.disable_compile()
+def _kept(function: Callable[..., Any]) -> Any:
+    dispatcher: Any = njit(**_OPTIONS)(function)
+    if not config.DISABLE_JIT:
+        dispatcher._cache = KernelFiles(dispatcher, _say)
     return dispatcher
+
+
+def _declared(dispatcher: Any, signatures: tuple[Any, ...]) -> Any:
+    """Return a kernel that is compiled for its signatures, and for no others, when it is first called or asked for."""
+    if config.DISABLE_JIT:
+        return dispatcher
+
+    def ready() -> None:
+        with global_compiler_lock:
+            if dispatcher._can_compile:
+                for signature in signatures:
+                    dispatcher.compile(signature)
+                dispatcher.disable_compile()
+
+    template = dispatcher.get_call_template
+
+    def first_call(*args: Any, **named: Any) -> Any:
+        ready()
+        return dispatcher  # which numba calls with these arguments: one of the signatures fits, or none ever will
+
+    def called_by_a_kernel(args: Any, named: Any) -> Any:
+        ready()
+        return template(args, named)
+
+    dispatcher._compile_for_args = first_call
+    dispatcher.get_call_template = called_by_a_kernel
+    dispatcher.ready = ready
+    DECLARED[f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"] = dispatcher
+    return dispatcher
+
+
+def _say() -> None:
+    """Say on stderr, once a process, that compiling has begun: it may take half a minute, in silence."""
+    if _SAID or os.environ.get("DTOSS_QUIET"):
+        return
+    _SAID.append(True)
+    print(
+        "dtoss: compiling for this processor, once; up to a minute. `dtoss warm` compiles everything beforehand",
+        file=sys.stderr,
+        flush=True,
+    )

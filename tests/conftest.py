@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+os.environ["DTOSS_QUIET"] = "1"  # tests compare stderr, and may be the first to compile
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,6 @@
 """After the fix every cell is exact, whatever was certified before; files of partitions and borders come back whole."""
 
 import dataclasses
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -191,32 +186,3 @@ def test_damaged_files_are_named(cut):
     for data, read in ((encode(index.parts[0]), decode), (encode_border(index.border), decode_border)):
         with pytest.raises(StoreError, match="some/file"):
             read(pa.py_buffer(data.to_pybytes()[:cut]), "some/file")
-
-
-# -- kernels ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_changed_helper_is_compiled_anew(tmp_path):
-    """numba keeps a kernel by its own source: ours is stamped with all sources, or a stale one would answer."""
-    package = tmp_path / "small"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    shutil.copy(Path(dtoss.__file__).with_name("kernels.py"), package / "kernels.py")
-    (package / "outer.py").write_text(
-        "from small.helper import inner\nfrom small.kernels import kernel\n\n"
-        '@kernel("int64(int64)")\ndef outer(x):\n    return inner(x)\n'
-    )
-
-    def answer(body):
-        (package / "helper.py").write_text(
-            f"from small.kernels import kernel\n\n@kernel\ndef inner(x):\n    return {body}\n"
-        )
-        code = "from small.outer import outer; print(outer(20), sum(outer.stats.cache_hits.values()))"
-        run = [sys.executable, "-B", "-c", code]
-        env = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-        done = subprocess.run(run, env=env, capture_output=True, text=True, timeout=120, check=True)
-        return done.stdout.split()
-
-    assert answer("x + 1") == ["21", "0"]
-    assert answer("x + 1") == ["21", "1"]
-    assert answer("x * 2") == ["40", "0"]

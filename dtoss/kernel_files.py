@@ -1,0 +1,135 @@
+"""Compiled kernels between processes: a file each, named by the content of its source, by signature and by machine.
+
+They lie beside the source, or where ``NUMBA_CACHE_DIR`` says; where nothing can be written there (an installation of
+another user, a zip), in the user's cache. All places are looked into: what one of them holds is not compiled again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from numba.core import config
+from numba.core.compiler import CompileResult
+from numba.core.dispatcher import Dispatcher
+from numba.core.serialize import dumps
+
+from dtoss.kernel_stamp import stamp
+
+KEPT = 8
+"""Files of one kernel that stay in a place, the latest: other versions of it, signatures and machines."""
+_DIGEST = 32
+
+
+class KernelFiles:
+    """Where a kernel's compiled code is kept: what numba calls a cache.
+
+    numba asks :meth:`load_overload` before it compiles a signature, and hands to :meth:`save_overload` what it made.
+    ``missed`` is called where there is nothing to load, before numba compiles.
+    """
+
+    def __init__(self, kernel: Dispatcher, missed: Callable[[], None]) -> None:
+        self._kernel, self._missed = kernel, missed
+        self._stamp: str | None = None
+        self._name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}".replace("<", "").replace(">", "")
+        self._beside = Path(kernel.py_func.__code__.co_filename).absolute().parent / "__pycache__"
+
+    @property
+    def cache_path(self) -> str | None:
+        """The directory that is written to, None where none can be."""
+        place = writable(self._beside)
+        return None if place is None else str(place)
+
+    def load_overload(self, signature: Any, target: Any) -> CompileResult | None:
+        """Return the code that is kept for a signature and this machine, None if there is none that is whole."""
+        target.refresh()
+        file = self._file(signature, target.codegen())
+        for place in places(self._beside):
+            with suppress(OSError):
+                data = (place / file).read_bytes()
+                if hashlib.sha256(data[_DIGEST:]).digest() == data[:_DIGEST]:
+                    return CompileResult._rebuild(target, *pickle.loads(data[_DIGEST:]))
+        self._missed()
+        return None
+
+    def save_overload(self, signature: Any, result: CompileResult) -> None:
+        """Keep the code of a signature, where a place can be written to."""
+        place = writable(self._beside)
+        if place is None or result.library.has_dynamic_globals or not all(x.can_cache for x in result.lifted):
+            return
+        data = dumps(result._reduce())
+        file = self._file(signature, result.codegen)
+        fresh = place / f"{file}.{uuid.uuid4().hex}"
+        try:
+            fresh.write_bytes(hashlib.sha256(data).digest() + data)
+            fresh.replace(place / file)
+        except OSError:
+            with suppress(OSError):
+                fresh.unlink()  # a full disk: compiled anew in the next process
+            return
+        self._thin(place)
+
+    def enable(self) -> None:
+        """Do nothing: code is always kept."""
+
+    def disable(self) -> None:
+        """Do nothing: code is always kept."""
+
+    def flush(self) -> None:
+        """Do nothing: a file is found only by the content that it was made of."""
+
+    def _file(self, signature: Any, codegen: Any) -> str:
+        if self._stamp is None:
+            self._stamp = stamp(self._kernel)
+        machine = (*codegen.magic_tuple(), numba.__version__, llvmlite.__version__, sys.implementation.cache_tag,
+                   config.OPT, config.BOUNDSCHECK)  # fmt: skip
+        text = f"{self._stamp}\n{signature}\n{machine}"
+        return f"{self._name}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.nbc"
+
+    def _thin(self, place: Path) -> None:
+        with suppress(OSError):  # another process may thin as well
+            found = sorted(place.glob(f"{self._name}-*.nbc"), key=lambda file: file.stat().st_mtime, reverse=True)
+            for file in found[KEPT:]:
+                file.unlink()
+
+
+def places(beside: Path) -> list[Path]:
+    """Return the directories where code of sources that lie beside one is looked for."""
+    own = Path(config.CACHE_DIR) / "dtoss" if config.CACHE_DIR else None
+    return [place for place in (own, beside, _of_user()) if place is not None]
+
+
+@lru_cache(maxsize=32)
+def writable(beside: Path) -> Path | None:
+    """Return the first of the places that can be written to, made where it is missing; None if there is none."""
+    for place in places(beside):
+        if place == beside and not place.parent.is_dir():
+            continue  # in a zip
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=place).close()
+        except OSError:
+            continue
+        return place
+    return None
+
+
+def _of_user() -> Path | None:
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "dtoss"
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or home / ".cache") / "dtoss"
