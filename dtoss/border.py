@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dtoss.cells import voronoi
 from dtoss.curve import curve_keys, radix_order
 from dtoss.errors import StoreError
-from dtoss.partition import Ids, Partition, pack, to_bytes, unpack
+from dtoss.partition import UNREADABLE, Ids, Partition, pack, read_packed, to_bytes, whole
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,14 @@ def encode_border(border: Border | BorderTable) -> pa.Buffer:
     return to_bytes(pack(arrays, {"dimension": border.sites.shape[1]}))
 
 
-def decode_border(source: Any, name: str) -> Border | BorderTable:
+_TYPES = {"sites": pa.float64(), "home": pa.int32(), "open": pa.uint8()}
+_TABLE = {"first": pa.int32(), "neighbours": pa.int32(), "area": pa.float64()}
+
+
+def decode_border(source: pa.Buffer, name: str) -> Border | BorderTable:
     """Return the share or table in a file.
+
+    What its arrays hold is not looked at: :func:`dtoss.structure.check_border` does that.
 
     Raises
     ------
@@ -172,13 +178,16 @@ def decode_border(source: Any, name: str) -> Border | BorderTable:
         If the file cannot be read; the message names it.
     """
     try:
-        arrays, facts = unpack(pa.ipc.open_file(source).get_batch(0))
+        arrays, facts = read_packed(source, _TYPES)
         ids = arrays["ids"] if pa.types.is_large_string(arrays["ids"].type) else arrays["ids"].to_numpy()
-        sites = arrays["sites"].to_numpy().reshape(-1, facts["dimension"])
+        sites = arrays["sites"].to_numpy().reshape(-1, whole(facts, "dimension", 3))
         home, is_open = arrays["home"].to_numpy(), arrays["open"].to_numpy().view(np.bool_)
         if "edges" in arrays:
             return Border(sites, home, ids, is_open, arrays["edges"].to_numpy().reshape(-1, 2))
-        first, neighbours, area = (arrays[key].to_numpy() for key in ("first", "neighbours", "area"))
-    except (pa.ArrowInvalid, OSError, KeyError, ValueError) as error:
-        raise StoreError(f"{name} is not a border file or is damaged ({error}); roll back or rebuild") from None
+        if wrong := [key for key, kind in _TABLE.items() if arrays[key].type != kind or arrays[key].null_count]:
+            raise ValueError(f"{wrong[0]} is {arrays[wrong[0]].type}, not {_TABLE[wrong[0]]} without nulls")
+        first, neighbours, area = (arrays[key].to_numpy() for key in _TABLE)
+    except UNREADABLE as error:
+        reason = " ".join(str(error).split())
+        raise StoreError(f"{name} is not a border file or is damaged ({reason}); roll back or rebuild") from None
     return BorderTable(sites, home, ids, is_open, first, neighbours, area)

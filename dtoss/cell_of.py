@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dtoss.batch import answer
 from dtoss.border import BorderTable
 from dtoss.distance import EARTH_RADIUS, distance
+from dtoss.errors import StoreError
 from dtoss.hits import Hits
 from dtoss.lookup import Place
 from dtoss.partition import Ids, Partition
@@ -128,6 +129,10 @@ def cell_at(view: CellView, place: Place) -> Cell:
 def _length_from(view: CellView, site: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     """Return the length of the edge between two sites as the first one's cell has it."""
     found = answer(view.world, site[None], np.zeros(1), 1)
+    if len(found.part) == 0:
+        raise StoreError(
+            f"the border table lists {site.tolist()}, where no object is: it is damaged; roll back or rebuild"
+        )
     partition = view.world.parts[int(found.part[0])]
     at = int(np.searchsorted(partition.first_object, found.item[0], side="right")) - 1
     _, others, _, length = _cut(view, partition, at)

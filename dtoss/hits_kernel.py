@@ -99,7 +99,8 @@ def settle(rows, distance, part, item, first, last):
     """Sort hits ``first:last`` that are in order but for near and equal distances."""
     i = first + 1
     while i < last:
-        if distance[i - 1] < distance[i] or comes_before(rows, distance, part, item, i - 1, i):
+        # two of one id, as in a damaged file, are in order either way
+        if distance[i - 1] < distance[i] or not comes_before(rows, distance, part, item, i, i - 1):
             i += 1
             continue
         begin, end, most = i - 1, i + 1, distance[i - 1]

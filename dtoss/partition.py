@@ -8,7 +8,6 @@ curve order; objects follow their sites, in id order on each.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -120,7 +119,7 @@ def pack(arrays: dict[str, Any], facts: dict[str, Any]) -> pa.RecordBatch:
 
 def unpack(batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[str, Any]]:
     """Return the arrays and facts of a packed batch, without a copy."""
-    arrays = {name: batch.column(i).values for i, name in enumerate(batch.schema.names)}
+    arrays = {name: batch.column(i).flatten() for i, name in enumerate(batch.schema.names)}
     return arrays, json.loads(batch.schema.metadata[b"dtoss"])
 
 
@@ -149,8 +148,66 @@ def encode(partition: Partition) -> pa.Buffer:
     return to_bytes(pack(_arrays(partition), facts))
 
 
-def decode(source: pa.Buffer | pa.NativeFile | io.IOBase, name: str) -> Partition:
+TYPES = {
+    "positions": pa.float64(),
+    "sites": pa.float64(),
+    "first_object": pa.int32(),
+    "replica_home": pa.int32(),
+    "first": pa.int32(),
+    "neighbours": pa.int32(),
+    "rim": pa.int32(),
+    "keys": pa.int64(),
+    "balls": pa.float64(),
+    "block_first": pa.int32(),
+    "block_neighbours": pa.int32(),
+    "uncertified": pa.int32(),
+}
+"""Of the arrays that every partition has; those of a level are int32."""
+MOST_LEVELS = 7
+"""Levels of a hierarchy: 16 to this power is more sites than there can be."""
+UNREADABLE = (pa.ArrowException, OSError, LookupError, TypeError, ValueError, ArithmeticError, MemoryError)
+"""What reading a damaged file may raise."""
+
+
+def read_packed(source: pa.Buffer, types: dict[str, pa.DataType]) -> tuple[dict[str, pa.Array], dict[str, Any]]:
+    """Return the arrays and facts in a file, without a copy, ids among them and those of ``types`` as these say.
+
+    Raises
+    ------
+    Exception
+        One of ``UNREADABLE`` if the file is no such file, or what is in it does not hold together.
+    """
+    batch = pa.ipc.open_file(source).get_batch(0)
+    if batch.num_rows != 1:
+        raise ValueError(f"{batch.num_rows} rows where 1 is wanted")
+    # offsets of lists and strings, UTF-8, bitmaps, dictionaries
+    batch.validate(full=True)
+    arrays, facts = unpack(batch)
+    kinds = types | {"ids": pa.large_string() if pa.types.is_large_string(arrays["ids"].type) else pa.int64()}
+    for name, kind in kinds.items():
+        if arrays[name].type != kind or arrays[name].null_count:
+            raise ValueError(f"{name} is {arrays[name].type} with {arrays[name].null_count} nulls, not {kind}")
+    return arrays, facts
+
+
+def whole(facts: dict[str, Any], name: str, most: int) -> int:
+    """Return a whole number from the facts of a file.
+
+    Raises
+    ------
+    ValueError
+        If it is none from 0 to ``most``.
+    """
+    value = facts[name]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ValueError(f"{name} is {value!r}, a whole number from 0 to {most} is wanted")
+    return value
+
+
+def decode(source: pa.Buffer, name: str) -> Partition:
     """Return the partition in a file; its arrays are views of the source.
+
+    What they hold is not looked at: :func:`dtoss.structure.check_partition` does that.
 
     Raises
     ------
@@ -158,33 +215,34 @@ def decode(source: pa.Buffer | pa.NativeFile | io.IOBase, name: str) -> Partitio
         If the file cannot be read as a partition; the message names it.
     """
     try:
-        arrays, facts = unpack(pa.ipc.open_file(source).get_batch(0))
-    except (pa.ArrowInvalid, OSError, KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{name} is not a partition file or is damaged ({error}); roll back or rebuild") from None
-    plain = {
-        key: value.to_numpy(zero_copy_only=True)
-        for key, value in arrays.items()
-        if not key.startswith("attribute:") and not (key == "ids" and pa.types.is_large_string(value.type))
-    }
-    ids = plain.get("ids", arrays["ids"])
-    return Partition(
-        number=facts["number"],
-        ids=ids,
-        positions=plain["positions"].reshape(-1, 2),
-        sites=plain["sites"].reshape(-1, facts["dimension"]),
-        first_object=plain["first_object"],
-        owned_sites=facts["owned_sites"],
-        replica_home=plain["replica_home"],
-        graph=Graph(plain["first"], plain["neighbours"]),
-        rim=plain["rim"],
-        levels=tuple(
-            Graph(plain[f"first_{level + 1}"], plain[f"neighbours_{level + 1}"]) for level in range(facts["levels"])
-        ),
-        keys=plain["keys"],
-        blocks=Blocks(plain["balls"].reshape(-1, 4), plain["block_first"], plain["block_neighbours"]),
-        uncertified=plain["uncertified"],
-        furthest=facts["furthest"],
-        attributes={
-            key.removeprefix("attribute:"): value for key, value in arrays.items() if key.startswith("attribute:")
-        },
-    )
+        arrays, facts = read_packed(source, TYPES)
+        levels = whole(facts, "levels", MOST_LEVELS)
+        pairs = [(f"first_{level + 1}", f"neighbours_{level + 1}") for level in range(levels)]
+        if any(arrays[key].type != pa.int32() for pair in pairs for key in pair):
+            raise ValueError("a level is not of type int32")
+        plain = {
+            key: arrays[key].to_numpy(zero_copy_only=True) for key in [*TYPES, *(k for pair in pairs for k in pair)]
+        }
+        ids = arrays["ids"]
+        return Partition(
+            number=whole(facts, "number", 2**31 - 1),
+            ids=ids if pa.types.is_large_string(ids.type) else ids.to_numpy(zero_copy_only=True),
+            positions=plain["positions"].reshape(-1, 2),
+            sites=plain["sites"].reshape(-1, whole(facts, "dimension", 3)),
+            first_object=plain["first_object"],
+            owned_sites=whole(facts, "owned_sites", 2**31 - 1),
+            replica_home=plain["replica_home"],
+            graph=Graph(plain["first"], plain["neighbours"]),
+            rim=plain["rim"],
+            levels=tuple(Graph(plain[first], plain[neighbours]) for first, neighbours in pairs),
+            keys=plain["keys"],
+            blocks=Blocks(plain["balls"].reshape(-1, 4), plain["block_first"], plain["block_neighbours"]),
+            uncertified=plain["uncertified"],
+            furthest=float(facts["furthest"]),
+            attributes={
+                key.removeprefix("attribute:"): value for key, value in arrays.items() if key.startswith("attribute:")
+            },
+        )
+    except UNREADABLE as error:
+        reason = " ".join(str(error).split())
+        raise StoreError(f"{name} is not a partition file or is damaged ({reason}); roll back or rebuild") from None

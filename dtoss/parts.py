@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from dtoss.errors import StoreError
 from dtoss.partition import Partition
-from dtoss.table import Table, make_table, with_partition
+from dtoss.table import Table, make_table, with_partitions
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Parts:
         self._opened = list(opened)
         self._opener = opener
         self._lock = threading.Lock()
+        self._types = next((partition for partition in opened if partition is not None), None)
         self.table: Table = make_table(self._opened, [f.sites for f in facts], [f.furthest for f in facts])
 
     def __len__(self) -> int:
@@ -56,18 +58,39 @@ class Parts:
         return partition
 
     def open(self, numbers: Sequence[int]) -> None:
-        """Open partitions that are not open yet."""
+        """Open partitions that are not open yet.
+
+        Raises
+        ------
+        StoreError
+            What the opener raises, or if the attributes of one are of other types than those of another.
+        """
         with self._lock:
-            table = self.table
-            for number in numbers:
-                if self._opened[number] is None:
-                    if self._opener is None:
-                        raise RuntimeError(f"partition {number} is missing and nothing can open it")
-                    partition = self._opener(number)
-                    self._opened[number] = partition
-                    table = with_partition(table, partition)
-            # readers keep the table they began with; a new one only knows more
-            self.table = table
+            fresh = []
+            try:
+                for number in numbers:
+                    if self._opened[number] is None:
+                        if self._opener is None:
+                            raise RuntimeError(f"partition {number} is missing and nothing can open it")
+                        partition = self._opener(number)
+                        self._same_types(partition)
+                        self._opened[number] = partition
+                        fresh.append(partition)
+            finally:
+                # readers keep the table they began with; a new one only knows more
+                if fresh:
+                    self.table = with_partitions(self.table, fresh)
+
+    def _same_types(self, partition: Partition) -> None:
+        if self._types is None:
+            self._types = partition
+        for name, column in partition.attributes.items():
+            other = self._types.attributes[name].type
+            if column.type != other:
+                raise StoreError(
+                    f"column {name!r} is {column.type} in partition {partition.number} and {other} in partition "
+                    f"{self._types.number}: the file of one is damaged; roll back or rebuild"
+                )
 
     def all(self) -> tuple[Partition, ...]:
         """Return all partitions, open."""

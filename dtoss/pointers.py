@@ -51,6 +51,7 @@ float64_at = _at(types.float64)
 int64_at = _at(types.int64)
 int32_at = _at(types.int32)
 uint8_at = _at(types.uint8)
+uint64_at = _at(types.uint64)
 
 
 @intrinsic

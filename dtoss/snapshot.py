@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyproj.exceptions import CRSError
 
 from dtoss.border import BorderTable, decode_border, encode_border
 from dtoss.construct import Built
 from dtoss.errors import StoreError
 from dtoss.index import Index
+from dtoss.manifest import hash_of
 from dtoss.partition import Partition, checksum, decode, encode
 from dtoss.parts import Facts, Parts
 from dtoss.regions import Regions
-from dtoss.space import Space
-from dtoss.store import FORMAT, Store
+from dtoss.space import FURTHEST, Space
+from dtoss.store import FORMAT, Source, Store
+from dtoss.structure import Claims, check_border, check_partition
+from dtoss.xxh64 import xxh64
+
+Verify: TypeAlias = bool | Literal["touch"]
+"""Which checksums are compared: none, each file's when it is first read (the fast one), all at once (SHA-256)."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A file of a snapshot as the manifest lists it."""
+    """A file of a snapshot as the manifest lists it; ``xxh64`` is its fast checksum (:mod:`dtoss.xxh64`)."""
 
     file: str
     bytes: int
     sha256: str
+    xxh64: str
 
 
 def write_partition(store: Store, snapshot: str, built: Built) -> dict[str, Any]:
@@ -44,9 +52,7 @@ def write_partition(store: Store, snapshot: str, built: Built) -> dict[str, Any]
         "uncertified": len(partition.uncertified),
         "furthest": partition.furthest,
         "area": built.area,
-        "file": written.file,
-        "bytes": written.bytes,
-        "sha256": written.sha256,
+        **asdict(written),
     }
 
 
@@ -57,9 +63,7 @@ def write_borders(store: Store, snapshot: str, table: BorderTable) -> dict[str, 
         "points": len(table.sites),
         "fixed": int(table.open.sum()),
         "area": float(table.area.sum()),
-        "file": written.file,
-        "bytes": written.bytes,
-        "sha256": written.sha256,
+        **asdict(written),
     }
 
 
@@ -67,7 +71,7 @@ def _write(store: Store, snapshot: str, stem: str, data: pa.Buffer) -> Written:
     digest = checksum(data)
     file = f"{stem}-{digest[:16]}.arrow"
     store.write(snapshot, file, data)
-    return Written(file, data.size, digest)
+    return Written(file, data.size, digest, xxh64(data))
 
 
 def make_manifest(
@@ -86,8 +90,8 @@ def make_manifest(
     counts: dict[str, Any],
     timings: dict[str, float],
 ) -> dict[str, Any]:
-    """Return the manifest of a snapshot: everything about it that is not in its files."""
-    return {
+    """Return the manifest of a snapshot: everything about it that is not in its files, and a hash of that."""
+    manifest = {
         "format": FORMAT,
         "snapshot": snapshot,
         "created": created,
@@ -112,22 +116,50 @@ def make_manifest(
         "bytes": sum(entry["bytes"] for entry in partitions) + borders["bytes"],
         "area": sum(entry["area"] for entry in sorted(partitions, key=lambda e: e["number"])) + borders["area"],
     }
+    return manifest | {"sha256": hash_of(manifest)}
 
 
 def space_of_manifest(manifest: dict[str, Any]) -> Space:
-    """Return the space of a snapshot."""
-    return Space(manifest["crs"], manifest["metric"], manifest["to_lonlat"])
+    """Return the space of a snapshot.
+
+    Raises
+    ------
+    StoreError
+        If positions are to be transformed to degrees, and the CRS that the manifest names cannot be.
+    """
+    space = Space(manifest["crs"], manifest["metric"], manifest["to_lonlat"])
+    if space.to_lonlat:
+        try:
+            space.vectors(np.zeros((0, 2)))
+        except CRSError as error:
+            raise StoreError(
+                f"manifest.json of snapshot {manifest['snapshot']!r} is damaged: crs is {space.crs!r} ({error}); "
+                "roll back or rebuild"
+            ) from None
+    return space
 
 
 def regions_of_manifest(manifest: dict[str, Any]) -> Regions:
-    """Return the regions of a snapshot."""
+    """Return the regions of a snapshot.
+
+    Raises
+    ------
+    StoreError
+        If the manifest's hash of them is another one.
+    """
     dimension = 3 if manifest["metric"] == "sphere" else 2
     pivots = np.array(manifest["pivots"], dtype=np.float64).reshape(-1, dimension)
-    return Regions(pivots, np.array(manifest["weights"], dtype=np.float64))
+    regions = Regions(pivots, np.array(manifest["weights"], dtype=np.float64))
+    if regions.digest != manifest["pivots_hash"]:
+        raise StoreError(
+            f"manifest.json of snapshot {manifest['snapshot']!r} is damaged: pivots_hash is "
+            f"{manifest['pivots_hash']!r}, that of its pivots and weights is {regions.digest!r}; roll back or rebuild"
+        )
+    return regions
 
 
 def open_index(
-    store: str | Store, snapshot: str | None = None, *, verify: bool = False, lazy: bool | None = None
+    store: str | Store, snapshot: str | None = None, *, verify: Verify = False, lazy: bool | None = None
 ) -> Index:
     """Return the index of a snapshot; what :func:`dtoss.open` does.
 
@@ -135,21 +167,29 @@ def open_index(
     ----------
     store : a path, a URI, or a :class:`~dtoss.store.Store`.
     snapshot : its name; the current one when None.
-    verify : read every file and compare its checksum.
-    lazy : open a partition only when a question first concerns it. None does so on remote file systems, where a
-        partition is read whole; on local ones all are memory-mapped at once, so that the index stays whole when its
+    verify : "touch" compares a fast checksum of each file when something in it is first read; True reads all files at
+        once and compares their SHA-256. False leaves it at what is checked in any case: the manifest's fields and
+        hash, the size of each file, and its structure before a query first reads it (:mod:`dtoss.structure`), so that
+        damage may make an answer wrong, but never a crash.
+    lazy : find a partition's file only when a question first concerns it. None does so on remote file systems, where a
+        file is read whole; on local ones all are memory-mapped at once, so that the index stays whole when its
         snapshot is removed.
 
     Raises
     ------
     StoreError
-        If there is no such store or snapshot, or a file is missing, damaged or of another format; where partitions are
-        opened later, it is raised then.
+        If there is no such store or snapshot, or a file is missing, damaged or of another format; what is found when a
+        partition is first read is raised then.
+    ValueError
+        If ``verify`` is none of these.
 
     Notes
     -----
-    Nothing is parsed: cost O(partitions).
+    Nothing is parsed: cost O(partitions), and O(bytes) with ``verify=True``. A file that is changed or cut short by
+    somebody else after its partition was first read is not noticed: the process may end by SIGBUS then.
     """
+    if verify not in (False, True, "touch"):
+        raise ValueError(f"verify is {verify!r}: False, 'touch' or True is wanted")
     if not isinstance(store, Store):
         store = Store(str(store))
     if lazy is None:
@@ -166,55 +206,82 @@ def open_index(
     raise StoreError(f"{store.path} is replaced faster than it can be opened: keep more snapshots (--keep)")
 
 
-def _open(store: Store, manifest: dict[str, Any], verify: bool, lazy: bool) -> Index:
+def _open(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) -> Index:
     name = manifest["snapshot"]
     entries = manifest["partitions"]
-    opener = partial(_open_partition, store, name, entries)
-    if verify:
+    if verify and verify != "touch":
         for entry in [*entries, manifest["borders"]]:
-            check(store.source(name, entry["file"], entry["bytes"]), entry, store, name)
+            check(store.source(name, entry["file"], entry["bytes"]), entry, "sha256")
+    # mapped here, they outlive the snapshot
+    sources = None if lazy else [store.source(name, entry["file"], entry["bytes"]) for entry in entries]
     parts = Parts(
-        [None if lazy else opener(number) for number in range(len(entries))],
+        [None] * len(entries),
         [Facts(entry["objects"], entry["sites"], entry["furthest"]) for entry in entries],
-        opener,
+        partial(_open_partition, store, manifest, verify, sources),
     )
     return Index(
         space_of_manifest(manifest),
         regions_of_manifest(manifest),
         np.array([np.inf if value is None else value for value in manifest["reach"]], dtype=np.float64),
         parts,
-        bounds=None if manifest["bounds"] is None else np.array(manifest["bounds"]),
+        bounds=None if manifest["bounds"] is None else np.array(manifest["bounds"], dtype=np.float64),
         snapshot=name,
         string_ids=manifest["id_type"] == "string",
-        border=partial(read_borders, store.path, name),
-        origin=(open_index, (store.path, name)),
+        border=partial(read_borders, store.path, name, verify),
+        origin=(partial(open_index, verify=verify), (store.path, name)),
     )
 
 
-def _open_partition(store: Store, snapshot: str, entries: list[dict[str, Any]], number: int) -> Partition:
-    entry = entries[number]
-    return decode(
-        store.source(snapshot, entry["file"], entry["bytes"]), store.file("snapshots", snapshot, entry["file"])
+def _open_partition(
+    store: Store, manifest: dict[str, Any], verify: Verify, sources: list[Source] | None, number: int
+) -> Partition:
+    entry = manifest["partitions"][number]
+    source = sources[number] if sources else store.source(manifest["snapshot"], entry["file"], entry["bytes"])
+    _touch(source, entry, verify)
+    partition = decode(source.data, source.path)
+    space = space_of_manifest(manifest)
+    box = (-180.0, -90.0, 180.0, 90.0) if space.geographic else (-FURTHEST, -FURTHEST, FURTHEST, FURTHEST)
+    xmin, ymin, xmax, ymax = manifest["bounds"] or box
+    claims = Claims(
+        number=number,
+        objects=entry["objects"],
+        sites=entry["sites"],
+        replicas=entry["replicas"],
+        uncertified=entry["uncertified"],
+        furthest=entry["furthest"],
+        dimension=space.dimension,
+        partitions=len(manifest["partitions"]),
+        box=(xmin, ymin, xmax, ymax),
+        string_ids=manifest["id_type"] == "string",
+        columns=frozenset(manifest["columns"]),
     )
+    check_partition(partition, claims, source.path)
+    return partition
 
 
-def check(source: pa.NativeFile | pa.Buffer, entry: dict[str, Any], store: Store, snapshot: str) -> None:
-    """Compare a file's checksum with the manifest.
+def _touch(source: Source, entry: dict[str, Any], verify: Verify) -> None:
+    """Check what has to be checked of a file's bytes before they are first read."""
+    source.check_size()
+    if verify == "touch":
+        check(source, entry, "xxh64" if "xxh64" in entry else "sha256")
+
+
+def check(source: Source, entry: dict[str, Any], kind: str) -> None:
+    """Compare a file's checksum, "sha256" or "xxh64", with the manifest.
 
     Raises
     ------
     StoreError
         If they differ; the message names the file.
     """
-    data = source if isinstance(source, pa.Buffer) else source.read_buffer()
-    if checksum(data) != entry["sha256"]:
-        path = store.file("snapshots", snapshot, entry["file"])
+    made = xxh64(source.data) if kind == "xxh64" else checksum(source.data)
+    if made != entry[kind]:
         raise StoreError(
-            f"{path} does not have the checksum that the manifest states: it is damaged; roll back or rebuild"
+            f"{source.path} does not have the checksum that the manifest states: it is damaged; roll back or rebuild"
         )
 
 
-def read_borders(store_path: str, snapshot: str) -> BorderTable:
+def read_borders(store_path: str, snapshot: str, verify: Verify = False) -> BorderTable:
     """Return the border table of a snapshot.
 
     Raises
@@ -223,9 +290,13 @@ def read_borders(store_path: str, snapshot: str) -> BorderTable:
         If its file is missing or damaged.
     """
     store = Store(store_path)
-    entry = store.manifest(snapshot)["borders"]
-    path = store.file("snapshots", snapshot, entry["file"])
-    table = decode_border(store.source(snapshot, entry["file"], entry["bytes"]), path)
+    manifest = store.manifest(snapshot)
+    entry = manifest["borders"]
+    source = store.source(snapshot, entry["file"], entry["bytes"])
+    _touch(source, entry, verify)
+    table = decode_border(source.data, source.path)
     if not isinstance(table, BorderTable):
-        raise StoreError(f"{path} is not a border table; rebuild")
+        raise StoreError(f"{source.path} is not a border table; rebuild")
+    dimension = space_of_manifest(manifest).dimension
+    check_border(table, entry["points"], entry["fixed"], dimension, len(manifest["partitions"]), source.path)
     return table

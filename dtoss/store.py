@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import socket
 import time
@@ -28,11 +29,35 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.errors import StoreError
+from dtoss.manifest import check_manifest
 
 FORMAT = 2
 """Version of the layout and of the files; another one is not read."""
 STALE_SECONDS = 24 * 3600
 """Age from which on an unfinished snapshot of another machine counts as debris."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of a snapshot: its path on its file system and its bytes, mapped where it is local."""
+
+    path: str
+    data: pa.Buffer
+    mapped: mmap.mmap | None = None
+
+    def check_size(self) -> None:
+        """Check that the file still has the size with which it was mapped: reading past its end would be a signal.
+
+        Raises
+        ------
+        StoreError
+            If it has another one by now.
+        """
+        if self.mapped is not None and (found := self.mapped.size()) != self.data.size:
+            raise StoreError(
+                f"{self.path} has {found} bytes, it had {self.data.size} when it was opened: something has changed it; "
+                "roll back or rebuild"
+            )
 
 
 @dataclass(frozen=True)
@@ -90,7 +115,7 @@ class Store:
         Raises
         ------
         StoreError
-            If there is none of this name, it is damaged, or of another format.
+            If there is none of this name, it is damaged, or of another format; a field that is wrong is named.
         """
         name = snapshot or self.current()
         data = self._read("snapshots", name, "manifest.json")
@@ -108,9 +133,10 @@ class Store:
             raise StoreError(
                 f"snapshot {name!r} has format {version}, this dtoss reads {FORMAT}: rebuild it with this version"
             )
+        check_manifest(manifest, name, self.file("snapshots", name, "manifest.json"))
         return manifest
 
-    def source(self, snapshot: str, file: str, size: int | None = None) -> pa.NativeFile | pa.Buffer:
+    def source(self, snapshot: str, file: str, size: int | None = None) -> Source:
         """Return a file of a snapshot, memory-mapped where it is local.
 
         Raises
@@ -122,14 +148,17 @@ class Store:
         path = self.file("snapshots", snapshot, file)
         try:
             if isinstance(filesystem, fs.LocalFileSystem):
-                source = pa.memory_map(path)
-                found = source.size()
+                with Path(path).open("rb") as stream:
+                    found = os.fstat(stream.fileno()).st_size
+                    # an empty file cannot be mapped
+                    mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if found else None
+                source = Source(path, pa.py_buffer(mapped if mapped is not None else b""), mapped)
             else:
                 with filesystem.open_input_file(path) as stream:
-                    source = stream.read_buffer()
-                found = source.size
-        except (OSError, pa.ArrowInvalid):
+                    source = Source(path, stream.read_buffer())
+        except (OSError, ValueError):
             raise StoreError(f"{path} is missing or cannot be read; roll back or rebuild") from None
+        found = source.data.size
         if size is not None and found != size:
             raise StoreError(f"{path} has {found} bytes, the manifest says {size}: it is damaged; roll back or rebuild")
         return source

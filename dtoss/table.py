@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.partition import Partition
+from dtoss.partition import MOST_LEVELS, Partition
 
 (
     SITES,
@@ -37,7 +37,6 @@ from dtoss.partition import Partition
 ) = range(17)
 LEVEL = 17
 """Column of the first level's graph; each level takes two."""
-MOST_LEVELS = 7
 COLUMNS = LEVEL + 2 * MOST_LEVELS
 
 
@@ -77,13 +76,15 @@ def make_table(partitions: Sequence[Partition | None], sites: Sequence[int], fur
     return Table(rows, np.array(furthest, dtype=np.float64), blocks, links, tuple(partitions))
 
 
-def with_partition(table: Table, partition: Partition) -> Table:
-    """Return the table with one more partition open."""
+def with_partitions(table: Table, partitions: Sequence[Partition]) -> Table:
+    """Return the table with more partitions open."""
     rows = table.rows.copy()
-    _fill(rows[partition.number], partition)
     kept = list(table.partitions)
-    kept[partition.number] = partition
-    blocks, links = max(table.most_blocks, len(partition.blocks.balls)), max(table.most_links, _links(partition))
+    blocks, links = table.most_blocks, table.most_links
+    for partition in partitions:
+        _fill(rows[partition.number], partition)
+        kept[partition.number] = partition
+        blocks, links = max(blocks, len(partition.blocks.balls)), max(links, _links(partition))
     return Table(rows, table.furthest, blocks, links, tuple(kept))
 
 

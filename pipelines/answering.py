@@ -16,7 +16,7 @@ from dtoss.arguments import column_names
 from dtoss.columns import take_columns
 from dtoss.filters import schema_of
 from dtoss.index import Index
-from dtoss.snapshot import open_index
+from dtoss.snapshot import Verify, open_index
 from dtoss.space import Space
 from dtoss.store import Store
 from dtoss.where import parse_condition
@@ -46,6 +46,7 @@ class Ask:
     exclude_self: bool = False
     where: str | None = None
     having: str | None = None
+    verify: Verify = "touch"
 
 
 def make_ask(
@@ -60,6 +61,7 @@ def make_ask(
     exclude_self: bool = False,
     where: str | None = None,
     having: str | None = None,
+    verify: Verify = "touch",
 ) -> Ask:
     """Return a checked question to a snapshot, the current one if none is named; k or radius may be a column's name.
 
@@ -88,7 +90,7 @@ def make_ask(
     column_names(columns, list(Store(path).manifest(name)["columns"]))
     for condition in (where, having):
         if condition is not None:
-            parse_condition(condition, schema_of(opened(path, name).parts[0]))
+            parse_condition(condition, schema_of(opened(path, name, verify).parts[0]))
     return Ask(
         store=path,
         snapshot=name,
@@ -101,6 +103,7 @@ def make_ask(
         exclude_self=exclude_self,
         where=where,
         having=having,
+        verify=verify,
     )
 
 
@@ -111,9 +114,9 @@ def _distance(name: str, value: Any) -> float:
 
 
 @lru_cache(maxsize=2)
-def opened(store: str, snapshot: str) -> Index:
+def opened(store: str, snapshot: str, verify: Verify) -> Index:
     """Return a snapshot's index, its partitions opened when they are read; kept for the next task of this process."""
-    return open_index(store, snapshot, lazy=True)
+    return open_index(store, snapshot, verify=verify, lazy=True)
 
 
 def answer_batch(index: Index, ask: Ask, batch: pa.RecordBatch) -> pa.RecordBatch:

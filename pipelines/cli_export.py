@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from dtoss.errors import InputError
+from pipelines.cli_options import Check, verify_of
 
 
 def export(
@@ -22,6 +23,7 @@ def export(
         str | None, typer.Option(help="GeoJSON boundary: only what lies inside is kept.", metavar="FILE")
     ] = None,
     snapshot: Annotated[str | None, typer.Option(help="Name of a snapshot; the current one if not given.")] = None,
+    check: Check = None,
 ) -> None:
     """Write objects, cells or regions as GeoParquet 1.1, for GeoPandas, DuckDB, QGIS and others."""
     from dtoss.export import export as write
@@ -29,5 +31,6 @@ def export(
 
     if Path(out).suffix not in (".parquet", ".geoparquet"):
         raise InputError(f"--out {out} ends in {Path(out).suffix or 'nothing'}: .parquet is wanted")
-    rows = write(open_index(store, snapshot), what, out, clip=clip)
+    index = open_index(store, snapshot, verify=verify_of(check, "touch"))
+    rows = write(index, what, out, clip=clip)
     print(f"{rows:,} {what} in {out}", file=sys.stderr)

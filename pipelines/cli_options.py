@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -31,3 +31,17 @@ Where = Annotated[
 ]
 Having = Annotated[str | None, typer.Option(help="Of the hits, those that satisfy this.", metavar="EXPR")]
 Carry = Annotated[str, typer.Option("--columns", help="Attributes to return, separated by commas.")]
+Check = Annotated[
+    Literal["no", "touch", "all"] | None,
+    typer.Option(
+        "--verify",
+        help="Compare checksums: of each file when it is first read, or of all at once; joins and exports touch, "
+        "other questions do not if it is not given.",
+    ),
+]
+_VERIFY: dict[str, bool | Literal["touch"]] = {"no": False, "touch": "touch", "all": True}
+
+
+def verify_of(check: str | None, default: str) -> bool | Literal["touch"]:
+    """Return what ``--verify`` means for :func:`dtoss.open`, or what the default does where it is not given."""
+    return _VERIFY[check or default]

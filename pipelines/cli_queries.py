@@ -14,6 +14,7 @@ from dtoss.errors import InputError
 from pipelines.cli_options import (
     At,
     Carry,
+    Check,
     DriverMemory,
     Having,
     Json,
@@ -26,6 +27,7 @@ from pipelines.cli_options import (
     Snapshot,
     Store,
     Where,
+    verify_of,
 )
 from pipelines.cli_output import start_spark
 
@@ -52,6 +54,7 @@ def knn(
         bool, typer.Option("--all", help="The k nearest others of every object of the store; needs --out.")
     ] = False,
     snapshot: Snapshot = None,
+    check: Check = None,
     master: Master = None,
     driver_memory: DriverMemory = None,
     as_json: Json = False,
@@ -65,13 +68,20 @@ def knn(
         from pipelines.graph import knn_graph
 
         session = start_spark(master, driver_memory)
-        _write(
-            knn_graph(session, store, k, columns=names, where=where, max_distance=max_distance, snapshot=snapshot),
-            target,
+        graph = knn_graph(
+            session,
+            store,
+            k,
+            columns=names,
+            where=where,
+            max_distance=max_distance,
+            snapshot=snapshot,
+            verify=verify_of(check, "touch"),
         )
+        _write(graph, target)
         return
     if queries is None:
-        index = dtoss.open(store, snapshot)
+        index = dtoss.open(store, snapshot, verify=verify_of(check, "no"))
         hits = index.knn(_place(at), k, max_distance=max_distance, columns=names, where=where, having=having)
         _print_hits(index, hits, as_json)
         return
@@ -93,6 +103,7 @@ def knn(
         x="x",
         y="y",
         snapshot=snapshot,
+        verify=verify_of(check, "touch"),
         observation=observation,
     )
     _write(joined, target)
@@ -116,6 +127,7 @@ def range_(
     having: Having = None,
     count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     snapshot: Snapshot = None,
+    check: Check = None,
     master: Master = None,
     driver_memory: DriverMemory = None,
     as_json: Json = False,
@@ -123,7 +135,7 @@ def range_(
     """Print all objects within a radius of a place, or join those of a file of places."""
     names = _names(columns)
     if queries is None:
-        index = dtoss.open(store, snapshot)
+        index = dtoss.open(store, snapshot, verify=verify_of(check, "no"))
         if count:
             number = int(index.count(_place(at), radius, where=where)[0])
             print(json.dumps({"snapshot": index.snapshot, "count": number}) if as_json else number)
@@ -148,6 +160,7 @@ def range_(
         x="x",
         y="y",
         snapshot=snapshot,
+        verify=verify_of(check, "touch"),
         observation=observation,
     )
     _write(joined, target)
@@ -167,13 +180,14 @@ def within(
     where: Where = None,
     count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     snapshot: Snapshot = None,
+    check: Check = None,
     as_json: Json = False,
 ) -> None:
     """Print all objects in a box or polygon, by id."""
     if (box is None) == (polygon is None):
         raise ValueError("one of --box W S E N and --polygon FILE is wanted")
     names = _names(columns)
-    index = dtoss.open(store, snapshot)
+    index = dtoss.open(store, snapshot, verify=verify_of(check, "no"))
     if count:
         held = index.count_box(box, where=where) if box else index.count_within(_geojson(polygon), where=where)
         number = int(held[0])

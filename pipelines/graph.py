@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from dtoss.snapshot import Verify
 from dtoss.store import Store
 from pipelines.answering import Ask, answer_batch, make_ask, opened
 from pipelines.join import SLICE, id_type, result_schema
@@ -26,6 +27,7 @@ def knn_graph(
     where: str | None = None,
     max_distance: float | None = None,
     snapshot: str | None = None,
+    verify: Verify = "touch",
 ) -> DataFrame:
     """Return the k nearest other objects of every object: query_id, id, distance, rank (from 1), and columns.
 
@@ -37,6 +39,7 @@ def knn_graph(
     where : a condition on the neighbours, not on the objects whose neighbours they are.
     max_distance : metres on the sphere, CRS units in the plane; closed.
     snapshot : its name; the current one when None.
+    verify : which checksums the workers compare, as in :func:`dtoss.open`.
 
     Raises
     ------
@@ -49,7 +52,9 @@ def knn_graph(
     -----
     Lazy: nothing runs before an action. Objects are asked where they are, partition by partition, without a shuffle.
     """
-    ask = make_ask(store, snapshot, k=k, columns=columns, where=where, max_distance=max_distance, exclude_self=True)
+    ask = make_ask(
+        store, snapshot, k=k, columns=columns, where=where, max_distance=max_distance, exclude_self=True, verify=verify
+    )
     manifest = Store(ask.store).manifest(ask.snapshot)
     partitions = len(manifest["partitions"])
     numbers = configured(session).range(0, partitions, numPartitions=max(partitions, 1))
@@ -58,7 +63,7 @@ def knn_graph(
 
 def _neighbours(ask: Ask) -> Callable[..., Iterator[pa.RecordBatch]]:
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        index = opened(ask.store, ask.snapshot)
+        index = opened(ask.store, ask.snapshot, ask.verify)
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 partition = index.parts[number]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dtoss.errors import InputError
 from dtoss.regions import Regions
-from dtoss.snapshot import regions_of_manifest, space_of_manifest
+from dtoss.snapshot import Verify, regions_of_manifest, space_of_manifest
 from dtoss.space import Space, same_crs
 from dtoss.store import Store
 from pipelines.answering import Ask, answer_batch, make_ask, opened, places_of, usable
@@ -46,6 +46,7 @@ def knn_join(
     exclude_self: bool = False,
     crs: str | None = None,
     snapshot: str | None = None,
+    verify: Verify = "touch",
     observation: Observation | None = None,
 ) -> DataFrame:
     """Return the k nearest objects of every query: query_id, id, distance, rank (from 1), and columns.
@@ -66,6 +67,7 @@ def knn_join(
     exclude_self : leave out the object whose id is the query's.
     crs : of the queries, to be sure that it is the snapshot's own.
     snapshot : its name; the current one when None. It is fixed when the join is called, whenever it is run.
+    verify : which checksums the workers compare, as :func:`dtoss.open` does: each file's when a worker first reads it.
     observation : counts, once the result was made, how many ``queries`` there were, and of these how many have no hits
         because they have ``no_position`` (null or NaN), one that is ``not_legal``, or ``no_k`` of at least 1.
 
@@ -93,6 +95,7 @@ def knn_join(
         exclude_self=exclude_self,
         where=where,
         having=having,
+        verify=verify,
     )
     return _join(queries, ask, id, x, y, crs, observation)
 
@@ -112,6 +115,7 @@ def range_join(
     exclude_self: bool = False,
     crs: str | None = None,
     snapshot: str | None = None,
+    verify: Verify = "touch",
     observation: Observation | None = None,
 ) -> DataFrame:
     """Return all objects within a radius of every query: query_id, id, distance, rank (from 1), and columns.
@@ -120,7 +124,7 @@ def range_join(
     ----------
     radius : metres on the sphere, CRS units in the plane; closed; or the name of a column that holds it for each query:
         one without a radius, or with a negative one, has no hits.
-    queries, store, how, id, x, y, columns, where, having, exclude_self, crs, snapshot : as in :func:`knn_join`.
+    queries, store, how, id, x, y, columns, where, having, exclude_self, crs, snapshot, verify : as in :func:`knn_join`.
     observation : as there, with ``no_radius`` for ``no_k``.
 
     Raises
@@ -141,6 +145,7 @@ def range_join(
         exclude_self=exclude_self,
         where=where,
         having=having,
+        verify=verify,
     )
     return _join(queries, ask, id, x, y, crs, observation)
 
@@ -264,7 +269,7 @@ def _router(space: Space, regions: Regions) -> Callable[..., Iterator[pa.RecordB
 def _answerer(ask: Ask) -> Callable[..., Iterator[pa.RecordBatch]]:
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in _slices(batches):
-            yield answer_batch(opened(ask.store, ask.snapshot), ask, batch)
+            yield answer_batch(opened(ask.store, ask.snapshot, ask.verify), ask, batch)
 
     return answer
 

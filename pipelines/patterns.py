@@ -203,7 +203,7 @@ def _tally(
 ) -> Iterator[pa.RecordBatch]:
     """Return the weights of the cells that the requests of a task fall into."""
     space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
-    index = None if asks.k is None else open_index(store, manifest["snapshot"], lazy=True)
+    index = None if asks.k is None else open_index(store, manifest["snapshot"], verify="touch", lazy=True)
     for batch in batches:
         places = _places(batch)
         vectors = space.vectors(places)

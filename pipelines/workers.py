@@ -149,6 +149,7 @@ def fixer(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
 
 
 def _share(plan: Plan, name: str) -> Border:
-    share = decode_border(plan.store.source(plan.snapshot, name), plan.store.file("snapshots", plan.snapshot, name))
+    source = plan.store.source(plan.snapshot, name)
+    share = decode_border(source.data, source.path)
     assert isinstance(share, Border)
     return share

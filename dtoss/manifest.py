@@ -1,0 +1,167 @@
+"""The schema of a manifest: a field that is missing or wrong is an error that names the file, the field and its value.
+
+Only the standard library: commands that need no kernels read manifests too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from dtoss.errors import StoreError
+
+HASHED = (
+    "format", "crs", "metric", "to_lonlat", "bounds", "id_type", "columns", "pivots", "weights", "pivots_hash", "reach",
+    "partitions", "borders", "objects", "sites", "replicas", "bytes", "area",
+)  # fmt: skip
+"""The fields that an index is opened from, which the manifest's own hash is made of."""
+MOST = 2**31 - 1
+"""Objects of a partition at the most."""
+
+
+def hash_of(manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 of the fields that an index is opened from, as JSON with sorted keys."""
+    text = json.dumps({name: manifest[name] for name in HASHED}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_manifest(manifest: dict[str, Any], snapshot: str, path: str) -> None:
+    """Check every field that is read of a manifest, and its hash where it has one.
+
+    Raises
+    ------
+    StoreError
+        If a field is missing or not what it must be.
+    """
+
+    def field(within: dict[str, Any], name: str, test: Callable[[Any], bool], wanted: str, where: str = "") -> Any:
+        if name not in within:
+            raise StoreError(f"{path} is damaged: {where}{name} is missing; roll back or rebuild")
+        value = within[name]
+        if not test(value):
+            raise StoreError(
+                f"{path} is damaged: {where}{name} is {_short(value)}, {wanted} is wanted; roll back or rebuild"
+            )
+        return value
+
+    field(manifest, "snapshot", lambda v: v == snapshot, repr(snapshot))
+    for name in ("created", "crs"):
+        field(manifest, name, _text, "a text")
+    metric = field(manifest, "metric", lambda v: v in ("sphere", "plane"), "sphere or plane")
+    plane = metric == "plane"
+    field(manifest, "to_lonlat", lambda v: isinstance(v, bool) and not (v and plane), "true on a sphere, or false,")
+    bounds = "xmin, ymin, xmax, ymax" if plane else "null"
+    field(manifest, "bounds", _box if plane else _nothing, bounds)
+    field(manifest, "id_type", lambda v: v in ("int64", "string"), "int64 or string")
+    field(manifest, "columns", _named(_text), "the types of columns")
+    field(manifest, "parameters", lambda v: isinstance(v, dict), "an object")
+    field(manifest, "timings", _named(_not_negative), "seconds of stages")
+    counts = field(manifest, "counts", lambda v: isinstance(v, dict), "an object")
+    for name in ("read", "kept", "duplicates"):
+        field(counts, name, _count, "a whole number", "counts.")
+    field(counts, "quarantined", _named(_count), "numbers of rows", "counts.")
+    entries = field(manifest, "partitions", _objects, "a list of entries")
+    many = len(entries)
+    dimension = 2 if plane else 3
+    field(manifest, "pivots", _rows(many, dimension), f"{many} vectors of {dimension} numbers")
+    field(manifest, "weights", lambda v: _numbers(v, many), f"{many} numbers")
+    field(manifest, "pivots_hash", _hex(16), "16 hexadecimal digits")
+    field(manifest, "reach", _reaches(many), f"{many} numbers that are not negative, or null")
+    for number, entry in enumerate(entries):
+        where = f"partitions[{number}]."
+        field(entry, "number", _exactly(number), str(number), where)
+        objects = field(entry, "objects", _count, f"a whole number up to {MOST}", where)
+        sites = field(entry, "sites", _up_to(objects), f"a whole number up to objects, {objects},", where)
+        field(entry, "uncertified", _up_to(sites), f"a whole number up to sites, {sites},", where)
+        field(entry, "replicas", _count, f"a whole number up to {MOST}", where)
+        field(entry, "furthest", _not_negative if sites else _below_all, "a distance, or -1", where)
+        _file(field, entry, where, r"partitions/[^/]+\.arrow")
+    borders = field(manifest, "borders", lambda v: isinstance(v, dict), "an entry")
+    points = field(borders, "points", _count, "a whole number", "borders.")
+    field(borders, "fixed", _up_to(points), f"a whole number up to points, {points},", "borders.")
+    _file(field, borders, "borders.", r"[^/]+\.arrow")
+    for name in ("objects", "sites", "replicas", "bytes"):
+        total = sum(entry[name] for entry in entries) + (borders["bytes"] if name == "bytes" else 0)
+        field(manifest, name, _exactly(total), f"{total}, as its entries say,")
+    field(manifest, "area", _number, "a number")
+    if "sha256" in manifest:
+        made = hash_of(manifest)
+        field(manifest, "sha256", lambda v: v == made, f"{made} of its other fields")
+
+
+def _file(field: Callable[..., Any], entry: dict[str, Any], where: str, name: str) -> None:
+    field(entry, "file", lambda v: _text(v) and re.fullmatch(name, v) is not None, "the name of a file", where)
+    field(entry, "bytes", lambda v: isinstance(v, int) and not isinstance(v, bool) and v > 0, "a size", where)
+    field(entry, "sha256", _hex(64), "64 hexadecimal digits", where)
+    field(entry, "area", _number, "a number", where)
+    if "xxh64" in entry:
+        field(entry, "xxh64", _hex(16), "16 hexadecimal digits", where)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _nothing(value: Any) -> bool:
+    return value is None
+
+
+def _below_all(value: Any) -> bool:
+    return _number(value) and value == -1
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _not_negative(value: Any) -> bool:
+    return _number(value) and value >= 0
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+
+
+def _exactly(wanted: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and value == wanted
+
+
+def _up_to(most: int) -> Callable[[Any], bool]:
+    return lambda value: _count(value) and value <= most
+
+
+def _numbers(value: Any, count: int) -> bool:
+    return isinstance(value, list) and len(value) == count and all(map(_number, value))
+
+
+def _rows(count: int, width: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and len(value) == count and all(_numbers(row, width) for row in value)
+
+
+def _reaches(count: int) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, list) and len(v) == count and all(one is None or _not_negative(one) for one in v)
+
+
+def _box(value: Any) -> bool:
+    return _numbers(value, 4) and value[0] < value[2] and value[1] < value[3]
+
+
+def _objects(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(isinstance(one, dict) for one in value)
+
+
+def _named(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(test, value.values()))
+
+
+def _hex(digits: int) -> Callable[[Any], bool]:
+    return lambda value: _text(value) and re.fullmatch(f"[0-9a-f]{{{digits}}}", value) is not None
