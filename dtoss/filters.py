@@ -151,7 +151,7 @@ def _matches(condition: Condition, parts: Parts) -> Matches:
                 return partition.attributes[name]
             return partition.ids if isinstance(partition.ids, pa.Array) else pa.array(partition.ids)
 
-        mask = condition.matches(column).view(np.uint8)
+        mask = condition.matches(column, len(partition.ids)).view(np.uint8)
         count += int(np.count_nonzero(mask[: partition.owned_objects]))
         masks.append(mask)
     return Matches(tuple(masks), count)

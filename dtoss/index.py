@@ -432,7 +432,7 @@ class Index:
         values = dict(zip(carried, take_columns(self.parts, found, carried), strict=True))
         if "id" in names and "id" not in values:
             values["id"] = self.ids_of(found)
-        return parsed.matches(values.__getitem__)
+        return parsed.matches(values.__getitem__, len(found.part))
 
     def _hits(self, found: Found, columns: Sequence[str], having: str | None = None) -> Hits:
         column_names(columns, self.column_names)
