@@ -10,21 +10,23 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.batch import answer
-from dtoss.construct import construct
 from dtoss.found import Found
 from dtoss.partition import Ids, Partition
 from dtoss.parts import Parts, facts_of
 from dtoss.regions import Regions
 from dtoss.space import Space
 from dtoss.table import MASK, OWNED_SITES
-from dtoss.where import Condition, parse_condition
 from dtoss.world import World
+
+if TYPE_CHECKING:
+    from dtoss.where import Condition
 
 FEW = 0.05
 """Share of matches below which they get an index of their own at once."""
@@ -125,6 +127,8 @@ class Filters:
         with self._lock:
             kept = self._kept.get(text)
             if kept is None:
+                from dtoss.where import parse_condition  # the parser takes a fifth of a second to load
+
                 condition = parse_condition(text, schema_of(self._world.parts[0]))
                 kept = self._kept[text] = Filter(condition, self._world, self._space)
             self._kept.move_to_end(text)
@@ -181,6 +185,8 @@ def _own_index(world: World, space: Space, matches: Matches) -> Own:
     bounds = world.box if world.dimension == 2 else None
     regions = Regions(np.ascontiguousarray(world.regions.pivots[:1]), np.zeros(1))
     origin = pa.array(np.arange(len(item)))
+    from dtoss.construct import construct
+
     built = construct(
         0, ids, positions, np.zeros(len(item), np.int32), space, regions, np.inf, bounds, attributes={"row": origin}
     ).partition

@@ -23,7 +23,6 @@ from dtoss.lookup import Lookup, Place
 from dtoss.parts import Parts
 from dtoss.regions import Regions
 from dtoss.space import Space, as_positions, same_crs
-from dtoss.where import parse_condition
 from dtoss.within import Shape, boxes_of, polygons_of, search_within
 from dtoss.world import World
 
@@ -426,6 +425,8 @@ class Index:
         ValueError
             As :func:`dtoss.where.parse_condition`.
         """
+        from dtoss.where import parse_condition
+
         parsed = parse_condition(condition, schema_of(self.parts[0]))
         names = sorted(parsed.columns)
         carried = [name for name in names if name in self.column_names]

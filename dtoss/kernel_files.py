@@ -23,6 +23,7 @@ import numba
 from numba.core import config
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from dtoss.kernel_stamp import stamp
@@ -53,12 +54,12 @@ class KernelFiles:
 
     def load_overload(self, signature: Any, target: Any) -> CompileResult | None:
         """Return the code that is kept for a signature and this machine, None if there is none that is whole."""
-        target.refresh()
         file = self._file(signature, target.codegen())
         for place in places(self._beside):
             with suppress(OSError):
                 data = (place / file).read_bytes()
                 if hashlib.sha256(data[_DIGEST:]).digest() == data[:_DIGEST]:
+                    rtsys.initialize(target)  # what compiled code calls; numba's refresh() loads the compiler as well
                     return CompileResult._rebuild(target, *pickle.loads(data[_DIGEST:]))
         self._missed()
         return None

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyproj.exceptions import CRSError
 
 from dtoss.border import BorderTable, decode_border, encode_border
-from dtoss.construct import Built
 from dtoss.errors import StoreError
 from dtoss.index import Index
 from dtoss.manifest import hash_of
@@ -27,6 +25,9 @@ from dtoss.xxh64 import xxh64
 
 Verify: TypeAlias = bool | Literal["touch"]
 """Which checksums are compared: none, each file's when it is first read (the fast one), all at once (SHA-256)."""
+
+if TYPE_CHECKING:
+    from dtoss.construct import Built
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ def space_of_manifest(manifest: dict[str, Any]) -> Space:
     """
     space = Space(manifest["crs"], manifest["metric"], manifest["to_lonlat"])
     if space.to_lonlat:
+        from pyproj.exceptions import CRSError
+
         try:
             space.vectors(np.zeros((0, 2)))
         except CRSError as error:

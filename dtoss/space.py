@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyproj
 from numpy.typing import ArrayLike, NDArray
-from pyproj.exceptions import CRSError
 
 from dtoss.axes import by_name
 from dtoss.kernels import kernel, operand
+
+if TYPE_CHECKING:
+    import pyproj
 
 LONLAT = "EPSG:4326"
 NO_CRS = "none"
@@ -128,6 +130,9 @@ def space_of(crs: str | pyproj.CRS | None = None, metric: str | None = None) -> 
         if metric == "sphere":
             raise ValueError("crs 'none' is a plane: name a CRS to use metric 'sphere'")
         return Space(NO_CRS, "plane")
+    import pyproj  # half as long to load as numba, and a question about degrees needs none
+    from pyproj.exceptions import CRSError
+
     try:
         read = pyproj.CRS.from_user_input(crs)
     except CRSError as error:
@@ -148,10 +153,14 @@ def same_crs(a: str, b: str) -> bool:
         return True
     if NO_CRS in (a.lower(), b.lower()):
         return a.lower() == b.lower()
+    import pyproj
+
     return bool(pyproj.CRS.from_user_input(a).equals(pyproj.CRS.from_user_input(b), ignore_axis_order=True))
 
 
 def _transformer(crs: str) -> pyproj.Transformer:
+    import pyproj
+
     return pyproj.Transformer.from_crs(crs, LONLAT, always_xy=True)
 
 

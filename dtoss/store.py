@@ -23,13 +23,14 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-from pyarrow import fs
+from typing import TYPE_CHECKING, Any
 
 from dtoss.errors import StoreError
 from dtoss.manifest import check_manifest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import fs
 
 FORMAT = 2
 """Version of the layout and of the files; another one is not read."""
@@ -64,6 +65,9 @@ class Source:
 class Store:
     """A place that holds snapshots, on any file system that pyarrow reaches.
 
+    Manifests and the pointer of a local store are read and written by Python itself: `info` is done before pyarrow
+    were loaded.
+
     Parameters
     ----------
     path : as the user named it: a local path, or a URI such as ``hdfs://`` or ``s3://``.
@@ -77,13 +81,19 @@ class Store:
         return filesystem_of(self.path)
 
     @property
+    def folder(self) -> Path | None:
+        """The folder of a store that is named by a path; None for a URI."""
+        return None if "://" in self.path else Path(self.path).absolute()
+
+    @property
     def local(self) -> bool:
         """Whether files can be memory-mapped."""
-        return isinstance(self.place[0], fs.LocalFileSystem)
+        return self.folder is not None or _is_local(self.place[0])
 
     def file(self, *parts: str) -> str:
         """Return the path of something in the store, on its file system."""
-        return "/".join([self.place[1].rstrip("/"), *parts])
+        place = self.place[1] if self.folder is None else str(self.folder)
+        return "/".join([place.rstrip("/"), *parts])
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -104,10 +114,7 @@ class Store:
 
     def snapshots(self) -> list[str]:
         """Return the names of the finished snapshots, oldest first."""
-        filesystem, _ = self.place
-        selector = fs.FileSelector(self.file("snapshots"), allow_not_found=True)
-        names = [info.base_name for info in filesystem.get_file_info(selector) if info.type == fs.FileType.Directory]
-        return sorted(name for name in names if self._exists("snapshots", name, "manifest.json"))
+        return sorted(name for name in self._folders() if self._exists("snapshots", name, "manifest.json"))
 
     def manifest(self, snapshot: str | None = None) -> dict[str, Any]:
         """Return the manifest of a snapshot; of the current one when None.
@@ -144,17 +151,18 @@ class Store:
         StoreError
             If it is missing or not of the size that the manifest states.
         """
-        filesystem, _ = self.place
+        import pyarrow as pa
+
         path = self.file("snapshots", snapshot, file)
         try:
-            if isinstance(filesystem, fs.LocalFileSystem):
+            if self.local:
                 with Path(path).open("rb") as stream:
                     found = os.fstat(stream.fileno()).st_size
                     # an empty file cannot be mapped
                     mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if found else None
                 source = Source(path, pa.py_buffer(mapped if mapped is not None else b""), mapped)
             else:
-                with filesystem.open_input_file(path) as stream:
+                with self.place[0].open_input_file(path) as stream:
                     source = Source(path, stream.read_buffer())
         except (OSError, ValueError):
             raise StoreError(f"{path} is missing or cannot be read; roll back or rebuild") from None
@@ -163,17 +171,31 @@ class Store:
             raise StoreError(f"{path} has {found} bytes, the manifest says {size}: it is damaged; roll back or rebuild")
         return source
 
+    def _folders(self) -> list[str]:
+        """Return the names of the snapshots' folders, of unfinished ones as well."""
+        if self.folder is not None:
+            place = self.folder / "snapshots"
+            return sorted(entry.name for entry in place.iterdir() if entry.is_dir()) if place.is_dir() else []
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self.file("snapshots"), allow_not_found=True)
+        found = self.place[0].get_file_info(selector)
+        return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
+
     def _read(self, *parts: str) -> bytes | None:
-        filesystem, _ = self.place
         try:
+            if self.folder is not None:
+                return self.folder.joinpath(*parts).read_bytes()
+            filesystem, _ = self.place
             with filesystem.open_input_stream(self.file(*parts)) as stream:
                 return bytes(stream.read())
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def _exists(self, *parts: str) -> bool:
-        filesystem, _ = self.place
-        return bool(filesystem.get_file_info(self.file(*parts)).type == fs.FileType.File)
+        if self.folder is not None:
+            return self.folder.joinpath(*parts).is_file()
+        return bool(self.place[0].get_file_info(self.file(*parts)).is_file)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -191,10 +213,9 @@ class Store:
         filesystem, _ = self.place
         path = self.file("snapshots", snapshot, file)
         fresh = f"{path}.{uuid.uuid4().hex}"
-        local = isinstance(filesystem, fs.LocalFileSystem)
-        with filesystem.open_output_stream(fresh if local else path) as stream:
+        with filesystem.open_output_stream(fresh if self.local else path) as stream:
             stream.write(data)
-        if local:
+        if self.local:
             filesystem.move(fresh, path)
 
     def finish(self, snapshot: str, manifest: dict[str, Any], *, keep: int | None = None) -> None:
@@ -237,14 +258,7 @@ class Store:
         current = (self._read("CURRENT") or b"").decode().strip()
         finished = self.snapshots()
         gone = [] if keep is None else [name for name in finished[: max(len(finished) - keep, 0)] if name != current]
-        selector = fs.FileSelector(self.file("snapshots"), allow_not_found=True)
-        for info in filesystem.get_file_info(selector):
-            if (
-                info.type == fs.FileType.Directory
-                and info.base_name not in finished
-                and self._is_debris(info.base_name)
-            ):
-                gone.append(info.base_name)
+        gone += [name for name in self._folders() if name not in finished and self._is_debris(name)]
         for name in gone:
             filesystem.delete_dir(self.file("snapshots", name))
         return gone
@@ -266,9 +280,8 @@ class Store:
 
     def _write(self, data: bytes, *parts: str) -> None:
         """Replace a small file atomically: by a rename on local disks, by the upload itself on object stores."""
-        filesystem, _ = self.place
         path = self.file(*parts)
-        if isinstance(filesystem, fs.LocalFileSystem):
+        if self.local:
             fresh = Path(f"{path}.{uuid.uuid4().hex}")
             with fresh.open("wb") as stream:
                 stream.write(data)
@@ -276,7 +289,7 @@ class Store:
                 os.fsync(stream.fileno())
             fresh.replace(path)
         else:
-            with filesystem.open_output_stream(path) as stream:
+            with self.place[0].open_output_stream(path) as stream:
                 stream.write(data)
 
     def remove(self, snapshot: str, file: str) -> None:
@@ -294,6 +307,9 @@ def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
     StoreError
         If the URI's scheme is not one that pyarrow reaches.
     """
+    import pyarrow as pa
+    from pyarrow import fs
+
     if "://" not in path:
         return fs.LocalFileSystem(), str(Path(path).absolute())
     try:
@@ -301,6 +317,10 @@ def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise StoreError(f"{path} is not on a file system that can be reached: {error}") from None
     return found
+
+
+def _is_local(filesystem: fs.FileSystem) -> bool:
+    return bool(filesystem.type_name == "local")
 
 
 def _alive(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""The ``dtoss`` command. Spark, plots and servers are imported inside the commands that need them."""
+"""The ``dtoss`` command: what ends it, how errors look. The parser is loaded where a quick answer will not do."""
 
 from __future__ import annotations
 
@@ -7,47 +7,10 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
-import typer
-
-import dtoss
 from dtoss.errors import DtossError
-from pipelines import cli_ceps, cli_queries, cli_store
-from pipelines.cli_export import export
-
-_UsageError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
-
-app = typer.Typer(
-    help="Who is near? Exact answers over millions of moving objects, from an index rebuilt every cycle.",
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
-
-
-@app.callback(invoke_without_command=True)
-def _version(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    if version:
-        print(f"dtoss {dtoss.__version__}")
-        raise typer.Exit
-
-
-app.command()(cli_store.rebuild)
-app.command()(cli_queries.knn)
-app.command("range")(cli_queries.range_)
-app.command()(cli_queries.within)
-app.command()(cli_store.info)
-app.command()(cli_store.rollback)
-app.command()(export)
-app.command()(cli_ceps.patterns)
-app.command()(cli_ceps.plan)
-app.command()(cli_ceps.report)
-app.command()(cli_ceps.calibrate)
+from pipelines.cli_quick import UsageError, answer_quickly
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -59,15 +22,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit: 0 on success, 2 for bad arguments or input, 1 for a failure inside."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = _run(list(arguments) or ["--help"])
+        code = 0 if answer_quickly(arguments) else _run(list(arguments) or ["--help"])
         sys.stdout.flush()
         raise SystemExit(code)
-    except typer.Exit as done:
-        raise SystemExit(done.exit_code) from None
-    except (typer.Abort, KeyboardInterrupt):
+    except KeyboardInterrupt:
         _fail("interrupted", 1)
-    except _UsageError as error:
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
+    except UsageError as error:
+        message = str(error)
         _fail(message.rstrip(".") + _several_numbers(message), 2)
     except BrokenPipeError:
         # whoever read our output has gone; that is no failure
@@ -93,12 +54,9 @@ def _several_numbers(message: str) -> str:
 
 
 def _run(arguments: list[str]) -> int:
-    try:
-        code = app(args=arguments, standalone_mode=False)
-    except SystemExit:
-        # Typer ends the process itself in one case only: nobody reads what is written
-        raise BrokenPipeError from None
-    return code if isinstance(code, int) else 0
+    from pipelines.cli_app import run
+
+    return run(arguments)
 
 
 def _first_cause(kind: str, text: str) -> str:

@@ -217,15 +217,19 @@ def _names(columns: str) -> list[str]:
 
 
 def _print_hits(index: dtoss.Index, hits: dtoss.Hits, as_json: bool) -> None:
-    table = hits.to_arrow().rename_columns(["query_id", "id", "distance", "rank", *hits.columns])
+    # not by way of an Arrow table, for which Arrow loads pandas
+    names = ["query_id", "id", "distance", "rank", *hits.columns]
+    columns = [values.tolist() for values in (hits.query, hits.id, hits.distance, hits.rank())]
+    rows = list(zip(*columns, *(column.to_pylist() for column in hits.columns.values()), strict=True))
     if as_json:
-        print(json.dumps({"snapshot": index.snapshot, "hits": table.to_pylist()}, default=str))
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        print(json.dumps({"snapshot": index.snapshot, "hits": found}, default=str))
         return
     import csv
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(table.column_names)
-    writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    writer.writerow(names)
+    writer.writerows(rows)
 
 
 def _queries(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from pipelines.cli_options import DriverMemory, Json, Master, Snapshot, Store
 from pipelines.cli_output import print_table, start_spark
+from pipelines.store_info import facts_of_manifest, print_info, roll_back
 
 
 def rebuild(
@@ -92,7 +93,7 @@ def rebuild(
         warn=lambda message: print(f"warning: {message}", file=sys.stderr),
     )
     if as_json:
-        print(json.dumps(_facts(manifest)))
+        print(json.dumps(facts_of_manifest(manifest)))
     else:
         print_table(summary(manifest))
 
@@ -104,60 +105,9 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Say what is in a store's current snapshot."""
-    from dtoss.snapshot import open_index
-    from dtoss.store import Store as StorePlace
-
-    place = StorePlace(store)
-    manifest = place.manifest(snapshot)
-    if verify:
-        open_index(place, manifest["snapshot"], verify=True)
-    facts = _facts(manifest)
-    if as_json:
-        print(json.dumps(facts))
-        return
-    sizes = [entry["objects"] for entry in manifest["partitions"]]
-    share = f"{manifest['replicas'] / max(manifest['objects'], 1):.2%}"
-    rows = [
-        ("snapshot", f"{facts['snapshot']} of {facts['created']}, format {facts['format']}"),
-        ("snapshots", ", ".join(place.snapshots())),
-        ("objects", f"{facts['objects']:,} on {facts['sites']:,} sites, {facts['replicas']:,} replicas ({share})"),
-        (
-            "partitions",
-            f"{len(sizes)}: min {min(sizes):,}, mean {sum(sizes) / len(sizes):,.0f}, max {max(sizes):,} objects",
-        ),
-        ("space", f"{facts['crs']}, {facts['metric']}" + (f", bounds {facts['bounds']}" if facts["bounds"] else "")),
-        ("columns", ", ".join(f"{name} {kind}" for name, kind in manifest["columns"].items()) or "none"),
-        ("rows", ", ".join(f"{name} {n}" for name, n in facts["counts"].items() if name != "quarantined")),
-        ("quarantined", ", ".join(f"{n:,} {reason}" for reason, n in facts["counts"]["quarantined"].items()) or "none"),
-        ("bytes", f"{facts['bytes']:,}"),
-        ("seconds", ", ".join(f"{name} {seconds:.1f}" for name, seconds in facts["timings"].items())),
-    ]
-    if verify:
-        rows.append(("files", "all checksums agree with the manifest"))
-    print_table(rows)
+    print_info(store, snapshot, verify=verify, as_json=as_json)
 
 
 def rollback(store: Store) -> None:
     """Make the snapshot before the current one current again."""
-    from dtoss.store import Store as StorePlace
-
-    now, before = StorePlace(store).rollback()
-    print(f"{now} is current, {before} was")
-
-
-def _facts(manifest: dict[str, Any]) -> dict[str, Any]:
-    names = (
-        "snapshot", "created", "format", "objects", "sites", "replicas", "crs", "metric", "bounds", "columns",
-        "parameters", "counts", "bytes", "area", "pivots_hash", "timings",
-    )  # fmt: skip
-    facts = {name: manifest[name] for name in names}
-    entries = manifest["partitions"]
-    facts["partitions"] = len(entries)
-    facts["objects_per_partition"] = [entry["objects"] for entry in entries]
-    facts["bytes_per_partition"] = [entry["bytes"] for entry in entries]
-    facts["cells"] = {
-        "certified": manifest["sites"] - sum(entry["uncertified"] for entry in entries),
-        "fixed": manifest["borders"]["fixed"],
-    }
-    facts["lambda"] = manifest["reach"]
-    return facts
+    roll_back(store)

@@ -1,0 +1,131 @@
+"""What commands load before they answer: measured in modules, which take the time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dtoss
+from dtoss.border import border_of
+from dtoss.construct import Built
+from dtoss.snapshot import make_manifest, write_borders, write_partition
+from dtoss.store import Store
+from pipelines.cli import main
+from pipelines.cli_quick import answer_quickly
+
+HEAVY = {"numpy", "pandas", "pyarrow", "numba", "llvmlite", "scipy", "pyproj", "sqlglot", "pyspark", "matplotlib"}
+PARSER = {"typer", "pydantic"}
+RUN = """
+import sys
+from pipelines.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("\\nloaded", *sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store of two snapshots, made without Spark."""
+    place = Store(str(tmp_path_factory.mktemp("store")))
+    for n in (20, 30):
+        write(place, n)
+    return place.path
+
+
+def write(place, n):
+    rng = np.random.default_rng(n)
+    index = dtoss.build(np.arange(n), rng.uniform(-50, 50, (n, 2)), partitions=1)
+    name = place.begin()
+    (only,) = index.parts.all()
+    parts = [write_partition(place, name, Built(only, border_of(only), 0.0))]
+    borders = write_borders(place, name, index.border)
+    manifest = make_manifest(
+        name, "2026-01-01T00:00:00Z", index.space, index.regions, index.reach, None, parts, borders,
+        id_type="int64", columns={}, parameters={},
+        counts={"read": n, "kept": n, "duplicates": 0, "quarantined": {}}, timings={"all": 1.0},
+    )  # fmt: skip
+    place.finish(name, manifest)
+
+
+def loaded(*arguments):
+    """(exit code, what it printed, modules it loaded) of a command in a process of its own."""
+    run = [sys.executable, "-c", RUN, *arguments]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
+    printed, _, packages = done.stdout.rpartition("\nloaded ")
+    assert packages, done.stderr
+    return done.returncode, printed, set(packages.split())
+
+
+@pytest.mark.parametrize("form", ["--version", "info", "info --json", "info --snapshot", "rollback", "--help"])
+def test_quick_commands_load_no_library(store, form):
+    """Not even Arrow or the parser of options, but for help, which is the parser's."""
+    first, second = Store(store).snapshots()
+    Store(store)._point(second)
+    arguments = form.split()
+    if arguments[0] in ("info", "rollback"):
+        arguments += ([first] if form.endswith("snapshot") else []) + [f"--store={store}"]
+    code, printed, packages = loaded(*arguments)
+    assert code == 0
+    assert not packages & (HEAVY if form == "--help" else HEAVY | PARSER)
+    assert "pydantic" not in packages
+    wanted = {
+        "--version": f"dtoss {dtoss.__version__}\n",
+        "rollback": f"{first} is current, {second} was\n",
+        "info --json": f'{{"snapshot": "{second}"',
+        "info": f"snapshot     {second} of 2026",
+        "info --snapshot": f"snapshot     {first} of 2026",
+        "--help": "Usage: ",
+    }[form]
+    assert printed.strip().startswith(wanted.strip())
+
+
+def test_a_question_loads_what_it_needs(store):
+    """Neither Spark nor the parser of conditions nor what only a rebuild or a projection needs."""
+    code, printed, packages = loaded("knn", "--store", store, "--at", "0", "0", "-k", "2", "--json")
+    assert code == 0
+    assert len(json.loads(printed)["hits"]) == 2
+    assert {"numba", "pyarrow"} <= packages
+    assert not packages & {"pandas", "scipy.spatial", "pyproj", "sqlglot", "pyspark", "matplotlib", "rich"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["info", "info --store", "info --store x --store y", "info --store x --nothing", "info x", "rollback --json",
+     "rollback --store x --json", "info --store -x", "info --help", "--version x", "knn --store x", "info --json=1"],
+)  # fmt: skip
+def test_what_is_not_plain_goes_to_the_parser(arguments):
+    """It says what is wrong; nothing was done."""
+    assert not answer_quickly(arguments.split())
+
+
+@pytest.mark.parametrize("arguments", ["info --store", "rollback --store", "info --json --snapshot s --store"])
+def test_a_store_that_is_not_there_is_one_line(tmp_path, capsys, arguments):
+    """The same as the parser's way gives."""
+    missing = str(tmp_path / "none")
+    texts = []
+    for extra in ([missing], [missing, "--store", missing]):  # an option twice is not plain: the parser takes the last
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments.split(), *extra])
+        texts.append((ended.value.code, capsys.readouterr().err))
+    assert texts[0] == texts[1]
+    assert texts[0][0] == 2
+    assert texts[0][1].startswith("error: ")
+    assert texts[0][1].count("\n") == 1
+
+
+def test_both_ways_to_information_print_the_same(store, capsys):
+    """The quick one, and the one through the parser."""
+    for extra in ([], ["--json"]):
+        printed = []
+        for again in ([], ["--store", store]):
+            with pytest.raises(SystemExit):
+                main(["info", "--store", store, *extra, *again])
+            printed.append(capsys.readouterr().out)
+        assert printed[0] == printed[1]
+        assert printed[0]
