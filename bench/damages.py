@@ -349,6 +349,19 @@ def _other(world: World, manifest: dict[str, Any]) -> bytes:
     return (world.snapshot / manifest["partitions"][0]["file"]).read_bytes()
 
 
+@contextlib.contextmanager
+def another_id(world: World) -> Iterator[Path]:
+    """Change an id in the file of one partition, which only a checksum can see; give its path, and put it right."""
+    damage = next(one for one in damages(world) if one.name == "partition: ids 1: one + 1")
+    path = world.snapshot / damage.file
+    data = path.read_bytes()
+    _put(path, damage.change(data))
+    try:
+        yield path
+    finally:
+        path.write_bytes(data)
+
+
 # -- one case after another in children -------------------------------------------------------------------------------
 
 

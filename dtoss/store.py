@@ -132,7 +132,7 @@ class Store:
         try:
             manifest: dict[str, Any] = json.loads(data)
             version = manifest["format"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise StoreError(
                 f"manifest.json of snapshot {name!r} in {self.path} is damaged; roll back or rebuild"
             ) from None

@@ -127,7 +127,8 @@ def check_border(table: BorderTable, points: int, fixed: int, dimension: int, pa
         _equal(name, what, len(values), points)
     _equal(name, "offsets of neighbours", len(table.first), points + 1)
     ascending = np.lexsort(sites.T[::-1])
-    size = (sites * sites).sum(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = (sites * sites).sum(axis=1)
     wrong = {
         "marks": (table.open.view(np.uint8) > 1).any(),
         "homes": ((table.home < 0) | (table.home >= partitions)).any(),

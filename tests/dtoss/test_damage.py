@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from bench.damages import made_world, questions
+from bench.damages import another_id, made_world, questions
 from dtoss.errors import StoreError
 from dtoss.manifest import check_manifest, hash_of
 from dtoss.partition import decode
 from dtoss.snapshot import open_index
 from dtoss.store import Store
-from dtoss.structure import Claims, check_partition
+from dtoss.structure import Claims, check_border, check_partition
 from dtoss.xxh64 import xxh64
 
 ROOT = Path(__file__).parents[2]
@@ -110,18 +110,10 @@ def test_negated_numbers_do_not_cancel():
 
 
 @pytest.fixture
-def damaged(world, request):
-    """A snapshot with a value changed in one file, which no check of the structure can see; put right afterwards."""
-    path = world.snapshot / entry_of(world)["file"]
-    data = path.read_bytes()
-    batch = pa.ipc.open_file(pa.py_buffer(data)).get_batch(0)
-    whole = pa.ipc.open_file(pa.memory_map(str(path)))
-    assert whole.num_record_batches == 1
-    values = batch.column("ids").values.to_numpy()
-    at = data.index(values[:8].tobytes())
-    path.write_bytes(data[:at] + (values[:1] + 1).tobytes() + data[at + 8 :])
-    yield path
-    path.write_bytes(data)
+def damaged(world):
+    """A snapshot with an id changed in one file, which no check of the structure can see; put right afterwards."""
+    with another_id(world) as path:
+        yield path
 
 
 def test_a_checksum_is_compared_at_first_touch(world, damaged):
@@ -248,6 +240,35 @@ def test_a_file_is_what_the_manifest_says(world, name):
         check_partition(partition, replace(claims, columns=frozenset(["speed"])), "a file")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sites", np.nan),
+        ("sites", 1e300),
+        ("home", 3),
+        ("home", -1),
+        ("open", None),
+        ("first", 2**30),
+        ("neighbours", -1),
+        ("neighbours", 2**30),
+        ("area", np.nan),
+    ],
+)
+def test_each_array_of_the_borders_is_checked(world, name, value):
+    """One value out of range, or one too few; the table itself passes."""
+    table = open_index(str(world.home)).border
+    points, fixed = len(table.sites), int(table.open.sum())
+    check_border(table, points, fixed, 3, 3, "a file")
+    values = getattr(table, name)
+    short = replace(table, **{name: values[:-1]})
+    with pytest.raises(StoreError, match=r"a file is damaged \(.*\); roll back or rebuild"):
+        check_border(short, points, fixed, 3, 3, "a file")
+    wrong = values.copy()
+    wrong.reshape(-1)[wrong.size // 2] = value if value is not None else not wrong[wrong.size // 2]
+    with pytest.raises(StoreError, match=r"a file is damaged \(.*\); roll back or rebuild"):
+        check_border(replace(table, **{name: wrong}), points, fixed, 3, 3, "a file")
+
+
 def test_equal_ids_at_one_distance_do_not_hang():
     """Ids that were all overwritten, of objects as near as each other: in any order, but each once."""
     corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
@@ -289,6 +310,19 @@ def test_a_wrong_field_is_named(world, change, said):
             dtoss.open(str(world.home))
     finally:
         path.write_text(text)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{}", "[1]", "\xff", "", '{"format": [2]}'])
+def test_what_is_no_manifest_is_an_error(world, text):
+    """Whatever is in the file."""
+    path = world.snapshot / "manifest.json"
+    kept = path.read_text()
+    path.write_text(text, encoding="latin-1")
+    try:
+        with pytest.raises(StoreError, match=world.snapshot.name):
+            dtoss.open(str(world.home))
+    finally:
+        path.write_text(kept)
 
 
 def test_a_manifest_of_other_pivots_is_found_without_its_hash(world):
