@@ -7,7 +7,6 @@ asked so far would have paid for it. Either is made once for each text and kept,
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from dtoss.batch import answer
 from dtoss.found import Found
+from dtoss.locks import Lock
 from dtoss.partition import Ids, Partition
 from dtoss.parts import Parts, facts_of
 from dtoss.regions import Regions
@@ -69,7 +69,7 @@ class Filter:
     def __init__(self, condition: Condition, world: World, space: Space) -> None:
         self.condition = condition
         self._space = space
-        self._lock = threading.Lock()
+        self._lock, self._building = Lock(), Lock()
         self._whole = world
         self._matches = _matches(condition, world.parts)
         self._masked = _masked_world(world, self._matches)
@@ -102,19 +102,37 @@ class Filter:
                 self._asked += queries
                 # a search through a mask passes 1 / share objects for each match
                 worth = share < FEW or (share < MANY and self._asked > 2 * share * self.count)
-                if self._own is None and worth:
-                    self._own = _own_index(self._whole, self._space, self._matches)
+            # while one thread makes the index, the others go through the mask
+            if worth and self._building.acquire(blocking=False):
+                try:
+                    if self._own is None:
+                        self._own = _own_index(self._whole, self._space, self._matches)
+                finally:
+                    self._building.release()
         return self._own
 
 
+class _Slot:
+    """The place of a condition's filter, which is made under a lock of its own: it may take long."""
+
+    def __init__(self, condition: Condition) -> None:
+        self.condition = condition
+        self.making = Lock()
+        self.filter: Filter | None = None
+
+
 class Filters:
-    """The conditions that an index was asked with, the latest ones kept; thread-safe."""
+    """The conditions that an index was asked with, the latest ones kept; thread-safe.
+
+    A condition is evaluated by the thread that asks first. Others that ask the same wait for it, those that ask
+    anything else do not.
+    """
 
     def __init__(self, world: World, space: Space) -> None:
         self._world = world
         self._space = space
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, Filter] = OrderedDict()
+        self._lock = Lock()
+        self._kept: OrderedDict[str, _Slot] = OrderedDict()
 
     def get(self, text: str) -> Filter:
         """Return the filter of a condition's text.
@@ -122,21 +140,32 @@ class Filters:
         Raises
         ------
         ValueError
-            As :func:`dtoss.where.parse_condition`.
+            As :func:`dtoss.where.parse_condition` and :meth:`dtoss.where.Condition.matches`.
         """
-        with self._lock:
-            kept = self._kept.get(text)
-            if kept is None:
-                from dtoss.where import parse_condition  # the parser takes a fifth of a second to load
+        slot = self._kept.get(text)
+        if slot is None:
+            from dtoss.where import parse_condition  # the parser takes a fifth of a second to load
 
-                condition = parse_condition(text, schema_of(self._world.parts[0]))
-                kept = self._kept[text] = Filter(condition, self._world, self._space)
+            slot = _Slot(parse_condition(text, schema_of(self._world.parts[0])))
+        with self._lock:
+            slot = self._kept.setdefault(text, slot)
             self._kept.move_to_end(text)
-            while len(self._kept) > KEPT or (
-                len(self._kept) > 1 and sum(one.bytes for one in self._kept.values()) > KEPT_BYTES
-            ):
+        with slot.making:
+            if slot.filter is None:
+                try:
+                    slot.filter = Filter(slot.condition, self._world, self._space)
+                except BaseException:
+                    with self._lock:
+                        if self._kept.get(text) is slot:
+                            del self._kept[text]
+                    raise
+        with self._lock:
+            while len(self._kept) > KEPT or (len(self._kept) > 1 and self._bytes() > KEPT_BYTES):
                 self._kept.popitem(last=False)
-            return kept
+        return slot.filter
+
+    def _bytes(self) -> int:
+        return sum(slot.filter.bytes for slot in self._kept.values() if slot.filter is not None)
 
 
 def schema_of(partition: Partition) -> dict[str, pa.DataType]:

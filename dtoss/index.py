@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from dtoss.filters import Filters, schema_of
 from dtoss.found import Found
 from dtoss.hits import Hits
 from dtoss.kernels import operand
+from dtoss.locks import once
 from dtoss.lookup import Lookup, Place
 from dtoss.parts import Parts
 from dtoss.regions import Regions
@@ -363,11 +363,11 @@ class Index:
     # -- how
     # ------------------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @once
     def _lookup(self) -> Lookup:
         return Lookup(self.parts, self.string_ids)
 
-    @cached_property
+    @once
     def border(self) -> BorderTable | None:
         """The exact cells of sites near borders, read from the store when first asked for."""
         source = self._border_source

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dtoss.errors import StoreError
+from dtoss.locks import Lock
 from dtoss.partition import Partition
 from dtoss.table import Table, make_table, with_partitions
 
@@ -42,7 +42,7 @@ class Parts:
         self.facts = tuple(facts)
         self._opened = list(opened)
         self._opener = opener
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._types = next((partition for partition in opened if partition is not None), None)
         self.table: Table = make_table(self._opened, [f.sites for f in facts], [f.furthest for f in facts])
 
@@ -69,12 +69,15 @@ class Parts:
             fresh = []
             try:
                 for number in numbers:
-                    if self._opened[number] is None:
-                        if self._opener is None:
-                            raise RuntimeError(f"partition {number} is missing and nothing can open it")
-                        partition = self._opener(number)
-                        self._same_types(partition)
-                        self._opened[number] = partition
+                    # not by what is open: a fork may have come before the table knew of it
+                    if self.table.partitions[number] is None:
+                        partition = self._opened[number]
+                        if partition is None:
+                            if self._opener is None:
+                                raise RuntimeError(f"partition {number} is missing and nothing can open it")
+                            partition = self._opener(number)
+                            self._same_types(partition)
+                            self._opened[number] = partition
                         fresh.append(partition)
             finally:
                 # readers keep the table they began with; a new one only knows more

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.kernels import kernel, operand
+from dtoss.locks import once
 from dtoss.pointers import pointer
 
 LISTED = 256
@@ -37,12 +37,12 @@ class Regions:
     def __len__(self) -> int:
         return len(self.pivots)
 
-    @cached_property
+    @once
     def borders(self) -> Borders:
         """The borders of each region, nearest to its pivot first. Cost O(P^2 log P) once."""
         return _borders(self.pivots, self.weights)
 
-    @cached_property
+    @once
     def digest(self) -> str:
         """A hash of pivots and weights, in hexadecimal: plans and patterns carry it."""
         data = np.concatenate([self.pivots.ravel(), self.weights]).astype("<f8").tobytes()
