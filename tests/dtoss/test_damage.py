@@ -39,10 +39,11 @@ def entry_of(world, number=1):
 # -- the list ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(600)
 def test_damage_ends_in_an_error_or_an_answer():
     """A part of the list of bench/damages.py: with checksums the file is named or the answer right; never a signal."""
     run = subprocess.run(
-        [sys.executable, "-m", "bench.damages", "--few"], cwd=ROOT, capture_output=True, text=True, timeout=280
+        [sys.executable, "-m", "bench.damages", "--few"], cwd=ROOT, capture_output=True, text=True, timeout=580
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "verify=touch: error" in run.stdout
