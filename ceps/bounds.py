@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ceps.fleet import cheapest_fleet, fleet_cost, fleets_between
+from ceps.fleet import fleet_cost, fleets_between, least_fleet_cost
 from ceps.patterns import hour_slices
 from ceps.problem import TOLERANCE, Problem
 
@@ -17,7 +17,7 @@ def fleet_bound(problem: Problem) -> float:
     Its servers must together have the requests/s of the busiest slot, all bytes, and as many servers as there are
     copies of a partition; how partitions are cut plays no part. 0 without partitions.
     """
-    return 24 * fleet_cost(problem, cheapest_fleet(problem))
+    return 24 * least_fleet_cost(problem)
 
 
 def hourly_bound(problem: Problem) -> float:
@@ -36,7 +36,7 @@ def hourly_bound(problem: Problem) -> float:
             flat = np.array([[peak, total[-1]]])
             # One item that stands for all: its own fleet is the bound of the hour.
             alone = replace(problem, columns=flat, pins=problem.pins[:1])
-            costs[peak] = 24 * fleet_cost(alone, cheapest_fleet(alone))
+            costs[peak] = 24 * least_fleet_cost(alone)
         hourly.append(costs[peak])
     return float(np.mean(hourly))
 

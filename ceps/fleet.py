@@ -11,10 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ceps.problem import Problem
+from ceps.servers import MOST_DOLLARS
 
 Counts = NDArray[np.int64]
 
 _SLACK = 1e-9  # relative; the same as the cost model's tolerance
+_NODES = 200_000  # steps of a search for the cheapest fleet at the most
+_BRANCHES = 20_000  # numbers of servers of one type that are tried: more are a type far too small
+_TRIED = 10  # numbers of servers of one type looked at for each partial fleet, on average
+_MOST = 1e9  # of what is needed, as much as a server can be said to have
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +39,31 @@ def cheapest_fleet(problem: Problem, rate: float | None = None, room: float | No
     """int64 (J,), the cheapest fleet whose servers together have enough requests/s, bytes and number.
 
     Ties: the fewest servers. `rate` (requests/s at target utilisation) and `room` (bytes) raise what is asked
-    for above the problem's own need. Branch and bound over the types; fast up to about ten types.
+    for above the problem's own need. Branch and bound over the types; fast up to about ten types. Where it takes more
+    than `_NODES` steps, the cheapest fleet that it found.
     """
+    return _cheapest(problem, rate, room)[0]
+
+
+def least_fleet_cost(problem: Problem) -> float:
+    """Dollars an hour that no fleet undercuts which has enough requests/s, bytes and servers.
+
+    The cost of `cheapest_fleet`; of the linear relaxation where the search for it was cut short.
+    """
+    counts, relaxed = _cheapest(problem, None, None)
+    return fleet_cost(problem, counts) if relaxed is None else min(relaxed, fleet_cost(problem, counts))
+
+
+def _cheapest(problem: Problem, rate: float | None, room: float | None) -> tuple[Counts, float | None]:
+    """Cheapest fleet found, and, where it may not be the cheapest of all, what none undercuts."""
     cover = _cover(problem, rate, room)
     if cover is None:
-        return np.zeros(len(problem.servers), dtype=np.int64)
+        return np.zeros(len(problem.servers), dtype=np.int64), None
     order = np.argsort(-problem.rates, kind="stable")
     at_most = _useful(problem)[order].tolist()
     supply = [tuple(column) for column in cover.supply.T[order].tolist()]
     prices, dual = cover.prices[order].tolist(), tuple(cover.dual.tolist())
-    best_cost, best = np.inf, (0,) * len(order)
+    best_cost, best, cut, nodes = np.inf, (0,) * len(order), False, 0
     seen: dict[tuple[float, ...], float] = {}
     stack: list[tuple[float, tuple[float, float, float], tuple[int, ...]]] = [(0.0, (1.0, 1.0, 1.0), ())]
     while stack:
@@ -58,17 +78,25 @@ def cheapest_fleet(problem: Problem, rate: float | None = None, room: float | No
         key = (level, *(round(gap, 12) for gap in missing))
         if level == len(order) or seen.get(key, np.inf) <= cost:
             continue
+        nodes += 1
+        if nodes > _NODES and best_cost < np.inf:
+            cut = True
+            break
         seen[key] = cost
         has = supply[level]
         most = max(0, *(math.ceil((gap - _SLACK) / one) for gap, one in zip(missing, has, strict=True)))
         most = min(most, at_most[level])
         first = most if level == len(order) - 1 else 0
-        for number in range(first, most + 1):  # popped in reverse: most first
+        if most - first > _BRANCHES:
+            cut, numbers = True, [*range(_BRANCHES // 2), *range(most - _BRANCHES // 2, most + 1)]
+        else:
+            numbers = list(range(first, most + 1))
+        for number in numbers:  # popped in reverse: most first
             left = (missing[0] - number * has[0], missing[1] - number * has[1], missing[2] - number * has[2])
             stack.append((cost + number * prices[level], left, (*counts, number)))
     found = np.zeros(len(order), dtype=np.int64)
     found[order] = best
-    return found
+    return found, cover.bound(np.ones(3)) * (1 - 1e-6) - 2 * cover.finest if cut else None
 
 
 def _useful(problem: Problem) -> Counts:
@@ -97,15 +125,16 @@ def fleets_between(problem: Problem, least: float, below: float, limit: int = 20
         return []
     order = np.argsort(-problem.rates, kind="stable")
     found = []
-    for counts, cost in _walk(cover, order, below * (1 - _SLACK), limit):
+    for counts, cost in _walk(cover, order, min(len(problem), 10_000), below * (1 - _SLACK), limit):
         if cost >= least * (1 - _SLACK):
             found.append((cost, tuple(-counts), counts))
     return [entry[2] for entry in sorted(found, key=lambda entry: entry[:2])]
 
 
-def _walk(cover: _Cover, order: NDArray, below: float, limit: int) -> Iterator[tuple[Counts, float]]:
+def _walk(cover: _Cover, order: NDArray, most: int, below: float, limit: int) -> Iterator[tuple[Counts, float]]:
     stack = [(0, np.ones(3), 0.0, np.zeros(len(order), dtype=np.int64))]
-    while stack and limit:
+    limit *= _TRIED
+    while stack and limit > 0:
         limit -= 1
         level, missing, cost, counts = stack.pop()
         if level == len(order):
@@ -118,7 +147,8 @@ def _walk(cover: _Cover, order: NDArray, below: float, limit: int) -> Iterator[t
         while True:
             left = missing - number * cover.supply[:, kind]
             spent = cost + number * cover.prices[kind]
-            if spent >= below or number > 10_000:
+            limit -= 1
+            if spent >= below or number > most or limit < 0:
                 break
             if spent + cover.bound(left) < below:
                 more = counts.copy()
@@ -146,10 +176,12 @@ def _cover(problem: Problem, rate: float | None = None, room: float | None = Non
     need_rate = max(need_rate, rate or 0.0)
     need_room = max(need_room, room or 0.0)
     supply = np.ones((3, len(problem.servers)))
-    supply[0] = problem.rates / need_rate if need_rate > 0 else 1e9
-    supply[1] = np.minimum(problem.room / need_room, 1e9) if need_room > 0 else 1e9
+    # Tiny needs would make infinite supplies.
+    supply[0] = np.minimum(problem.rates, _MOST * need_rate) / need_rate if need_rate > 0 else _MOST
+    supply[1] = np.minimum(problem.room, _MOST * need_room) / need_room if need_room > 0 else _MOST
     supply[2] = 1.0 / need_count
-    finest = 1e-9 * (float(problem.prices.max()) or 1.0) / max(1.0, 1 / supply.min())
+    cheapest = float(problem.prices[problem.prices > 0].min(initial=MOST_DOLLARS))
+    finest = 1e-9 * cheapest / max(1.0, 1 / supply.min())
     prices = problem.prices + finest
     return _Cover(supply, prices, finest, _dual(supply, prices))
 

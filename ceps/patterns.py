@@ -8,6 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ceps.arguments import number, whole
+from ceps.servers import MOST_BYTES, MOST_REQUESTS
+
 DAY = 86_400
 """Seconds of a day."""
 WEEK = 7 * DAY
@@ -97,8 +100,8 @@ class Patterns:
         for name, array in (("sizes", sizes), ("partitions", partitions)):
             if array.shape != (count,):
                 raise ValueError(f"{name} has shape {array.shape} but loads has {count} partitions")
-        _at_least_zero(loads, "loads", "requests/s")
-        _at_least_zero(sizes, "sizes", "bytes")
+        _within(loads, "loads", "requests/s", MOST_REQUESTS)
+        _within(sizes, "sizes", "bytes", MOST_BYTES)
         numbers, counts = np.unique(partitions, return_counts=True)
         if len(numbers) < count:
             raise ValueError(
@@ -120,11 +123,10 @@ class Patterns:
                 raise ValueError(
                     f"positions of partition {partitions[~np.isfinite(positions).all(1)][0]} are not finite"
                 )
-        if self.weekday is not None and not 0 <= self.weekday <= 6:
-            raise ValueError(f"weekday = {self.weekday}; it must be 0 (Monday) to 6 (Sunday), or None")
+        if self.weekday is not None:
+            whole("weekday", self.weekday, 0, 6, ": Monday to Sunday, or None")
         for name in ("days", "requests_per_event"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise ValueError(f"{name} = {getattr(self, name)}; it must be above 0 and finite")
+            number(name, getattr(self, name), "above 0 and finite", above=0)
         for name, value in (
             ("loads", loads),
             ("sizes", sizes),
@@ -254,9 +256,11 @@ def _floats(values: ArrayLike, name: str, dimensions: int) -> NDArray[np.float64
     return array
 
 
-def _at_least_zero(array: NDArray[np.float64], name: str, unit: str) -> None:
-    bad = ~(np.isfinite(array) & (array >= 0))
+def _within(array: NDArray[np.float64], name: str, unit: str, most: float) -> None:
+    bad = ~(np.isfinite(array) & (array >= 0) & (array <= most))
     if bad.any():
         place = tuple(int(i) for i in np.argwhere(bad)[0])
         index = ", ".join(map(str, place))
-        raise ValueError(f"{name}[{index}] = {array[place]} {unit}; every value must be finite and 0 or more")
+        raise ValueError(
+            f"{name}[{index}] = {array[place]} {unit}; every value must be finite and 0 or more, {most:g} at the most"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -11,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ceps.arguments import number, whole
 from ceps.bounds import fleet_bound
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
 from ceps.plans import Plan, require_same_pivots
-from ceps.problem import TOLERANCE, InfeasibleError, Ints, Outcome, Problem, Progress, build_problem
+from ceps.problem import MOST_COPIES, TOLERANCE, InfeasibleError, Ints, Outcome, Problem, Progress, build_problem
 from ceps.servers import ServerType, checked_servers
 
 Planner = Callable[..., Outcome]
@@ -139,10 +141,16 @@ def plan(
     if method == "gp-aas":
         raise ValueError("method 'gp-aas' changes servers all day and has no fixed plan; ceps.compare prices it")
     planner(method)
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit = {time_limit} s; it must be above 0, or None")
-    if move_budget is not None and (previous is None or not move_budget >= 0):
-        raise ValueError(f"move_budget = {move_budget}; it must be 0 or more bytes and needs a previous plan")
+    copies = whole("copies", copies, 1, MOST_COPIES, ": each stands on another server")
+    if not isinstance(seed, np.random.Generator):
+        seed = whole("seed", seed, 0, 2**63 - 1, ", or a numpy Generator")
+    prove = number("prove", prove, "a number of seconds, 0 or more", least=0, below=math.nextafter(math.inf, 0))
+    if time_limit is not None:
+        number("time_limit", time_limit, "a number of seconds above 0, or None", above=0)
+    if move_budget is not None:
+        move_budget = number("move_budget", move_budget, "0 or more bytes and needs a previous plan", least=0)
+        if previous is None:
+            raise ValueError(f"move_budget = {move_budget:g}; it must be 0 or more bytes and needs a previous plan")
     if previous is not None:
         require_same_pivots(given.pivots_hash, previous.pivots_hash)
         if previous.copies != copies:

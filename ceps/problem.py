@@ -9,11 +9,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ceps.arguments import number, server_numbers, whole
 from ceps.patterns import Patterns, content_order
 from ceps.servers import ServerType, checked_servers
 
 TOLERANCE = 1e-9
 """Relative overload that rounding may cause; everything above it counts as overload."""
+
+MOST_COPIES = 1_000
+"""Copies of a partition at the most."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -219,17 +223,14 @@ def build_problem(
     InfeasibleError
         Some partition (or what is pinned to one server) fits no type; names them all.
     """
-    if not 0 < utilisation <= 1:
-        raise ValueError(f"utilisation = {utilisation}; it must be above 0 and at most 1 (0.9 leaves 10 % headroom)")
-    if not 0 < growth < np.inf:
-        raise ValueError(f"growth = {growth}; it must be above 0 and finite (1.2 plans for 20 % more requests)")
-    if copies < 1:
-        raise ValueError(f"copies = {copies}; it must be 1 or more")
+    utilisation = number(
+        "utilisation", utilisation, "above 0 and at most 1 (0.9 leaves 10 % headroom)", above=0, most=1
+    )
+    growth = number("growth", growth, "above 0 and finite (1.2 plans for 20 % more requests)", above=0)
+    copies = whole("copies", copies, 1, MOST_COPIES, ": each stands on another server")
     types = checked_servers(servers)
     count = len(patterns)
-    pins = np.full(count, -1) if pinned is None else np.array(pinned, dtype=np.int64)
-    if pins.shape != (count,):
-        raise ValueError(f"pinned has shape {pins.shape} but there are {count} partitions; -1 means not pinned")
+    pins = np.full(count, -1) if pinned is None else server_numbers(pinned, count)
     ties = [pins] if previous is None else [pins, previous]
     order = content_order(patterns, *ties)
     rows = np.concatenate([patterns.loads * (growth / copies), patterns.sizes[:, None]], axis=1)[order]

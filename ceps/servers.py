@@ -6,11 +6,15 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 CATALOGUES = ("m3-2015", "m7g-2026")
 """Names of the catalogues that ship with ceps."""
+
+LEAST, MOST_REQUESTS, MOST_BYTES, MOST_DOLLARS = 1e-9, 1e18, 1e30, 1e9
+"""What a server's numbers may be, if not 0: beyond these, sums lose their smaller parts, and costs are no dollars."""
 
 _NEEDED = ("name", "requests_per_second", "bytes", "dollars_per_hour")
 _KNOWN = (*_NEEDED, "source", "date")
@@ -25,18 +29,18 @@ class ServerType:
     name
         Name in the provider's list.
     requests_per_second
-        Requests/s it answers when fully busy, above 0. Plans load it to `utilisation` times this.
+        Requests/s it answers when fully busy, 1e-9 to 1e18. Plans load it to `utilisation` times this.
     bytes
-        Bytes of partitions it can hold, above 0; `inf` where storage is no limit.
+        Bytes of partitions it can hold, 1e-9 to 1e30; `inf` where storage is no limit.
     dollars_per_hour
-        List price, dollars an hour, 0 or more.
+        List price, dollars an hour: 0, or 1e-9 to 1e9.
     source, date
         Where the price comes from, and of what day (ISO 8601). Reports print both.
 
     Raises
     ------
     ValueError
-        A capacity is not positive, or a number is NaN, or the price is negative or infinite.
+        A capacity or the price is no number, or out of its bounds.
     """
 
     name: str
@@ -49,16 +53,25 @@ class ServerType:
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError('a server type needs a name: write name = "..." in its [[server]] block')
-        for field in ("requests_per_second", "bytes"):
+        for field, most in (("requests_per_second", MOST_REQUESTS), ("bytes", MOST_BYTES)):
             value = getattr(self, field)
-            if not value > 0:
-                raise ValueError(f"server {self.name!r}: {field} = {value}; it must be above 0")
-        if not 0 <= self.dollars_per_hour < math.inf:
+            if field == "bytes" and value == math.inf:
+                continue
+            if not _is_number(value) or not LEAST <= value <= most:
+                why = "; infinite will not do, give what you measured" if value == math.inf else ""
+                raise ValueError(
+                    f"server {self.name!r}: {field} = {value!r}; it must be above 0: {LEAST:g} to {most:g}{why}"
+                )
+        price = self.dollars_per_hour
+        if not _is_number(price) or not (price == 0 or LEAST <= price <= MOST_DOLLARS):
             raise ValueError(
-                f"server {self.name!r}: dollars_per_hour = {self.dollars_per_hour}; it must be 0 or more and finite"
+                f"server {self.name!r}: dollars_per_hour = {price!r}; it must be 0 or more and finite: 0, or "
+                f"{LEAST:g} to {MOST_DOLLARS:g}"
             )
-        if math.isinf(self.requests_per_second):
-            raise ValueError(f"server {self.name!r}: requests_per_second is infinite; give what you measured")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def load_servers(path: str | Path) -> tuple[ServerType, ...]:

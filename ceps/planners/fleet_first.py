@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ceps.fleet import cheapest_fleet, fleet_cost, fleet_types, fleets_between
+from ceps.fleet import cheapest_fleet, fleet_cost, fleet_types, fleets_between, least_fleet_cost
 from ceps.packing import Effort, Packing
 from ceps.problem import TOLERANCE, Ints, Outcome, Problem, Progress, price
 
 _FINEST = 1.0005  # least growth from one fleet to the next
+_COARSE = 1.02  # and where there are more servers than items
 _ONE_BY_ONE = 100_000  # items x servers up to which no fleet is skipped
 _TRIES = 400  # fleets of other shapes to try at most
 _WORK = 10_000  # and at most this divided by items x servers: small problems are searched well
@@ -36,7 +37,7 @@ def search_fleets(
     First up the fleets by capacity until one takes everything; then, where that is not the cheapest fleet of all,
     through the fleets of every shape that cost less, as long as the size of the problem allows.
     """
-    bound = fleet_cost(problem, cheapest_fleet(problem))
+    bound = least_fleet_cost(problem)
     best = first_fit_plan(problem)
     tell = progress or (lambda name, cost, least: None)
     tell("fleet", best.cost_per_day, 24 * bound)
@@ -84,15 +85,28 @@ def _up_by_capacity(
 
 
 def fleet_ladder(problem: Problem, most: float) -> list[Ints]:
-    """Server types of the cheapest fleet of each capacity, costing no more than `most` dollars an hour."""
+    """Server types of the cheapest fleet of each capacity, costing no more than `most` dollars an hour.
+
+    Of types that hold some item, and of no more servers than items: the others would stand empty.
+    """
     rate, room, _ = problem.need
     found: list[Ints] = []
     factor = 1.0
-    while len(problem):
-        counts = cheapest_fleet(problem, rate * factor, room * factor)
-        if fleet_cost(problem, counts) > most * (1 + TOLERANCE):
+    usable = np.flatnonzero(problem.types_that_hold(problem.columns).any(axis=0))
+    within = replace(problem, servers=tuple(problem.servers[kind] for kind in usable)) if len(problem) else problem
+    # Servers that cost nothing set no end: as many of the largest as there are items do.
+    end = [len(problem) * float(within.rates.max()) / rate] if rate else []
+    end += [len(problem) * float(within.room.max()) / room] if room else []
+    while len(problem) and factor <= max(end, default=1.0) * _FINEST:
+        counts = cheapest_fleet(within, rate * factor, room * factor)
+        if fleet_cost(within, counts) > most * (1 + TOLERANCE):
             break
-        types = fleet_types(problem, counts)
+        if counts.sum() > len(problem):
+            factor *= _COARSE
+            continue
+        types = usable[fleet_types(within, counts)]
+        if not len(types):
+            break
         found.append(types)
         spare = [float(problem.rates[types].sum()) / rate] if rate else []
         spare += [float(problem.room[types].sum()) / room] if room else []
