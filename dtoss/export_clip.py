@@ -54,6 +54,8 @@ def read_boundary(path: str, space: Space) -> Boundary:
         shape = shapely.from_geojson(text)
     except (OSError, ValueError, shapely.errors.GEOSException) as error:
         raise InputError(f"{path} is not a GeoJSON file that can be read: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise InputError(f"{path} nests too deep for a GeoJSON file: some ten levels are wanted") from None
     parts = shapely.get_parts(shape)
     while (shapely.get_type_id(parts) >= 4).any():
         parts = shapely.get_parts(parts)

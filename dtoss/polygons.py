@@ -61,16 +61,33 @@ def as_polygons(shape: Any, space: Space) -> list[Polygon]:
 
 
 def _geojson_rings(shape: Mapping[str, Any]) -> list[Any]:
-    kind = shape.get("type")
-    if kind == "Feature":
-        return _geojson_rings(shape.get("geometry") or {})
-    if kind == "FeatureCollection":
-        return [rings for feature in shape.get("features", []) for rings in _geojson_rings(feature)]
-    if kind == "Polygon":
-        return [shape.get("coordinates", [])]
-    if kind == "MultiPolygon":
-        return list(shape.get("coordinates", []))
-    raise ValueError(f"a shape of type {kind!r} is not searched within: Polygon or MultiPolygon is wanted")
+    """Return the rings of each polygon in turn, without calling itself: collections may nest thousands deep."""
+    found: list[Any] = []
+    waiting: list[Any] = [shape]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, Mapping):
+            raise ValueError(f"a shape within another is of type {type(one).__name__}: a GeoJSON object is wanted")
+        kind = one.get("type")
+        if kind == "Feature":
+            waiting.append(one.get("geometry") or {})
+        elif kind == "FeatureCollection":
+            waiting += reversed(_listed(one, "features"))
+        elif kind == "Polygon":
+            found.append(_listed(one, "coordinates"))
+        elif kind == "MultiPolygon":
+            found += (_listed({"coordinates": rings}, "coordinates") for rings in _listed(one, "coordinates"))
+        else:
+            raise ValueError(f"a shape of type {kind!r} is not searched within: Polygon or MultiPolygon is wanted")
+    return found
+
+
+def _listed(shape: Mapping[str, Any], name: str) -> list[Any]:
+    """Return a member that is a list: a tuple where a library made it."""
+    value = shape.get(name, [])
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        raise ValueError(f"{name} of a shape are of type {type(value).__name__}: a list is wanted")
+    return list(value)
 
 
 def _polygon(rings: list[Any], space: Space) -> Polygon:

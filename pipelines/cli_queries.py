@@ -204,6 +204,8 @@ def _geojson(path: str | None) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"--polygon {path} is not a GeoJSON file: {error}") from None
+    except RecursionError:
+        raise InputError(f"--polygon {path} nests too deep for a GeoJSON file: some ten levels are wanted") from None
 
 
 def _place(at: tuple[float, float] | None) -> list[list[float]]:

@@ -415,6 +415,13 @@ def test_boundaries_that_cannot_be_used_are_named(tmp_path):
     bad.write_text("{not json")
     with pytest.raises(InputError, match=r"bad\.geojson"):
         export(index, "cells", out, clip=str(bad))
+    for opening, closing in (
+        ('{"type": "Polygon", "coordinates": ' + "[" * 5000, "]" * 5000 + "}"),
+        ("[" * 5000, "]" * 5000),
+    ):
+        bad.write_text(opening + closing)
+        with pytest.raises(InputError, match=r"bad\.geojson nests too deep"):
+            export(index, "cells", out, clip=str(bad))
     with pytest.raises(InputError, match="no polygon"):
         export(index, "cells", out, clip=write_boundary(tmp_path, shapely.Point(0, 0)))
     assert not (tmp_path / "out.parquet").exists()

@@ -220,6 +220,12 @@ def test_whole_world_and_nothing(globe):
     assert index.count_box([10, 10, 10, 10]).tolist() == [0]
 
 
+def nested(inner: list, depth: int) -> list:
+    for _ in range(depth):
+        inner = [inner]
+    return inner
+
+
 @pytest.mark.parametrize(
     ("shape", "says"),
     [
@@ -230,11 +236,33 @@ def test_whole_world_and_nothing(globe):
         ({"type": "Point", "coordinates": [0, 0]}, "a shape of type 'Point'"),
         ({"type": "Polygon", "coordinates": []}, "no rings"),
         ("POLYGON", "not numbers"),
+        ({"type": "Polygon", "coordinates": nested([], 5000)}, "not numbers"),
+        (nested([], 5000), "not numbers"),
+        ({"type": "Polygon", "coordinates": None}, "coordinates of a shape are of type NoneType: a list is wanted"),
+        ({"type": "MultiPolygon", "coordinates": [5]}, "coordinates of a shape are of type int"),
+        ({"type": "FeatureCollection", "features": 5}, "features of a shape are of type int"),
+        ({"type": "FeatureCollection", "features": ["a"]}, "a shape within another is of type str"),
+        ({"type": "Feature", "geometry": [1]}, "a shape within another is of type list"),
+        ({"type": "Feature", "geometry": None}, "a shape of type None"),
     ],
+    ids=range(15),
 )
 def test_bad_polygons(globe, shape, says):
     with pytest.raises(ValueError, match=says):
         globe[0].within(shape)
+
+
+def test_collections_may_nest(globe):
+    """5,000 deep; polygons stay in their order."""
+    index = globe[0]
+    rings = [[[0, 0], [40, 0], [40, 40]], [[-90, -40], [-20, -40], [-50, 30]]]
+    parts: list = [{"type": "Polygon", "coordinates": [ring]} for ring in rings]
+    shape = {"type": "FeatureCollection", "features": parts}
+    for i in range(5000):
+        shape = {"type": "Feature", "geometry": shape} if i % 2 else {"type": "FeatureCollection", "features": [shape]}
+    together = {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
+    assert index.within(shape).id.tolist() == index.within(together).id.tolist() != []
+    assert [len(one.corners) for one in as_polygons(shape, SPHERE)] == [3, 3]
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,15 @@ def test_commands(dtoss, town, tmp_path):
     for wrong in ([], ["--box", "1", "2", "3", "4", "--polygon", "x"], ["--polygon", str(tmp_path / "none")]):
         run = dtoss("within", "--store", store, *wrong)
         assert (run.returncode, run.stderr.count("\n")) == (2, 1)
+    deep = tmp_path / "deep.geojson"
+    deep.write_text('{"type": "Polygon", "coordinates": ' + "[" * 5000 + "]" * 5000 + "}")
+    run = dtoss("within", "--store", store, "--polygon", str(deep))
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == f"error: --polygon {deep} nests too deep for a GeoJSON file: some ten levels are wanted\n"
+    for text in ("(" * 400 + "kind = 'a'" + ")" * 400, "drop table kind", "kind like '%_" + "a" * 1_000_000 + "'"):
+        run = dtoss("knn", "--store", store, *place, "--where", text)
+        assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
+        assert len(run.stderr) < 1000
     out = tmp_path / "graph.parquet"
     run = dtoss("knn", "--store", store, "--all", "-k", "2", "--out", str(out))
     assert run.returncode == 0, run.stderr
