@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from pyarrow import fs
 
 from dtoss.errors import InputError
+from dtoss.folder import filesystem_of
 from dtoss.kernels import kernel, operand
 from dtoss.space import NO_CRS
-from dtoss.store import filesystem_of
 
 GEOMETRY, BOX = "geometry", "bbox"
 _SIDES = ("xmin", "ymin", "xmax", "ymax")

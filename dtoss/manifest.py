@@ -88,6 +88,8 @@ def check_manifest(manifest: dict[str, Any], snapshot: str, path: str) -> None:
         total = sum(entry[name] for entry in entries) + (borders["bytes"] if name == "bytes" else 0)
         field(manifest, name, _exactly(total), f"{total}, as its entries say,")
     field(manifest, "area", _number, "a number")
+    if "parent" in manifest:
+        field(manifest, "parent", lambda v: v is None or _text(v), "the name of a snapshot, or null,")
     if "sha256" in manifest:
         made = hash_of(manifest)
         field(manifest, "sha256", lambda v: v == made, f"{made} of its other fields")

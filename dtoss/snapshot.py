@@ -197,16 +197,12 @@ def open_index(
         store = Store(str(store))
     if lazy is None:
         lazy = not store.local
-    if snapshot is not None:
-        return _open(store, store.manifest(snapshot), verify, lazy)
-    for _ in range(3):
-        manifest = store.manifest()
-        try:
-            return _open(store, manifest, verify, lazy)
-        except StoreError:
-            if store.current() == manifest["snapshot"]:
-                raise
-    raise StoreError(f"{store.path} is replaced faster than it can be opened: keep more snapshots (--keep)")
+    place, later = store, lazy
+
+    def of(name: str) -> Index:
+        return _open(place, place.manifest(name), verify, later)
+
+    return store.of_current(of) if snapshot is None else of(snapshot)
 
 
 def _open(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) -> Index:

@@ -4,12 +4,16 @@
 
     STORE/
       CURRENT                       the name of the current snapshot, replaced atomically and last
+      WRITER                        who writes, while somebody does
       snapshots/<name>/
-        WRITING                     who is making it; gone once the manifest stands
+        WRITING                     who is making it; gone once it has become current
         manifest.json
         partitions/<number>-<hash>.arrow
         borders-<hash>.arrow
         quarantine/                 rejected rows with their reasons
+
+A snapshot is finished if it has a manifest and no mark ``WRITING``, or is current. On disks a folder is made under
+another name and gets its own once the mark stands in it; it gets another one again before anything in it is removed.
 """
 
 from __future__ import annotations
@@ -17,25 +21,40 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import socket
+import sys
 import time
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dtoss.errors import StoreError
+from dtoss.folder import Folder, LocalFolder, RemoteFolder, folder_of
 from dtoss.manifest import check_manifest
+from dtoss.signals import undisturbed
+from dtoss.writer import Holder, Writer, held_by, leftovers, take
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyarrow import fs
 
+T = TypeVar("T")
 FORMAT = 2
 """Version of the layout and of the files; another one is not read."""
 STALE_SECONDS = 24 * 3600
 """Age from which on an unfinished snapshot of another machine counts as debris."""
+FRESH, REMOVED = ".new.", ".removed."
+"""How the names of folders begin that are no snapshots yet, or no longer."""
+_NAME = "%Y%m%dT%H%M%S.%fZ"
+_OPENINGS = 100
+
+
+def on_stderr(message: str) -> None:
+    """Print a warning."""
+    print(f"warning: {message}", file=sys.stderr)
 
 
 @dataclass(frozen=True)
@@ -65,9 +84,6 @@ class Source:
 class Store:
     """A place that holds snapshots, on any file system that pyarrow reaches.
 
-    Manifests and the pointer of a local store are read and written by Python itself: `info` is done before pyarrow
-    were loaded.
-
     Parameters
     ----------
     path : as the user named it: a local path, or a URI such as ``hdfs://`` or ``s3://``.
@@ -75,25 +91,19 @@ class Store:
 
     path: str
 
-    @property
-    def place(self) -> tuple[fs.FileSystem, str]:
-        """The file system and the path of the store on it."""
-        return filesystem_of(self.path)
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder of a store that is named by a path; None for a URI."""
-        return None if "://" in self.path else Path(self.path).absolute()
+    @cached_property
+    def folder(self) -> Folder:
+        """The store's folder."""
+        return folder_of(self.path)
 
     @property
     def local(self) -> bool:
         """Whether files can be memory-mapped."""
-        return self.folder is not None or _is_local(self.place[0])
+        return isinstance(self.folder, LocalFolder)
 
     def file(self, *parts: str) -> str:
         """Return the path of something in the store, on its file system."""
-        place = self.place[1] if self.folder is None else str(self.folder)
-        return "/".join([place.rstrip("/"), *parts])
+        return self.folder.path(*parts)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -103,18 +113,78 @@ class Store:
         Raises
         ------
         StoreError
-            If there is no store at this path, or no snapshot in it yet.
+            If there is no store at this path, no snapshot in it yet, or ``CURRENT`` is damaged.
         """
-        name = self._read("CURRENT")
-        if name is None:
+        data = self._read("CURRENT")
+        if data is None and self.snapshots():
+            raise StoreError(
+                f"CURRENT of {self.path} is missing: roll back (dtoss rollback --store {self.path}) or rebuild"
+            )
+        if data is None:
             raise StoreError(
                 f"{self.path} is not a store, or holds no snapshot yet: dtoss rebuild POSITIONS --store {self.path}"
             )
-        return name.decode().strip()
+        name = _name_in(data)
+        if name is None or not self._exists("snapshots", name, "manifest.json"):
+            # the pointer may just have moved on, and the snapshot gone
+            if self._read("CURRENT") != data:
+                return self.current()
+            text = repr(data[:40].decode(errors="replace"))
+            raise StoreError(
+                f"CURRENT of {self.path} is damaged: it says {text}, and there is no such snapshot; roll back "
+                f"(dtoss rollback --store {self.path}) or rebuild"
+            )
+        return name
+
+    def of_current(self, read: Callable[[str], T]) -> T:
+        """Return what ``read`` makes of the current snapshot's name; once more where the pointer moved meanwhile.
+
+        Raises
+        ------
+        StoreError
+            As :meth:`current` and ``read``, or if the snapshot is replaced faster than it can be read.
+        """
+        for _ in range(_OPENINGS):
+            name = self.current()
+            try:
+                return read(name)
+            except StoreError:
+                if self.current() == name:
+                    raise
+        raise StoreError(f"{self.path} is replaced faster than it can be opened: keep more snapshots (--keep)")
 
     def snapshots(self) -> list[str]:
         """Return the names of the finished snapshots, oldest first."""
-        return sorted(name for name in self._folders() if self._exists("snapshots", name, "manifest.json"))
+        current = self._points_to()
+        return [
+            name
+            for name in self.folder.folders("snapshots")
+            if _name_in(name.encode()) is not None
+            and self._exists("snapshots", name, "manifest.json")
+            and (name == current or not self._exists("snapshots", name, "WRITING"))
+        ]
+
+    def unfinished(self) -> list[tuple[str, str]]:
+        """Return the names of folders that are no finished snapshots, and why each is there."""
+        finished = set(self.snapshots())
+        found = []
+        for name in self.folder.folders("snapshots"):
+            if name in finished:
+                continue
+            data = self._read("snapshots", name, "WRITING")
+            holder = None if data is None else Holder.read(data)
+            if name.startswith(REMOVED):
+                why = "could not be removed, or is just going"
+            elif self._is_debris(name):
+                why = "debris, which the next rebuild removes"
+            else:
+                why = f"made by {holder}; kept, for that may still run"
+            found.append((name, why))
+        return found
+
+    def writes(self) -> Holder | None:
+        """Return who writes to the store at present, if anybody does."""
+        return held_by(self.folder)
 
     def manifest(self, snapshot: str | None = None) -> dict[str, Any]:
         """Return the manifest of a snapshot; of the current one when None.
@@ -124,23 +194,26 @@ class Store:
         StoreError
             If there is none of this name, it is damaged, or of another format; a field that is wrong is named.
         """
-        name = snapshot or self.current()
-        data = self._read("snapshots", name, "manifest.json")
+        if snapshot is None:
+            return self.of_current(self.manifest)
+        data = None
+        if _name_in(snapshot.encode(errors="replace")) == snapshot:
+            data = self._read("snapshots", snapshot, "manifest.json")
         if data is None:
             known = ", ".join(self.snapshots()) or "none"
-            raise StoreError(f"{self.path} has no snapshot {name!r}; it has {known}")
+            raise StoreError(f"{self.path} has no snapshot {snapshot!r}; it has {known}")
         try:
             manifest: dict[str, Any] = json.loads(data)
             version = manifest["format"]
         except (ValueError, KeyError, TypeError, RecursionError):
             raise StoreError(
-                f"manifest.json of snapshot {name!r} in {self.path} is damaged; roll back or rebuild"
+                f"manifest.json of snapshot {snapshot!r} in {self.path} is damaged; roll back or rebuild"
             ) from None
         if version != FORMAT:
             raise StoreError(
-                f"snapshot {name!r} has format {version}, this dtoss reads {FORMAT}: rebuild it with this version"
+                f"snapshot {snapshot!r} has format {version}, this dtoss reads {FORMAT}: rebuild it with this version"
             )
-        check_manifest(manifest, name, self.file("snapshots", name, "manifest.json"))
+        check_manifest(manifest, snapshot, self.file("snapshots", snapshot, "manifest.json"))
         return manifest
 
     def source(self, snapshot: str, file: str, size: int | None = None) -> Source:
@@ -155,15 +228,15 @@ class Store:
 
         path = self.file("snapshots", snapshot, file)
         try:
-            if self.local:
+            if isinstance(self.folder, RemoteFolder):
+                with self.folder.filesystem.open_input_file(path) as stream:
+                    source = Source(path, stream.read_buffer())
+            else:
                 with Path(path).open("rb") as stream:
                     found = os.fstat(stream.fileno()).st_size
                     # an empty file cannot be mapped
                     mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if found else None
                 source = Source(path, pa.py_buffer(mapped if mapped is not None else b""), mapped)
-            else:
-                with self.place[0].open_input_file(path) as stream:
-                    source = Source(path, stream.read_buffer())
         except (OSError, ValueError):
             raise StoreError(f"{path} is missing or cannot be read; roll back or rebuild") from None
         found = source.data.size
@@ -171,163 +244,330 @@ class Store:
             raise StoreError(f"{path} has {found} bytes, the manifest says {size}: it is damaged; roll back or rebuild")
         return source
 
-    def _folders(self) -> list[str]:
-        """Return the names of the snapshots' folders, of unfinished ones as well."""
-        if self.folder is not None:
-            place = self.folder / "snapshots"
-            return sorted(entry.name for entry in place.iterdir() if entry.is_dir()) if place.is_dir() else []
-        from pyarrow import fs
-
-        selector = fs.FileSelector(self.file("snapshots"), allow_not_found=True)
-        found = self.place[0].get_file_info(selector)
-        return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
-
     def _read(self, *parts: str) -> bytes | None:
         try:
-            if self.folder is not None:
-                return self.folder.joinpath(*parts).read_bytes()
-            filesystem, _ = self.place
-            with filesystem.open_input_stream(self.file(*parts)) as stream:
-                return bytes(stream.read())
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+            return self.folder.read(*parts)
+        except OSError as error:
+            raise StoreError(f"{self.file(*parts)} cannot be read: {_reason(error)}; roll back or rebuild") from None
 
     def _exists(self, *parts: str) -> bool:
-        if self.folder is not None:
-            return self.folder.joinpath(*parts).is_file()
-        return bool(self.place[0].get_file_info(self.file(*parts)).is_file)
+        return self.folder.is_file(*parts)
+
+    def _points_to(self) -> str | None:
+        """Return what ``CURRENT`` names, whether that is there or not; None where it is missing or damaged."""
+        try:
+            data = self.folder.read("CURRENT")
+        except IsADirectoryError:
+            return None
+        return None if data is None else _name_in(data)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def begin(self) -> str:
-        """Make the directory of a new snapshot and return its name, which is later than all others'."""
-        filesystem, _ = self.place
-        name = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-        filesystem.create_dir(self.file("snapshots", name, "partitions"), recursive=True)
-        who = {"host": socket.gethostname(), "pid": os.getpid(), "began": time.time()}
-        self._write(json.dumps(who).encode(), "snapshots", name, "WRITING")
-        return name
-
-    def write(self, snapshot: str, file: str, data: pa.Buffer) -> None:
-        """Write a file of a snapshot under its final name, whole or not at all."""
-        filesystem, _ = self.place
-        path = self.file("snapshots", snapshot, file)
-        fresh = f"{path}.{uuid.uuid4().hex}"
-        with filesystem.open_output_stream(fresh if self.local else path) as stream:
-            stream.write(data)
-        if self.local:
-            filesystem.move(fresh, path)
-
-    def finish(self, snapshot: str, manifest: dict[str, Any], *, keep: int | None = None) -> None:
-        """Write the manifest, make the snapshot current, and remove what is no longer kept.
-
-        ``keep`` finished snapshots stay, the current one among them, all when None.
-        """
-        self._write(json.dumps(manifest, indent=1, sort_keys=True).encode(), "snapshots", snapshot, "manifest.json")
-        self.remove(snapshot, "WRITING")
-        self._point(snapshot)
-        self.clear(keep)
-
-    def rollback(self) -> tuple[str, str]:
-        """Make the finished snapshot before the current one current; return (the new one, the one left).
+    def writer(self, warn: Callable[[str], None] = on_stderr) -> Writer:
+        """Return the right to write, which one process has at a time, until it is released; the store is made.
 
         Raises
         ------
         StoreError
-            If there is no earlier one.
+            If another process has it, or the store cannot be written.
         """
-        now = self.current()
-        earlier = [name for name in self.snapshots() if name < now]
-        if not earlier:
-            raise StoreError(f"{self.path} has no snapshot before {now!r} to roll back to")
-        self.manifest(earlier[-1])
-        self._point(earlier[-1])
-        return earlier[-1], now
+        try:
+            made = not self.folder.there()
+            self.folder.make()
+            if "CURRENT" in self.folder.folders():
+                raise StoreError(f"{self.file('CURRENT')} is a folder: move it away, then roll back or rebuild")
+            lock = take(self.folder, self.path, warn, lambda: self._clear_debris(warn))
+            lock.made = made
+            return lock
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be written: {_reason(error)}") from None
+
+    def begin(self) -> str:
+        """Make the folder of a new snapshot and return its name, which is later than all others'.
+
+        Raises
+        ------
+        StoreError
+            If there is one of this name already.
+        """
+        there = self.folder.folders("snapshots")
+        names = [name.removeprefix(REMOVED)[: len("20260101T000000.000000Z")] for name in there]
+        name = _later_than([*names, self._points_to() or ""])
+        if name in there:
+            raise StoreError(f"{self.path} has a snapshot {name!r} already: another process writes to it")
+        mark = Holder.me().data
+        fresh = f"{FRESH}{uuid.uuid4().hex}" if self.folder.exclusive else name
+        try:
+            self.folder.make("snapshots", fresh, "partitions")
+            self.folder.replace(mark, "snapshots", fresh, "WRITING")
+            if fresh != name:
+                self.folder.move(("snapshots", fresh), ("snapshots", name))
+        except BaseException:
+            with suppress(OSError):
+                self.folder.remove_folder("snapshots", fresh)
+            raise
+        return name
+
+    @contextmanager
+    def fresh(self, warn: Callable[[str], None] = on_stderr) -> Iterator[str]:
+        """Make the folder of a new snapshot and give its name; if the block fails, it goes again.
+
+        One that the block has made current stays, whatever is raised after that.
+        """
+        snapshot = self.begin()
+        try:
+            yield snapshot
+        except BaseException:
+            with undisturbed(), warning(warn, self.file("snapshots", snapshot)):
+                self.abandon(snapshot)
+            raise
+
+    def write(self, snapshot: str, file: str, data: pa.Buffer) -> None:
+        """Write a file of a snapshot under its final name, whole or not at all."""
+        self.folder.write(data, "snapshots", snapshot, file)
+
+    def finish(self, snapshot: str, manifest: dict[str, Any], lock: Writer | None = None) -> None:
+        """Bring the files to the disk, write the manifest, and last make the snapshot current.
+
+        ``manifest`` gets two fields: ``parent``, what was current before, and ``timings["sync"]``, the seconds that
+        syncing took.
+
+        Raises
+        ------
+        StoreError
+            If a file is not there as the manifest says, or the lock was taken over; nothing has become current.
+        OSError
+            If something cannot be written. Where that happens after the pointer has moved, the snapshot is current.
+        """
+        wrong = self._misses(snapshot, manifest)
+        if wrong is not None:
+            raise StoreError(f"{wrong}: the disk has lost it, or another process removes files; rebuild")
+        began = time.perf_counter()
+        self.folder.sync(("snapshots", snapshot, *file.split("/")) for file in _files(manifest))
+        manifest["timings"] = {**manifest["timings"], "sync": round(time.perf_counter() - began, 3)}
+        manifest["parent"] = self._points_to()
+        text = json.dumps(manifest, indent=1, sort_keys=True)
+        self.folder.replace(text.encode(), "snapshots", snapshot, "manifest.json")
+        if lock is not None:
+            lock.check()
+        self._point(snapshot)
+        self.remove(snapshot, "WRITING")
+
+    def rollback(self, warn: Callable[[str], None] = on_stderr) -> tuple[str, str]:
+        """Make the parent of the current snapshot current; return (the new one, the one left).
+
+        The parent is what was current when a snapshot was made. So rolling back again goes to the parent's parent, and
+        never to a snapshot that was rolled away from. Snapshots that are not whole are passed over. Where ``CURRENT``
+        is damaged, the latest whole snapshot becomes current.
+
+        Raises
+        ------
+        StoreError
+            If there is no earlier one, or another process writes.
+        """
+        if self._points_to() is None and not self.snapshots():
+            self.current()  # which says so: no store is made where there is none
+        with self.writer(warn) as lock:
+            now = self._points_to()
+            if now is None or not self._exists("snapshots", now, "manifest.json"):
+                now, earlier = now or "nothing", iter(reversed(self.snapshots()))
+            else:
+                self._settle(now)
+                earlier = self._line(now)
+                next(earlier)
+            for name in earlier:
+                wrong = self._damage(name)
+                if wrong is None:
+                    lock.check()
+                    self._point(name)
+                    return name, now
+                warn(f"{name} is passed over: {wrong}")
+        raise StoreError(f"{self.path} has no snapshot before {now!r} to roll back to")
 
     def abandon(self, snapshot: str) -> None:
-        """Remove an unfinished snapshot."""
-        filesystem, _ = self.place
-        filesystem.delete_dir(self.file("snapshots", snapshot))
+        """Remove an unfinished snapshot; one that has become current stays."""
+        if self._points_to() != snapshot:
+            self._remove_snapshot(snapshot)
 
-    def clear(self, keep: int | None) -> list[str]:
-        """Remove snapshots beyond the ``keep`` latest, and unfinished ones that nobody writes; return their names.
+    def tidy(self, keep: int | None, lock: Writer, warn: Callable[[str], None] = on_stderr) -> None:
+        """Clear when all is done: whatever fails is a warning, for the new snapshot is current already."""
+        with warning(warn, self.path):
+            self.clear(keep, lock=lock, warn=warn)
 
-        The current snapshot stays in any case.
+    def clear(
+        self, keep: int | None, *, lock: Writer | None = None, warn: Callable[[str], None] = on_stderr
+    ) -> list[str]:
+        """Remove snapshots beyond ``keep``, and what unfinished work has left; return the names of the snapshots.
+
+        The current snapshot stays in any case, then those that rolling back leads to, then the latest of the others,
+        ``keep`` in all. What cannot be removed is warned of, and stays for the next time; it is no snapshot any more.
+
+        Parameters
+        ----------
+        keep : all finished snapshots stay when None.
+        lock : held by the caller; taken for the while when None.
+        warn : is told what could not be removed.
+
+        Raises
+        ------
+        StoreError
+            If another process writes.
         """
-        filesystem, _ = self.place
-        current = (self._read("CURRENT") or b"").decode().strip()
+        if lock is None:
+            with self.writer(warn) as taken:
+                return self.clear(keep, lock=taken, warn=warn)
+        lock.check()
+        removed = self._clear_debris(warn)
+        current = self._points_to()
         finished = self.snapshots()
-        gone = [] if keep is None else [name for name in finished[: max(len(finished) - keep, 0)] if name != current]
-        gone += [name for name in self._folders() if name not in finished and self._is_debris(name)]
-        for name in gone:
-            filesystem.delete_dir(self.file("snapshots", name))
-        return gone
+        if keep is None or current not in finished:
+            return removed
+        kept: list[str] = []
+        for name in self._line(current):
+            if len(kept) >= keep:
+                break
+            kept.append(name)
+        others = [name for name in reversed(finished) if name not in kept]
+        kept += others[: max(keep - len(kept), 0)]
+        for name in finished:
+            if name not in kept and name != current:
+                with warning(warn, self.file("snapshots", name)):
+                    self._remove_snapshot(name)
+                    removed.append(name)
+        return removed
+
+    def remove(self, snapshot: str, file: str) -> None:
+        """Remove a file of a snapshot, if it is there."""
+        self.folder.remove("snapshots", snapshot, *file.split("/"))
+
+    def _clear_debris(self, warn: Callable[[str], None]) -> list[str]:
+        """Remove unfinished snapshots that nobody writes, and files under passing names; return the snapshots."""
+        removed = []
+        current = self._points_to()
+        if current is not None:
+            with warning(warn, self.file("snapshots", current, "WRITING")):
+                self._settle(current)
+        finished = set(self.snapshots())
+        for name in self.folder.folders("snapshots"):
+            with warning(warn, self.file("snapshots", name)):
+                if name.startswith((FRESH, REMOVED)):
+                    self.folder.remove_folder("snapshots", name)
+                elif name not in finished and name != current and self._is_debris(name):
+                    self._remove_snapshot(name)
+                    removed.append(name)
+        with warning(warn, self.path):
+            passing = [name for name in self.folder.files() if name.startswith("CURRENT.")]
+            for name in [*passing, *leftovers(self.folder)]:
+                self.folder.remove(name)
+        return removed
+
+    def _remove_snapshot(self, name: str) -> None:
+        """Remove a snapshot so that it is none at once, and its files after that."""
+        if not self.folder.exclusive:
+            self.folder.remove("snapshots", name, "manifest.json")
+            self.folder.remove_folder("snapshots", name)
+            return
+        aside = f"{REMOVED}{name}.{uuid.uuid4().hex[:8]}"
+        try:
+            self.folder.move(("snapshots", name), ("snapshots", aside))
+        except FileNotFoundError:
+            return
+        self.folder.remove_folder("snapshots", aside)
 
     def _is_debris(self, snapshot: str) -> bool:
         data = self._read("snapshots", snapshot, "WRITING")
         if data is None:
             return not self._exists("snapshots", snapshot, "manifest.json")
-        try:
-            who = json.loads(data)
-            if who["host"] == socket.gethostname():
-                return not _alive(int(who["pid"]))
-            return time.time() - float(who["began"]) > STALE_SECONDS
-        except (ValueError, KeyError, TypeError):
+        holder = Holder.read(data)
+        if holder is None:
             return True
+        if holder.here:
+            return not holder.runs
+        return time.time() - holder.began > STALE_SECONDS
+
+    def _settle(self, current: str) -> None:
+        """Remove the mark that a process left which was killed when its snapshot had become current."""
+        if self._exists("snapshots", current, "WRITING"):
+            self.remove(current, "WRITING")
+
+    def _line(self, name: str) -> Iterator[str]:
+        """Yield a snapshot, its parent, the parent's parent, and so on while they are there."""
+        finished = self.snapshots()
+        seen = set()
+        following: str | None = name
+        while following is not None and following not in seen:
+            yield following
+            seen.add(following)
+            following = self._parent(following, finished)
+
+    def _parent(self, name: str, finished: list[str]) -> str | None:
+        try:
+            manifest = json.loads(self._read("snapshots", name, "manifest.json") or b"")
+            parent = manifest["parent"]
+        except (ValueError, KeyError, TypeError, RecursionError, StoreError):
+            # damaged, or made before manifests named it
+            return max((other for other in finished if other < name), default=None)
+        return parent if parent in finished else None
+
+    def _damage(self, snapshot: str) -> str | None:
+        """Return what a finished snapshot lacks; None if all its files are there with their sizes."""
+        try:
+            return self._misses(snapshot, self.manifest(snapshot))
+        except StoreError as error:
+            return str(error)
+        except (KeyError, TypeError):
+            return "manifest.json is damaged"
+
+    def _misses(self, snapshot: str, manifest: dict[str, Any]) -> str | None:
+        for file, size in _files(manifest).items():
+            found = self.folder.size("snapshots", snapshot, file)
+            if found != size:
+                has = "is missing" if found is None else f"has {found} bytes, not {size}"
+                return f"{self.file('snapshots', snapshot, file)} {has}"
+        return None
 
     def _point(self, snapshot: str) -> None:
-        self._write(f"{snapshot}\n".encode(), "CURRENT")
-
-    def _write(self, data: bytes, *parts: str) -> None:
-        """Replace a small file atomically: by a rename on local disks, by the upload itself on object stores."""
-        path = self.file(*parts)
-        if self.local:
-            fresh = Path(f"{path}.{uuid.uuid4().hex}")
-            with fresh.open("wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            fresh.replace(path)
-        else:
-            with self.place[0].open_output_stream(path) as stream:
-                stream.write(data)
-
-    def remove(self, snapshot: str, file: str) -> None:
-        """Remove a file of a snapshot, if it is there."""
-        filesystem, _ = self.place
-        if self._exists("snapshots", snapshot, file):
-            filesystem.delete_file(self.file("snapshots", snapshot, file))
+        self.folder.replace(f"{snapshot}\n".encode(), "CURRENT")
 
 
-def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a path or URI, and the path on it.
+def _files(manifest: dict[str, Any]) -> dict[str, int]:
+    """Return the files of a snapshot and their bytes."""
+    entries = [*manifest["partitions"], manifest["borders"], *manifest.get("quarantine", ())]
+    return {entry["file"]: entry["bytes"] for entry in entries}
 
-    Raises
-    ------
-    StoreError
-        If the URI's scheme is not one that pyarrow reaches.
-    """
-    import pyarrow as pa
-    from pyarrow import fs
 
-    if "://" not in path:
-        return fs.LocalFileSystem(), str(Path(path).absolute())
+def _name_in(data: bytes) -> str | None:
+    """Return the name of a snapshot that a pointer holds; None if it cannot be one."""
     try:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        raise StoreError(f"{path} is not on a file system that can be reached: {error}") from None
-    return found
+        name = data.decode("ascii").strip()
+    except UnicodeDecodeError:
+        return None
+    legal = 0 < len(name) <= 100 and not name.startswith(".") and name.isprintable() and not set(name) & set("/\\")
+    return name if legal else None
 
 
-def _is_local(filesystem: fs.FileSystem) -> bool:
-    return bool(filesystem.type_name == "local")
+def _later_than(names: list[str]) -> str:
+    """Return the name of a snapshot made now: later than all others, whatever the clock says."""
+    now = datetime.now(UTC)
+    for name in names:
+        try:
+            then = datetime.strptime(name, _NAME).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        now = max(now, then + timedelta(microseconds=1))
+    return now.strftime(_NAME)
 
 
-def _alive(pid: int) -> bool:
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+@contextmanager
+def warning(warn: Callable[[str], None], path: str) -> Iterator[None]:
+    """Turn what a file system refuses, or a lost lock, into a warning that a path was not removed."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        yield
+    except (OSError, StoreError) as error:
+        why = _reason(error) if isinstance(error, OSError) else str(error)
+        name = getattr(error, "filename", None) or path
+        warn(f"{name} could not be removed ({why}): the next rebuild tries again")

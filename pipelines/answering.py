@@ -86,8 +86,9 @@ def make_ask(
             raise ValueError(f"column {name!r} would stand twice in the result ({', '.join([*RESULT, *columns])})")
     # workers may run in another directory
     path = str(store) if "://" in str(store) else str(Path(store).absolute())
-    name = snapshot or Store(path).current()
-    column_names(columns, list(Store(path).manifest(name)["columns"]))
+    manifest = Store(path).manifest(snapshot)
+    name = manifest["snapshot"]
+    column_names(columns, list(manifest["columns"]))
     for condition in (where, having):
         if condition is not None:
             parse_condition(condition, schema_of(opened(path, name, verify).parts[0]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated, Literal
 
 import typer
@@ -62,6 +61,8 @@ def rebuild(
 ) -> None:
     """Build a new snapshot of all positions and make it current."""
     from dtoss.space import space_of
+    from dtoss.store import Store as StorePlace
+    from dtoss.store import on_stderr
     from pipelines.positions import Columns
     from pipelines.progress import Stages
     from pipelines.reading import read_positions
@@ -70,28 +71,30 @@ def rebuild(
 
     check_arguments(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach)
     space_of(crs, metric)
-    session = start_spark(master, driver_memory)
-    stages = Stages(session, shown=True)
-    named = Columns(id=id_, x=x, y=y, time=time, attributes=columns, delimiter=delimiter, time_format=time_format)
-    with stages.stage("read"):
-        read = read_positions(session, positions, named)
-    manifest = run(
-        read,
-        store,
-        crs=crs if crs is not None or metric == "plane" else read.crs,
-        metric=metric,
-        bounds=bounds,
-        partitions=partitions,
-        objects_per_partition=objects_per_partition,
-        pivots=pivots,
-        reach=reach,
-        on_duplicate=on_duplicate,
-        max_bad=max_bad,
-        keep=keep,
-        seed=seed,
-        stages=stages,
-        warn=lambda message: print(f"warning: {message}", file=sys.stderr),
-    )
+    with StorePlace(store).writer() as lock:
+        session = start_spark(master, driver_memory)
+        stages = Stages(session, shown=True)
+        named = Columns(id=id_, x=x, y=y, time=time, attributes=columns, delimiter=delimiter, time_format=time_format)
+        with stages.stage("read"):
+            read = read_positions(session, positions, named)
+        manifest = run(
+            read,
+            store,
+            crs=crs if crs is not None or metric == "plane" else read.crs,
+            metric=metric,
+            bounds=bounds,
+            partitions=partitions,
+            objects_per_partition=objects_per_partition,
+            pivots=pivots,
+            reach=reach,
+            on_duplicate=on_duplicate,
+            max_bad=max_bad,
+            keep=keep,
+            seed=seed,
+            stages=stages,
+            warn=on_stderr,
+            lock=lock,
+        )
     if as_json:
         print(json.dumps(facts_of_manifest(manifest)))
     else:

@@ -7,7 +7,7 @@ import re
 from pyarrow import fs
 
 from dtoss.errors import StoreError
-from dtoss.store import filesystem_of
+from dtoss.folder import filesystem_of
 
 
 def first_file(path: str) -> tuple[fs.FileSystem, str] | None:

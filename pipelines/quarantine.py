@@ -29,8 +29,7 @@ def quarantine(positions: Positions, store: Store, snapshot: str, rows: int) -> 
     """
     from pyspark.sql import functions as F
 
-    filesystem, _ = store.place
-    filesystem.create_dir(store.file("snapshots", snapshot, "quarantine"))
+    store.folder.make("snapshots", snapshot, "quarantine")
     files = -(-rows // ROWS_PER_FILE)
     rejected = positions.frame.where(F.col(REASON).isNotNull())
     rejected = rejected.select(F.col(REASON).alias("reason"), F.col(RAW).alias("row"))

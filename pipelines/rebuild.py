@@ -24,7 +24,8 @@ from dtoss.regions import Regions
 from dtoss.replication import choose_reach
 from dtoss.snapshot import make_manifest, regions_of_manifest, space_of_manifest
 from dtoss.space import Space, space_of
-from dtoss.store import Store
+from dtoss.store import Store, on_stderr
+from dtoss.writer import Writer
 from pipelines import parcels
 from pipelines.latest import by_hash, repeated, task_count
 from pipelines.positions import RAW, REASON, Columns, Positions, attribute_name, from_frame, screened
@@ -64,6 +65,7 @@ def rebuild(
     seed: int = 0,
     stages: Stages | None = None,
     warn: Callable[[str], None] | None = None,
+    lock: Writer | None = None,
 ) -> dict[str, Any]:
     """Build a new snapshot of all positions, make it current, and return its manifest.
 
@@ -89,7 +91,9 @@ def rebuild(
     keep : finished snapshots that stay in the store; all when None.
     seed : of the sample and the random choices.
     stages : times the stages and shows them.
-    warn : is told what looks wrong but is legal.
+    warn : is told what looks wrong but is legal, and what could not be removed of old snapshots; the latter goes to
+        stderr when None.
+    lock : the right to write to the store, if the caller has it already; taken for the while when None.
 
     Returns
     -------
@@ -99,6 +103,8 @@ def rebuild(
     ------
     InputError
         If a column is missing, too many rows are bad, or ids repeat; the current snapshot stays as it was.
+    StoreError
+        If another process writes to the store, or it cannot be written.
     ValueError
         If an argument is out of its bounds.
 
@@ -117,7 +123,12 @@ def rebuild(
     positions = screened(positions, space)
     # workers of a cluster run in other directories
     home = Store(str(store) if "://" in str(store) else str(Path(store).absolute()))
+    heard = warn or on_stderr
+    held = lock
     try:
+        held = held or home.writer(heard)
+        # what was left goes first: it may be what fills the disk
+        home.clear(None, lock=held, warn=heard)
         with stages.stage("sample"):
             profile = survey(positions, space, partitions, objects_per_partition or OBJECTS_PER_PARTITION, seed)
         judge(profile, space, max_bad, warn or (lambda message: None))
@@ -133,10 +144,9 @@ def rebuild(
                 reaches = choose_reach(vectors, objects, regions, box)
             else:
                 reaches = np.full(len(regions), np.inf if len(regions) == 1 else float(reach))
-        snapshot = home.begin()
-        plan = Plan(home, snapshot, space, regions, reaches, box, positions.attributes)
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        try:
+        with home.fresh(heard) as snapshot:
+            plan = Plan(home, snapshot, space, regions, reaches, box, positions.attributes)
             entries, borders, duplicates = _make(positions, plan, profile, on_duplicate, stages)
             rejected = []
             if profile.good < profile.read:
@@ -173,11 +183,11 @@ def rebuild(
                 timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
             )
             manifest["quarantine"] = rejected
-            home.finish(snapshot, manifest, keep=keep)
-        except BaseException:
-            home.abandon(snapshot)
-            raise
+            home.finish(snapshot, manifest, held)
+        home.tidy(keep, held, heard)
     finally:
+        if held is not None and held is not lock:
+            held.release()
         positions.release()
     return manifest
 

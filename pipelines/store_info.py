@@ -24,7 +24,9 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
         from dtoss.snapshot import open_index
 
         open_index(place, manifest["snapshot"], verify=True)
+    writer = place.writes()
     facts = facts_of_manifest(manifest)
+    facts |= {"writer": None if writer is None else str(writer), "unfinished": place.unfinished()}
     if as_json:
         print(json.dumps(facts))
         return
@@ -45,13 +47,16 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
         ("bytes", f"{facts['bytes']:,}"),
         ("seconds", ", ".join(f"{name} {seconds:.1f}" for name, seconds in facts["timings"].items())),
     ]
+    if writer is not None:
+        rows.append(("written by", str(writer)))
+    rows += [("unfinished", f"{name}: {why}") for name, why in facts["unfinished"]]
     if verify:
         rows.append(("files", "all checksums agree with the manifest"))
     print_table(rows)
 
 
 def roll_back(store: str) -> None:
-    """Make the snapshot before the current one current again, and say so.
+    """Make the parent of the current snapshot current, and say so.
 
     Raises
     ------
@@ -80,4 +85,5 @@ def facts_of_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
         "fixed": manifest["borders"]["fixed"],
     }
     facts["lambda"] = manifest["reach"]
+    facts["parent"] = manifest.get("parent")
     return facts

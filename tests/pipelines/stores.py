@@ -63,7 +63,7 @@ def snapshot_bytes(store, snapshot=None):
     home = Path(store) / "snapshots" / name
     files = {str(file.relative_to(home)): file.read_bytes() for file in sorted(home.rglob("*")) if file.is_file()}
     manifest = json.loads(files["manifest.json"])
-    for of_this_run in ("snapshot", "created", "timings"):
+    for of_this_run in ("snapshot", "created", "timings", "parent"):
         del manifest[of_this_run]
     files["manifest.json"] = json.dumps(manifest, sort_keys=True).encode()
     return files

@@ -1,0 +1,430 @@
+"""Small files in a folder, on a local or shared disk or on any file system that pyarrow reaches.
+
+Two kinds with the same methods. A disk has what a commit needs: a rename that replaces, a link that fails where a file
+stands already, and a sync. Elsewhere a file appears when its upload ends, and nothing is exclusive.
+Paths are relative to the folder, with slashes. What is missing is ``None``, ``[]`` or no error; all else is an OSError.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from dtoss.errors import StoreError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import fs
+
+SYNCED_AT_ONCE = 8
+"""Files that are synced at a time: a disk's journal takes many in one write."""
+
+
+class Folder(Protocol):
+    """What both kinds of folders can do."""
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether :meth:`create` lets only one of several through."""
+
+    def path(self, *parts: str) -> str:
+        """Return the path of something in the folder, on its file system."""
+
+    def read(self, *parts: str) -> bytes | None:
+        """Return what a small file holds; None where it is missing."""
+
+    def is_file(self, *parts: str) -> bool:
+        """Return whether there is a file of this name."""
+
+    def folders(self, *parts: str) -> list[str]:
+        """Return the names of the folders in a folder, sorted."""
+
+    def files(self, *parts: str) -> list[str]:
+        """Return the names of the files in a folder, sorted."""
+
+    def there(self) -> bool:
+        """Return whether the folder itself exists."""
+
+    def make(self, *parts: str) -> None:
+        """Make a folder, and those above it, if they are not there."""
+
+    def size(self, *parts: str) -> int | None:
+        """Return the bytes of a file; None where it is missing."""
+
+    def write(self, data: bytes | pa.Buffer, *parts: str) -> None:
+        """Write a file, whole or not at all; it may be lost with the power until :meth:`sync`."""
+
+    def replace(self, data: bytes, *parts: str) -> None:
+        """Write a small file whole, in place of the one of this name, and to the disk."""
+
+    def reserve(self, *parts: str) -> bool:
+        """Make an empty file if there is none of this name, which needs no room on a full disk; return whether."""
+
+    def create(self, data: bytes, *parts: str) -> bool:
+        """Write a small file whole if there is none of this name; return whether."""
+
+    def touch(self, *parts: str) -> None:
+        """Set the time of a file to now."""
+
+    def idle(self, *parts: str) -> float:
+        """Return the seconds since a file was written or touched, by the file system's own clock; 0 if missing."""
+
+    def move(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
+        """Rename a folder."""
+
+    def remove(self, *parts: str) -> None:
+        """Remove a file."""
+
+    def remove_folder(self, *parts: str) -> None:
+        """Remove a folder and all that is in it."""
+
+    def remove_if_empty(self) -> None:
+        """Remove the folder itself if nothing is in it."""
+
+    def sync(self, files: Iterable[tuple[str, ...]]) -> None:
+        """Bring files, the folders that hold them, and the folder above these to the disk."""
+
+
+@dataclass(frozen=True)
+class LocalFolder:
+    """A folder on a local or shared disk."""
+
+    root: str
+
+    @property
+    def exclusive(self) -> bool:
+        """Always."""
+        return True
+
+    def path(self, *parts: str) -> str:
+        """See :class:`Folder`."""
+        return "/".join([self.root.rstrip("/"), *parts])
+
+    def read(self, *parts: str) -> bytes | None:
+        """See :class:`Folder`."""
+        try:
+            return Path(self.path(*parts)).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def is_file(self, *parts: str) -> bool:
+        """See :class:`Folder`."""
+        return Path(self.path(*parts)).is_file()
+
+    def folders(self, *parts: str) -> list[str]:
+        """See :class:`Folder`."""
+        return self._names(parts, folders=True)
+
+    def files(self, *parts: str) -> list[str]:
+        """See :class:`Folder`."""
+        return self._names(parts, folders=False)
+
+    def _names(self, parts: tuple[str, ...], *, folders: bool) -> list[str]:
+        try:
+            with os.scandir(self.path(*parts)) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir() == folders)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def there(self) -> bool:
+        """See :class:`Folder`."""
+        return Path(self.root).is_dir()
+
+    def make(self, *parts: str) -> None:
+        """See :class:`Folder`."""
+        Path(self.path(*parts)).mkdir(parents=True, exist_ok=True)
+
+    def size(self, *parts: str) -> int | None:
+        """See :class:`Folder`."""
+        try:
+            return Path(self.path(*parts)).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(self, data: bytes | pa.Buffer, *parts: str) -> None:
+        """See :class:`Folder`."""
+        self._move_in(self._write_aside(data, parts, sync=False), parts)
+
+    def replace(self, data: bytes, *parts: str) -> None:
+        """See :class:`Folder`. The file and its folder are synced."""
+        self._move_in(self._write_aside(data, parts, sync=True), parts)
+        _sync(self.path(*parts[:-1]))
+
+    def _move_in(self, fresh: str, parts: tuple[str, ...]) -> None:
+        try:
+            os.replace(fresh, self.path(*parts))  # noqa: PTH105
+        except BaseException:
+            _unlink(fresh)
+            raise
+
+    def create(self, data: bytes, *parts: str) -> bool:
+        """See :class:`Folder`. It is never seen half written where the file system has links."""
+        fresh = self._write_aside(data, parts, sync=True)
+        try:
+            os.link(fresh, self.path(*parts))
+        except FileExistsError:
+            # a shared disk may say so of a link that it has just made
+            return Path(fresh).stat().st_nlink == 2
+        except FileNotFoundError:
+            raise
+        except OSError:
+            return self._create_in_place(data, parts)
+        finally:
+            _unlink(fresh)
+        return True
+
+    def _create_in_place(self, data: bytes, parts: tuple[str, ...]) -> bool:
+        try:
+            with Path(self.path(*parts)).open("xb") as stream:
+                stream.write(data)
+        except FileExistsError:
+            return False
+        return True
+
+    def reserve(self, *parts: str) -> bool:
+        """See :class:`Folder`."""
+        return self._create_in_place(b"", parts)
+
+    def _write_aside(self, data: bytes | pa.Buffer, parts: tuple[str, ...], *, sync: bool) -> str:
+        fresh = f"{self.path(*parts)}.{uuid.uuid4().hex}"
+        try:
+            with Path(fresh).open("xb") as stream:
+                stream.write(data)
+                if sync:
+                    stream.flush()
+                    os.fsync(stream.fileno())
+        except BaseException:
+            _unlink(fresh)
+            raise
+        return fresh
+
+    def touch(self, *parts: str) -> None:
+        """See :class:`Folder`."""
+        os.utime(self.path(*parts))
+
+    def idle(self, *parts: str) -> float:
+        """See :class:`Folder`. Writes a file to see that clock, which on shared disks is the server's."""
+        probe = f"{self.path(*parts)}.{uuid.uuid4().hex}"
+        try:
+            # what was opened anew is not from a cache
+            with Path(self.path(*parts)).open("rb") as stream:
+                then = os.fstat(stream.fileno()).st_mtime
+            # an empty one needs no room
+            with Path(probe).open("xb") as stream:
+                now = os.fstat(stream.fileno()).st_mtime
+        except FileNotFoundError:
+            return 0.0
+        finally:
+            _unlink(probe)
+        return now - then
+
+    def move(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
+        """See :class:`Folder`."""
+        os.rename(self.path(*source), self.path(*target))  # noqa: PTH104
+
+    def remove(self, *parts: str) -> None:
+        """See :class:`Folder`."""
+        _unlink(self.path(*parts))
+
+    def remove_folder(self, *parts: str) -> None:
+        """See :class:`Folder`. Goes on past what cannot be removed, and then says what it was."""
+        failures: list[OSError] = []
+
+        def keep(_function: object, _path: str, info: tuple[type, BaseException, object]) -> None:
+            if isinstance(info[1], OSError) and not isinstance(info[1], FileNotFoundError):
+                failures.append(info[1])
+
+        shutil.rmtree(self.path(*parts), onerror=keep)
+        if failures:
+            raise failures[0]
+
+    def remove_if_empty(self) -> None:
+        """See :class:`Folder`."""
+        with suppress(OSError):
+            Path(self.root).rmdir()
+
+    def sync(self, files: Iterable[tuple[str, ...]]) -> None:
+        """See :class:`Folder`."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        paths = [Path(self.path(*file)) for file in files]
+        folders = {folder for path in paths for folder in (path.parent, path.parent.parent)}
+        with ThreadPoolExecutor(SYNCED_AT_ONCE) as pool:
+            list(pool.map(_sync, map(str, paths)))
+        for folder in sorted(folders, key=lambda folder: -len(folder.parts)):
+            _sync(str(folder))
+
+
+def _unlink(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
+
+
+def _sync(path: str) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        # some file systems of other kinds of machines know no sync of folders
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not Path(path).is_dir():
+            raise
+    finally:
+        os.close(number)
+
+
+@dataclass(frozen=True)
+class RemoteFolder:
+    """A folder on an object store or another file system that pyarrow reaches."""
+
+    filesystem: fs.FileSystem
+    root: str
+
+    @property
+    def exclusive(self) -> bool:
+        """Never: pyarrow has no put-if-absent."""
+        return False
+
+    def path(self, *parts: str) -> str:
+        """See :class:`Folder`."""
+        return "/".join([self.root.rstrip("/"), *parts])
+
+    def read(self, *parts: str) -> bytes | None:
+        """See :class:`Folder`."""
+        try:
+            with self.filesystem.open_input_stream(self.path(*parts)) as stream:
+                return bytes(stream.read())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def is_file(self, *parts: str) -> bool:
+        """See :class:`Folder`."""
+        from pyarrow import fs
+
+        return bool(self.filesystem.get_file_info(self.path(*parts)).type == fs.FileType.File)
+
+    def folders(self, *parts: str) -> list[str]:
+        """See :class:`Folder`."""
+        from pyarrow import fs
+
+        return self._names(parts, fs.FileType.Directory)
+
+    def files(self, *parts: str) -> list[str]:
+        """See :class:`Folder`."""
+        from pyarrow import fs
+
+        return self._names(parts, fs.FileType.File)
+
+    def _names(self, parts: tuple[str, ...], kind: fs.FileType) -> list[str]:
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self.path(*parts), allow_not_found=True)
+        return sorted(info.base_name for info in self.filesystem.get_file_info(selector) if info.type == kind)
+
+    def there(self) -> bool:
+        """See :class:`Folder`."""
+        from pyarrow import fs
+
+        return bool(self.filesystem.get_file_info(self.root).type == fs.FileType.Directory)
+
+    def make(self, *parts: str) -> None:
+        """See :class:`Folder`."""
+        self.filesystem.create_dir(self.path(*parts), recursive=True)
+
+    def size(self, *parts: str) -> int | None:
+        """See :class:`Folder`."""
+        found: int | None = self.filesystem.get_file_info(self.path(*parts)).size
+        return found
+
+    def write(self, data: bytes | pa.Buffer, *parts: str) -> None:
+        """See :class:`Folder`."""
+        with self.filesystem.open_output_stream(self.path(*parts)) as stream:
+            stream.write(data)
+
+    def replace(self, data: bytes, *parts: str) -> None:
+        """See :class:`Folder`."""
+        self.write(data, *parts)
+
+    def reserve(self, *parts: str) -> bool:
+        """See :class:`Folder`."""
+        return self.create(b"", *parts)
+
+    def create(self, data: bytes, *parts: str) -> bool:
+        """See :class:`Folder`. Two at once may both be let through."""
+        if self.is_file(*parts):
+            return False
+        self.replace(data, *parts)
+        return True
+
+    def touch(self, *parts: str) -> None:
+        """See :class:`Folder`. Uploads the file once more."""
+        data = self.read(*parts)
+        if data is not None:
+            self.replace(data, *parts)
+
+    def idle(self, *parts: str) -> float:
+        """See :class:`Folder`. By this machine's clock."""
+        written = self.filesystem.get_file_info(self.path(*parts)).mtime_ns
+        return 0.0 if written is None else time.time() - written / 1e9
+
+    def move(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
+        """See :class:`Folder`. On object stores this copies."""
+        self.filesystem.move(self.path(*source), self.path(*target))
+
+    def remove(self, *parts: str) -> None:
+        """See :class:`Folder`."""
+        with suppress(FileNotFoundError):
+            self.filesystem.delete_file(self.path(*parts))
+
+    def remove_folder(self, *parts: str) -> None:
+        """See :class:`Folder`."""
+        with suppress(FileNotFoundError):
+            self.filesystem.delete_dir(self.path(*parts))
+
+    def remove_if_empty(self) -> None:
+        """See :class:`Folder`. Where folders are only names, there is nothing to remove."""
+
+    def sync(self, files: Iterable[tuple[str, ...]]) -> None:
+        """See :class:`Folder`. A file is whole when its upload has ended."""
+
+
+def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a path or URI, and the path on it.
+
+    Raises
+    ------
+    StoreError
+        If the URI's scheme is not one that pyarrow reaches.
+    """
+    import pyarrow as pa
+    from pyarrow import fs
+
+    if "://" not in path:
+        return fs.LocalFileSystem(), str(Path(path).absolute())
+    try:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        raise StoreError(f"{path} is not on a file system that can be reached: {error}") from None
+    return found
+
+
+def folder_of(path: str) -> Folder:
+    """Return the folder of a path or URI; pyarrow is loaded for URIs only.
+
+    Raises
+    ------
+    StoreError
+        If the URI's scheme is not one that pyarrow reaches.
+    """
+    if "://" not in path:
+        return LocalFolder(str(Path(path).absolute()))
+    filesystem, root = filesystem_of(path)
+    from pyarrow import fs
+
+    return LocalFolder(root) if isinstance(filesystem, fs.LocalFileSystem) else RemoteFolder(filesystem, root)
