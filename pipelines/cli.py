@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from dtoss.errors import DtossError
 from pipelines.cli_quick import UsageError, answer_quickly
+from pipelines.signals import interrupted, interruptible
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -21,11 +22,19 @@ def _fail(message: str, code: int) -> NoReturn:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit: 0 on success, 2 for bad arguments or input, 1 for a failure inside."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    with interruptible():
+        _main(arguments)
+
+
+def _main(arguments: list[str]) -> NoReturn:
     try:
-        code = 0 if answer_quickly(arguments) else _run(list(arguments) or ["--help"])
+        code = 0 if answer_quickly(arguments) else _run(arguments or ["--help"])
         sys.stdout.flush()
         raise SystemExit(code)
     except KeyboardInterrupt:
+        from pipelines.session import end_spark
+
+        end_spark()
         _fail("interrupted", 1)
     except UsageError as error:
         message = str(error)
@@ -56,7 +65,16 @@ def _several_numbers(message: str) -> str:
 def _run(arguments: list[str]) -> int:
     from pipelines.cli_app import run
 
-    return run(arguments)
+    try:
+        code = run(arguments)
+    except Exception:
+        # what fails because of an interruption is none of the user's concern
+        if interrupted():
+            raise KeyboardInterrupt from None
+        raise
+    if interrupted():
+        raise KeyboardInterrupt  # Typer has made an exit code of it
+    return code
 
 
 def _first_cause(kind: str, text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtoss.errors import InputError
+from pipelines.signals import interrupt_once
 
 
 def start_spark(master: str | None, driver_memory: str | None) -> Any:
@@ -22,12 +23,14 @@ def start_spark(master: str | None, driver_memory: str | None) -> Any:
     except ImportError:
         raise InputError("this needs Spark: pip install 'dtoss[spark]'") from None
     from pipelines.java import JavaNotFound
-    from pipelines.session import spark_session
+    from pipelines.session import spark_session, stop_java
 
     try:
-        return spark_session(master, driver_memory=driver_memory)
+        session = spark_session(master, driver_memory=driver_memory)
     except JavaNotFound as error:
         raise InputError(str(error)) from None
+    interrupt_once(stop_java)  # Spark has set a handler of its own
+    return session
 
 
 def print_table(rows: Sequence[tuple[str, str]]) -> None:

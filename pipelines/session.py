@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 ROWS_PER_BATCH = 100_000
 BYTES_PER_BATCH = 64 << 20
 """Of rows on their way to Python: a batch whose texts and binaries have 2 GB is more than its offsets can say."""
+SECONDS_TO_END = 10.0
+"""That an interrupted Spark may take to remove its files."""
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
@@ -98,6 +102,36 @@ def _local_memory() -> str:
     except (ValueError, OSError):
         total = 6 << 30
     return f"{max(min(total // 6, 16 << 30) >> 20, 1024)}m"
+
+
+def stop_java() -> None:
+    """Tell the Spark that this process has started to end, if it has one, whatever it is doing; returns at once.
+
+    Calls of Spark's that wait for an answer fail when Java has ended, which is after ten seconds at the latest.
+    """
+    java = _java()
+    if java is not None and java.poll() is None:
+        # it would print a page when Java closes its connection
+        accumulators = sys.modules["pyspark.accumulators"]
+        for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+            server.handle_error = lambda *_: None
+        java.terminate()
+        late = threading.Timer(SECONDS_TO_END, java.kill)
+        late.daemon = True
+        late.start()
+
+
+def end_spark() -> None:
+    """End the Spark that this process has started, if it has one, as :func:`stop_java`, and wait for it."""
+    java = _java()
+    if java is not None:
+        stop_java()
+        java.wait()
+
+
+def _java() -> subprocess.Popen[bytes] | None:
+    core = sys.modules.get("pyspark.core.context")
+    return None if core is None else getattr(core.SparkContext._gateway, "proc", None)
 
 
 def cores(session: SparkSession) -> int:
