@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pipelines.cli_output import print_table, start_spark
+from pipelines.targets import check_file, check_folder
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Of the random choices; the same seed gives the same plan.")]
@@ -72,7 +73,7 @@ def patterns(
         until=_day("--until", until),
         requests_per_access=requests_per_access,
     )
-    _check_folder(out)
+    check_file("--out", out)
     Store(store).manifest(snapshot)
     session = start_spark(master, driver_memory)
     from ceps import write_patterns
@@ -138,7 +139,7 @@ def plan(
     from pipelines.plan import facts, load_plan, server_rows, summary
     from pipelines.plan import plan as run
 
-    _check_folder(out)
+    check_file("--out", out)
     made, changes = run(
         patterns,
         servers,
@@ -181,6 +182,7 @@ def report(
     """Write what plans cost and save as one page, JSON and CSV."""
     from pipelines.report import report as run
 
+    check_folder("--out", out)
     page = run(
         plans, out, patterns=patterns, current=current, store=store, seed=seed, time_limit=time_limit,
         warn=lambda message: print(f"warning: {message}", file=sys.stderr),
@@ -235,11 +237,6 @@ def _day(option: str, text: str | None) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{option} {text!r} is no day: write YYYY-MM-DD") from None
-
-
-def _check_folder(out: str) -> None:
-    if not Path(out).absolute().parent.is_dir():
-        raise ValueError(f"--out {out}: there is no folder {Path(out).parent}; make it first")
 
 
 def _progress(method: str, cost: float, bound: float) -> None:

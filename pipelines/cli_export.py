@@ -10,6 +10,7 @@ import typer
 
 from dtoss.errors import InputError
 from pipelines.cli_options import Check, verify_of
+from pipelines.targets import check_file
 
 
 def export(
@@ -31,6 +32,7 @@ def export(
 
     if Path(out).suffix not in (".parquet", ".geoparquet"):
         raise InputError(f"--out {out} ends in {Path(out).suffix or 'nothing'}: .parquet is wanted")
+    check_file("--out", out)
     index = open_index(store, snapshot, verify=verify_of(check, "touch"))
     rows = write(index, what, out, clip=clip)
     print(f"{rows:,} {what} in {out}", file=sys.stderr)

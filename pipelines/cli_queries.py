@@ -30,6 +30,7 @@ from pipelines.cli_options import (
     verify_of,
 )
 from pipelines.cli_output import start_spark
+from pipelines.targets import check_file
 
 
 def knn(
@@ -259,6 +260,7 @@ def _target(option: str, out: str | None) -> str:
     suffix = Path(out).suffix
     if suffix not in (".parquet", ".csv", ".jsonl"):
         raise ValueError(f"--out {out} ends in {suffix or 'nothing'}: .parquet, .csv or .jsonl is wanted")
+    check_file("--out", out)
     return out
 
 
