@@ -23,6 +23,7 @@ check-data: setup
 	@$(BIN)/python -m bench.check_data
 	@$(BIN)/python -m bench.damages
 	@$(BIN)/python -m bench.worlds
+	@$(BIN)/python -m bench.stores
 
 bench: setup
 	@$(BIN)/python -m pytest bench -q --benchmark-only
