@@ -21,6 +21,7 @@ check: setup
 
 check-data: setup
 	@$(BIN)/python -m bench.check_data
+	@$(BIN)/python -m bench.conditions
 	@$(BIN)/python -m bench.damages
 	@$(BIN)/python -m bench.worlds
 	@$(BIN)/python -m bench.stores

@@ -31,6 +31,14 @@ DECLARED: dict[str, Dispatcher] = {}
 """Kernels that state their signatures, by module and name: those that Python calls."""
 _SAID: list[bool] = []
 
+if hasattr(os, "register_at_fork"):
+    # a fork amid compiling would leave locks of numba and of LLVM held in the child: it waits until nobody compiles
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
+
 
 def kernel(*signatures: Any) -> Any:
     """Compile a function with numba when it is first called: for the signatures given, or for whatever kernel calls it.

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from numba import njit
 
 import dtoss
 from dtoss import filters
@@ -196,6 +197,37 @@ def test_a_lock_that_the_forking_thread_holds_stays_its_own():
         assert in_child(child) == 0
     assert not other.acquire(blocking=False)
     assert lock.acquire(blocking=False)
+
+
+@forking
+def test_a_forked_child_compiles_what_it_needs():
+    """Also where another thread was compiling when the process forked."""
+
+    def fresh(i):
+        def work(x):
+            total = 0.0
+            for j in range(x.size):
+                total += x[j] * i + np.sqrt(x[j])
+            return total
+
+        return njit(work)
+
+    begun = threading.Event()
+
+    def compile_some():
+        for i in range(8):
+            begun.set()
+            fresh(i)(np.ones(2))
+
+    thread = threading.Thread(target=compile_some, daemon=True)
+    thread.start()
+    assert begun.wait(WAIT)
+    codes = []
+    for i in range(3):
+        time.sleep(0.1)
+        codes.append(in_child(lambda i=i: fresh(i)(np.ones(2)) == 2 * i + 2))
+    thread.join(WAIT)
+    assert codes == [0, 0, 0]
 
 
 def test_made_once():

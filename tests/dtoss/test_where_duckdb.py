@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from dtoss.where import parse_condition
-from tests.dtoss.sql_conditions import MACROS, Conditions, Said, town
+from tests.dtoss.sql_conditions import Conditions, town
 from tests.dtoss.sql_differences import DIFFERENCES, ERROR, REFUSED, WORKS, tables
+from tests.dtoss.sql_oracle import asked, connection, differing
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "queries.md"
 TABLE = {
@@ -26,43 +27,6 @@ TABLE = {
     "seen": pa.array([1_211_095_800, 0, None, 2**31], pa.timestamp("s", "UTC")),
     "day": pa.array([14_017, 0, None, 20_000], pa.int32()).cast(pa.date32()),
 }
-
-
-def connection(table: pa.Table) -> duckdb.DuckDBPyConnection:
-    """Return DuckDB, with the table as `objects`."""
-    found = duckdb.connect(config={"threads": 1})
-    found.execute("set TimeZone = 'UTC'")
-    found.execute(MACROS)
-    found.execute("pragma disable_optimizer")
-    found.register("arrow_objects", table)
-    found.execute("create table objects as select row_number() over () as place, * from arrow_objects")
-    return found
-
-
-def asked(database: duckdb.DuckDBPyConnection, conditions: list[str]) -> list[list[bool | None]]:
-    """Return what DuckDB makes of conditions for each row."""
-    rows = database.execute(
-        f"select {', '.join(f'({one})' for one in conditions)} from objects order by place"
-    ).fetchall()
-    return [list(column) for column in zip(*rows, strict=True)]
-
-
-def differing(seed: int, count: int) -> list[Said]:
-    """Return those of random conditions over a random table that we and DuckDB answer differently."""
-    table = town(seed)
-    columns = {name: table[name].combine_chunks() for name in table.column_names}
-    types = {field.name: field.type for field in table.schema}
-    database = connection(table)
-    conditions = iter(Conditions(seed))
-    wrong = []
-    for _ in range(0, count, 50):
-        some = list(islice(conditions, 50))
-        expected = asked(database, [one.duck for one in some])
-        for one, rows in zip(some, expected, strict=True):
-            found = parse_condition(one.ours, types).matches(columns.__getitem__, len(table)).tolist()
-            if found != [row is True for row in rows]:
-                wrong.append(one)
-    return wrong
 
 
 @pytest.mark.parametrize("seed", range(5))
