@@ -51,7 +51,8 @@ def _assign(vectors, pivots_, weights_, order_, distance_, reach, furthest, home
             z = v[at + 2]
         i = nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, distance, i)
         home[r] = i
-        d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, i))
+        gap2 = pivot_gap2(x, y, z, dimension, pivots, i)
+        d = np.sqrt(gap2)
         ended = listed == count - 1
         for t in range(i * listed, (i + 1) * listed):
             if distance[t] > d + furthest:
@@ -60,7 +61,7 @@ def _assign(vectors, pivots_, weights_, order_, distance_, reach, furthest, home
             j = int(order[t])
             if distance[t] > d + reach[j]:
                 continue
-            if past_border(x, y, z, dimension, pivots, weights, i, j) >= -reach[j]:
+            if past_border(x, y, z, dimension, pivots, weights, i, j, gap2) >= -reach[j]:
                 if copies < row.size:
                     row[copies], partition[copies] = r, j
                 copies += 1
@@ -71,7 +72,7 @@ def _assign(vectors, pivots_, weights_, order_, distance_, reach, furthest, home
                     if order[t] == j:
                         known = True
                         break
-                if not known and past_border(x, y, z, dimension, pivots, weights, i, j) >= -reach[j]:
+                if not known and past_border(x, y, z, dimension, pivots, weights, i, j, gap2) >= -reach[j]:
                     if copies < row.size:
                         row[copies], partition[copies] = r, j
                     copies += 1
@@ -82,7 +83,8 @@ def assign(vectors: NDArray[np.float64], regions: Regions, reach: NDArray[np.flo
     """Return the partition of each object and its copies.
 
     An object owned by i is also sent to every other partition j with ``f_j(o) >= -reach[j]``, so that partition j
-    knows every object within reach[j] of its region, plane by plane (dissertation, section 3.1.3).
+    knows every object within reach[j] of its region, plane by plane and whatever rounding says (dissertation, section
+    3.1.3).
 
     Parameters
     ----------

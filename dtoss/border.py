@@ -1,8 +1,8 @@
 """The border set: every site whose cell its partition could not certify, made exact from all partitions' shares.
 
 A true neighbour of an uncertified site is either uncertified itself, or certified in its own partition and then lists
-that site. So the uncertified sites with their local neighbours, and the edges of certified sites to replicas, hold
-all there is to know (dissertation, section 3.1.3, in one round).
+that site. So the uncertified sites with their local neighbours, and the edges of certified sites to replicas and to
+uncertified sites, hold all there is to know (dissertation, section 3.1.3, in one round).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class BorderTable:
 
 
 def border_of(partition: Partition) -> Border:
-    """Return a partition's uncertified sites with their neighbours, and its certified edges to replicas."""
+    """Return a partition's uncertified sites with their neighbours, and its certified edges to them and to replicas."""
     graph, owned = partition.graph, partition.owned_sites
     m = len(partition.sites)
     open_site = np.zeros(m, np.bool_)
@@ -77,7 +77,7 @@ def border_of(partition: Partition) -> Border:
     end = int(graph.first[owned])
     source = np.repeat(np.arange(owned, dtype=np.int32), np.diff(graph.first[: owned + 1]))
     target = graph.neighbours[:end]
-    crossing = (target >= owned) & ~open_site[source]
+    crossing = ((target >= owned) | open_site[target]) & ~open_site[source]
     listed = open_site[source]
     used = open_site.copy()
     used[target[listed]] = True

@@ -22,10 +22,8 @@ from dtoss.world import World
 
 SHORTEST = 1e-9
 """Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""
-
-
-UNSURE = 1e3
-"""Edges up to so many times as long are seen by one side and not by the other where coordinates are huge."""
+AS_ROUGH = 1e-24
+"""Squared chord, 6 micrometres, up to which the rounding of unit vectors shows in cells."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,17 @@ def candidates(view: CellView, partition: Partition, site: int) -> tuple[NDArray
         parts.append((table.sites[near], ids))
     if not parts:
         return np.zeros((0, view.space.dimension)), np.zeros(0, np.int64)
-    sites = np.concatenate([s for s, _ in parts])
+    if len(parts) == 1:
+        return parts[0]
+    # those that the partition lists as well stand once
+    known = {row.tobytes() for row in parts[0][0]}
+    extra = np.array([i for i, row in enumerate(parts[1][0]) if row.tobytes() not in known], np.int64)
+    sites = np.concatenate([parts[0][0], parts[1][0][extra]])
     merged: Ids
     if isinstance(parts[0][1], pa.Array):
-        merged = pa.concat_arrays([i for _, i in parts])
+        merged = pa.concat_arrays([parts[0][1], parts[1][1].take(pa.array(extra))])
     else:
-        merged = np.concatenate([i for _, i in parts])
+        merged = np.concatenate([parts[0][1], parts[1][1][extra]])
     return sites, merged
 
 
@@ -106,18 +109,14 @@ def cell_at(view: CellView, place: Place) -> Cell:
     site = place.partition.sites[place.site]
     shape, others, ids, length = _cut(view, place.partition, place.site)
     counts = length > view.shortest
-    for i in np.flatnonzero(length <= UNSURE * view.shortest).tolist():
-        # rounding decides which side sees so short an edge: both take the word of the one that comes first
-        if others[i].tolist() < site.tolist():
-            counts[i] = _length_from(view, others[i], site) > view.shortest
+    for i in np.flatnonzero(~counts).tolist():
+        # rounding decides which side sees an edge of sites that are an ulp apart: what either sees counts for both
+        counts[i] = _length_from(view, others[i], site) > view.shortest
     # in the order of their edges; an arc of a hemisphere's rim is in pieces; what only the other side sees comes last
     _, first = np.unique(shape.owner[shape.owner >= 0], return_index=True)
     around = shape.owner[shape.owner >= 0][np.sort(first)]
     around = np.concatenate([around, np.setdiff1d(np.arange(len(others)), around)])
     around = around[counts[around]]
-    # the same site may be a candidate twice, from its partition and from the border table
-    _, first = np.unique(others[around], axis=0, return_index=True)
-    around = around[np.sort(first)]
     if isinstance(ids, pa.Array):
         neighbours = ids.take(pa.array(around)).to_numpy(zero_copy_only=False).astype(object)
     else:
@@ -189,7 +188,8 @@ def _neighbours_of_new(view: CellView, queries: NDArray[np.float64]) -> list[NDA
                 or furthest > 2.0 * shape.radius[i]
             ):
                 owners = np.unique(shape.owner[shape.first[i] : shape.first[i + 1]])
-                same = np.flatnonzero((vectors[low:high] == queries[row]).all(axis=1)) + low
+                near = ((vectors[low:high] - queries[row]) ** 2).sum(axis=1)
+                same = np.flatnonzero(near <= (AS_ROUGH if box is None else 0.0)) + low
                 rows = np.unique(np.concatenate([owners[owners >= 0], same]))
                 out[row] = np.stack([found.part[rows], found.item[rows]], axis=1).astype(np.int64)
             else:

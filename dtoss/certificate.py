@@ -16,6 +16,7 @@ from dtoss.regions import Regions, past_border, pivot_gap2
 from dtoss.shapes import shapes
 
 SLACK = 1e-12
+"""Relative slack of the corners of cells and of their distances."""
 
 
 @kernel("void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], int64, float64[::1])")
@@ -34,7 +35,8 @@ def _furthest_past(points, pivots_, weights_, order_, distance_, region, out):
         x, y, z = v[at], v[at + 1], 0.0
         if dimension == 3:
             z = v[at + 2]
-        d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, region))
+        gap2 = pivot_gap2(x, y, z, dimension, pivots, region)
+        d = np.sqrt(gap2)
         most = -np.inf
         ended = listed == count - 1
         for t in range(region * listed, (region + 1) * listed):
@@ -42,16 +44,19 @@ def _furthest_past(points, pivots_, weights_, order_, distance_, region, out):
             if d - distance[t] < most:
                 ended = True
                 break
-            most = max(most, past_border(x, y, z, dimension, pivots, weights, region, int(order[t])))
+            most = max(most, past_border(x, y, z, dimension, pivots, weights, region, int(order[t]), gap2))
         if not ended:
             for j in range(count):
                 if j != region:
-                    most = max(most, past_border(x, y, z, dimension, pivots, weights, region, j))
+                    most = max(most, past_border(x, y, z, dimension, pivots, weights, region, j, gap2))
         out[r] = most
 
 
 def furthest_past(points: NDArray[np.float64], regions: Regions, region: int) -> NDArray[np.float64]:
-    """Return ``max_j f_j(x)``, float64 (n,), seen from a region: negative inside it; -inf where it is the only one."""
+    """Return ``max_j f_j(x)``, float64 (n,), seen from a region: negative inside it; -inf where it is the only one.
+
+    At least the true maximum, by no more than the slack of the borders.
+    """
     points = operand(points)
     out = np.empty(len(points))
     b = regions.borders
@@ -87,7 +92,7 @@ def needed_reach(
         if points.shape[1] == 3:
             points = points / np.linalg.norm(points, axis=1)[:, None]
     reach = np.sqrt(((points - sites[owner]) ** 2).sum(axis=1))
-    past = furthest_past(points, regions, region) + reach
+    past = furthest_past(points, regions, region) + reach + SLACK * (reach + np.abs(points).max(axis=1, initial=0.0))
     out = np.full(len(sites), -np.inf if len(regions) == 1 else np.inf)
     held = size > 0
     if held.any():
@@ -113,13 +118,13 @@ def uncertified(
     """
     if len(regions) == 1 or not owned.any():
         return np.zeros(0, np.int32)
-    limit = reach - SLACK * max(float(np.abs(sites).max()), float(np.abs(regions.pivots).max()))
     mine = np.flatnonzero(owned)
-    doubtful = mine[furthest_past(sites[mine], regions, region) + 2.0 * radius[mine] > limit]
+    slack = SLACK * (radius[mine] + np.abs(sites[mine]).max(axis=1))
+    doubtful = mine[furthest_past(sites[mine], regions, region) + 2.0 * radius[mine] + slack > reach]
     if len(doubtful) == 0:
         return doubtful.astype(np.int32)
     count = (first[doubtful + 1] - first[doubtful]).astype(np.int64)
     start = np.concatenate([[0], np.cumsum(count)])
     at = np.arange(start[-1]) - np.repeat(start[:-1], count) + np.repeat(first[doubtful].astype(np.int64), count)
     wanted = needed_reach(sites[doubtful], start, sites[neighbours[at]], bounds, regions, region)
-    return doubtful[wanted > limit].astype(np.int32)
+    return doubtful[wanted > reach].astype(np.int32)

@@ -30,7 +30,7 @@ from dtoss.pointers import (
 )
 from dtoss.spread import consider, consider_rim, gaps_of, meets
 from dtoss.table import BALLS, IDS, MASK, OBJECTS, SINGLE, SITE_COUNT
-from dtoss.walk import fetch_ids, fetch_sites, outside
+from dtoss.walk import fetch_ids, fetch_sites, lost, outside
 
 NAME_BITS = 28
 NAMES = (1 << NAME_BITS) - 1
@@ -147,8 +147,9 @@ def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, or
     balls, objects_on = float64_at(rows[p, BALLS]), int32_at(rows[p, OBJECTS])
     beyond = dimension == 2 and outside(bounds, x, y)
     most = limit * (1.0 + SLACK)
+    uneven = lost(dimension)  # the sites of a disc are connected within a little more
     bound = min(guess, most)
-    reach = np.sqrt(bound) * (1.0 + SLACK)
+    reach = np.sqrt(bound + uneven) * (1.0 + SLACK)
     widen, enough, narrowed = 2.0, 2 * k + 2 * LANES, False
     taken, end, listed, count = 0, 1, 0, 0
     sites, objects, inside, last = 0, 0, bound, np.inf
@@ -184,7 +185,7 @@ def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, or
                 bound = min(wider, most) if wider > bound else most
                 widen *= widen
             # what was looked at is listed anew, and its neighbours are asked again
-            reach = np.sqrt(bound) * (1.0 + SLACK)
+            reach = np.sqrt(bound + uneven) * (1.0 + SLACK)
             if beyond:
                 end = consider_rim(rows, p, x, y, z, reach, queue, end, seen)
             again, listed, count = 0, 0, 0
@@ -192,7 +193,7 @@ def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, or
         if listed + LANES > room:
             sites = -1
             break
-        near = at_most(shifted(gaps, slot * LANES), bound)
+        near = at_most(shifted(gaps, slot * LANES), bound + uneven)
         if near == 0 and slot > 0:
             continue  # what the disc holds is connected through blocks with a site in it
         block = int(queue[slot])
@@ -208,7 +209,7 @@ def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, or
             listed, count, bound, _ = _cut(rows, p, single, k, queue, ordered, listed, bound)
             for i in range(listed):
                 keys[i] = ordered[i]
-            reach = np.sqrt(bound) * (1.0 + SLACK)
+            reach = np.sqrt(bound + uneven) * (1.0 + SLACK)
             narrowed = True
             enough = max(enough, 2 * count)
     for t in range(end):

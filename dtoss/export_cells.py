@@ -135,11 +135,18 @@ def _neighbour_counts(
     cell = np.repeat(np.arange(cells), np.diff(first))
     count = np.bincount(cell[length > view.shortest], minlength=cells)
     doubtful = (length > 0.99 * view.shortest) & (length < 1.01 * view.shortest)
+    # rounding turns an edge by its share of the distance to the site beyond it: in a long cell it moves the far end
+    gap = np.full(cells, np.inf)
+    np.minimum.at(gap, cell, np.sqrt(((others - partition.sites[begin : begin + cells][cell]) ** 2).sum(axis=1)))
+    doubtful |= (_TURN * made.radius**2 > 0.01 * view.shortest * gap)[cell]
     for i in np.unique(cell[doubtful]).tolist():
         item = int(partition.first_object[begin + i])
         count[i] = len(cell_at(view, Place(partition, item, begin + i)).neighbours)
     return count.astype(np.int32)
 
+
+_TURN = 1e-14
+"""How much rounding turns the edge of two cells, in radians, for sites one radius of the cell apart."""
 
 _POLAR = 90.0 - 1e-9
 """Latitude in degrees, 0.1 mm from a pole, from which on a longitude says nothing."""

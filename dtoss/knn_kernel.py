@@ -17,7 +17,7 @@ from dtoss.lanes import LANES
 from dtoss.pointers import int32_at, int64_at, pointer, shifted, uint8_at
 from dtoss.regions import nearest_region, pivot_gap2
 from dtoss.table import IDS, MASK, OBJECTS, OWNED_SITES, SINGLE
-from dtoss.walk import descend, fetch, fetch_blocks, fetch_graph, nearest_site
+from dtoss.walk import descend, fetch, fetch_blocks, fetch_graph, lost, nearest_site, unsure
 
 WIDER = 1.05
 """How much larger than expected a disc is searched at first, in area."""
@@ -175,11 +175,11 @@ def knn_kernel(
             continue
         if rows[home, OWNED_SITES] > 0:
             reads = 1
-            gap = 0.0
+            gap = second = 0.0
             if k == 1 or limit < np.inf:
                 start, gap, second = nearest_site(rows, home, dimension, bounds, x, y, z, start, block)
                 block = start // BLOCK
-                sure = second > gap * (1.0 + SLACK) and gap <= limit * (1.0 + SLACK)
+                sure = second > gap * (1.0 + SLACK) + lost(dimension) and gap <= limit * (1.0 + SLACK)
                 if k == 1 and sure and rows[home, MASK] == 0:
                     if not alone:
                         alone = knows(
@@ -210,7 +210,8 @@ def knn_kernel(
             elif block < 0:
                 block = descend(rows, home, dimension, x, y, z)
             listed, objects, inside = 0, 0, limit
-            if gap <= limit * (1.0 + SLACK):
+            some = gap <= limit * (1.0 + SLACK)
+            if some or unsure(gap, second, dimension):
                 guess = by_density(rows, home, k, block)
                 if k == 1:
                     guess = gap * WIDER
@@ -234,7 +235,7 @@ def knn_kernel(
                     k,
                     block,
                     guess,
-                    limit,
+                    limit if some else np.inf,
                     keys,
                     ordered,
                     room,
@@ -314,23 +315,35 @@ def knn_kernel(
             settle(rows, distance, part, item, 0, size)
         else:
             d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, home))
-            missing = False
-            for step in range(count - 1):
+            missing = everything = False
+            step = -1
+            while True:
+                step += 1
                 far = np.sqrt(limit) * (1.0 + SLACK)
-                if step < listed_borders and border[home * listed_borders + step] > d + far:
-                    break
-                j = other_partition(home, step, count, listed_borders, order)
+                if everything:
+                    if step == count:
+                        break
+                    j = step
+                elif step == count - 1 or (step < listed_borders and border[home * listed_borders + step] > d + far):
+                    if size >= k or missing or limit == np.inf or within < np.inf:
+                        break
+                    # k replicas have been seen, and not all of their owners: whatever the reason, all are read
+                    everything, step, size, reads, limit = True, -1, 0, 0, np.inf
+                    continue
+                else:
+                    j = other_partition(home, step, count, listed_borders, order)
                 if rows[j, OWNED_SITES] == 0:
                     continue
-                if not must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
+                if not everything and not must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
                     continue
                 if rows[j, OWNED_SITES] < 0:
                     need[j] = 1
                     missing = True
                     continue
                 reads += 1
-                near, gap, _ = nearest_site(rows, j, dimension, bounds, x, y, z, -1, -1)
-                if gap > limit * (1.0 + SLACK):
+                near, gap, second = nearest_site(rows, j, dimension, bounds, x, y, z, -1, -1)
+                some = gap <= limit * (1.0 + SLACK)
+                if not some and not unsure(gap, second, dimension):
                     continue
                 block = near // BLOCK
                 wide = max(by_density(rows, j, k, block), gap * WIDER)
@@ -345,7 +358,7 @@ def knn_kernel(
                     k,
                     block,
                     wide,
-                    limit,
+                    limit if some else np.inf,
                     keys,
                     ordered,
                     room,

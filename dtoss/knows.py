@@ -9,24 +9,22 @@ from dtoss.regions import past_border, pivot_gap2
 
 SLACK = 1e-12
 """Relative slack of distances when something is left out for being too far."""
-BORDER_SLACK = 1e-11
-"""The same for whole partitions: an object on a border may be owned by the region that is further by rounding."""
 
 
 @kernel
 def knows(x, y, z, dimension, home, far, count, listed, pivots, weights, order, distance, reach):
     """Return whether home knows every object within ``far`` of the query: ``max_j f_j(q) + r <= lambda``."""
-    d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, home))
-    scale = 1.0 if dimension == 3 else abs(x) + abs(y) + d
-    allowed = reach[home] - far - SLACK * (scale + far)
+    gap2 = pivot_gap2(x, y, z, dimension, pivots, home)
+    d = np.sqrt(gap2)
+    allowed = reach[home] - far - SLACK * (d + far)
     for t in range(home * listed, (home + 1) * listed):
         if d - distance[t] <= allowed:
             return True  # f_j(q) <= |q - p_i| - distance[j], and the list ascends
-        if past_border(x, y, z, dimension, pivots, weights, home, int(order[t])) > allowed:
+        if past_border(x, y, z, dimension, pivots, weights, home, int(order[t]), gap2) >= allowed:
             return False
     if listed < count - 1:
         for j in range(count):
-            if j != home and past_border(x, y, z, dimension, pivots, weights, home, j) > allowed:
+            if j != home and past_border(x, y, z, dimension, pivots, weights, home, j, gap2) >= allowed:
                 return False
     return True
 
@@ -52,9 +50,14 @@ def other_partition(home, step, count, listed, order):
 
 @kernel
 def must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
-    """Return whether partition j may own an object within ``far`` of a query whose home is another one (3.3.1)."""
-    scale = 1.0 if dimension == 3 else abs(x) + abs(y) + abs(pivots[2 * j]) + abs(pivots[2 * j + 1])
-    slack = BORDER_SLACK * (scale + far)
-    if past_border(x, y, z, dimension, pivots, weights, home, j) + far < -slack:
+    """Return whether partition j may own an object within ``far`` of a query whose home is another one (3.3.1).
+
+    An object is owned by j where its power is least as computed, so it may lie before the border by rounding, and the
+    further it is from the two pivots, the more.
+    """
+    gap = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, j))
+    slack = SLACK * (gap + far)
+    if gap - furthest[j] > far + slack:
         return False
-    return np.sqrt(pivot_gap2(x, y, z, dimension, pivots, j)) - furthest[j] <= far + slack
+    owned = min(furthest[j], gap + far)  # no object of j that counts is further from its pivot
+    return past_border(x, y, z, dimension, pivots, weights, home, j, owned * owned) >= -(far + slack)

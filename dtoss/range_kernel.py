@@ -24,7 +24,7 @@ from dtoss.table import (
     SITE_COUNT,
     SITES,
 )
-from dtoss.walk import fetch_blocks, nearest_site, outside
+from dtoss.walk import fetch_blocks, lost, nearest_site, outside, unsure
 
 SURE = 1e-9
 """Relative slack of squared distances within which only the reported distance tells what lies in the disc."""
@@ -124,19 +124,22 @@ def search(
     if rows[p, SITE_COUNT] == 0:
         return size
     most = limit * (1.0 + SLACK)
+    flood = most + lost(dimension)
     beyond = dimension == 2 and outside(bounds, x, y)
     begins_inside = False
     if block >= 0 and not beyond:
         gaps_of(rows, p, dimension, x, y, z, block, gaps)
         begins_inside = at_most(gaps, most) != 0
     if not begins_inside:
-        nearest, gap, _ = nearest_site(rows, p, dimension, bounds, x, y, z, -1, block)
+        nearest, gap, second = nearest_site(rows, p, dimension, bounds, x, y, z, -1, block)
         if gap > most:
-            return size
+            if not unsure(gap, second, dimension):
+                return size
+            flood = gap * (1.0 + SLACK) + lost(dimension)
         block = nearest // BLOCK
     single = rows[p, SINGLE] != 0 and rows[p, MASK] == 0
     stop = rows[p, OWNED_SITES] if owned_only else rows[p, SITE_COUNT]
-    reach = np.sqrt(most) * (1.0 + SLACK)
+    reach = np.sqrt(flood) * (1.0 + SLACK)
     from_gaps = dimension == 2 or limit * (1.0 + SURE) + TINY <= NEAR
     before = size
     queue[0] = block
@@ -148,7 +151,7 @@ def search(
         block = int(queue[taken])
         taken += 1
         gaps_of(rows, p, dimension, x, y, z, block, gaps)
-        if at_most(gaps, most) == 0:
+        if at_most(gaps, flood) == 0:
             continue  # what the disc holds is connected through blocks with a site in it
         end = consider(rows, p, x, y, z, reach, block, queue, end, seen)
         flags = _within(rows, p, dimension, x, y, z, block, stop, gaps, radius, limit)

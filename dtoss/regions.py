@@ -2,7 +2,8 @@
 
 The region of pivot i is where ``|x - p_i|^2 - w_i`` is least (ties: lowest number). The border of i and j is a plane;
 ``f_j(x) = x . n - c`` with n the unit vector from p_i to p_j is the signed distance past it, positive on j's side.
-Dissertation, sections 3.1.1, 3.1.3 and 3.3.1.
+Powers are rounded, so a place is on a side of a border only within a slack (:func:`power_slack`): whoever compares a
+place with a border, to leave something out, allows it. Dissertation, sections 3.1.1, 3.1.3 and 3.3.1.
 """
 
 from __future__ import annotations
@@ -19,6 +20,23 @@ from dtoss.pointers import pointer
 
 LISTED = 256
 """Borders listed for one region, the nearest to its pivot first."""
+ROUNDING = 32 * 2.0**-53
+"""What rounding makes of half the difference of two powers, at most, as a share of the squares in it."""
+
+
+@kernel
+def power_slack(length2, gap2, weights):
+    """Return how far rounding may move half the difference of two powers: ``length`` times what it moves a border by.
+
+    ``docs/cells.md`` derives it. Numbers or arrays: ``power_slack.py_func`` takes arrays.
+
+    Parameters
+    ----------
+    length2 : squared distance of the two pivots.
+    gap2 : squared distance of the place from either pivot.
+    weights : sum of the sizes of the two weights.
+    """
+    return ROUNDING * (length2 + gap2 + weights)
 
 
 @dataclass(frozen=True)
@@ -58,12 +76,23 @@ class Regions:
         d = self.pivots - self.pivots[region]
         length = np.linalg.norm(d, axis=1)
         length[region] = 1.0
-        normal = d / length[:, None]
-        middle = 0.5 * (self.pivots + self.pivots[region])
-        middle += normal * ((self.weights[region] - self.weights) / (2.0 * length))[:, None]
-        f = vectors @ normal.T - (middle * normal).sum(axis=1)
+        offset = 0.5 * length + (self.weights[region] - self.weights) / (2.0 * length)
+        f = (vectors - self.pivots[region]) @ d.T / length - offset
         f[:, region] = -np.inf
         return f
+
+    def slack(self, vectors: NDArray[np.float64], region: int) -> NDArray[np.float64]:
+        """Return within what distance of each border rounding decides a vector's side, float64 (n, P); 0 for its own.
+
+        A vector with ``f_j(x)`` below minus this belongs to another region than j, one above it to another than this.
+        """
+        length2 = ((self.pivots - self.pivots[region]) ** 2).sum(axis=1)
+        length2[region] = 1.0
+        gap2 = ((vectors - self.pivots[region]) ** 2).sum(axis=1)
+        weights = np.abs(self.weights) + abs(self.weights[region])
+        slack = power_slack.py_func(length2, gap2[:, None], weights) / np.sqrt(length2)
+        slack[:, region] = 0.0
+        return slack
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +102,8 @@ class Borders:
     Parameters
     ----------
     order : int32 (P, L): other regions; L is P - 1, or 256 if that is less.
-    distance : float64 (P, L): a little less than ``-f_j(p_i)``, by more than rounding, ascending; negative where a
-        pivot lies past the border.
+    distance : float64 (P, L): how far from the pivot places begin that may belong to the other region, rounding
+        included, ascending; less than ``-f_j(p_i)``, and negative where a pivot lies past the border.
     """
 
     order: NDArray[np.int32]
@@ -87,11 +116,14 @@ def _borders(pivots: NDArray[np.float64], weights: NDArray[np.float64]) -> Borde
     order = np.zeros((count, listed), np.int32)
     distance = np.zeros((count, listed))
     for i in range(count):
-        length = np.sqrt(((pivots - pivots[i]) ** 2).sum(axis=1))
-        length[i] = 1.0
+        length2 = ((pivots - pivots[i]) ** 2).sum(axis=1)
+        length2[i] = 1.0
+        length = np.sqrt(length2)
         far = 0.5 * length + (weights[i] - weights) / (2.0 * length)
-        # rounding of powers moves a border by less: a pivot may lie on its own one
-        far -= 1e-9 * length + 1e-15 * (np.abs(weights[i]) + np.abs(weights)) / length
+        # less the slack of a place as far away as that: the root of d + slack(d) = far
+        far -= power_slack.py_func(length2, 0.0, np.abs(weights) + np.abs(weights[i])) / length
+        steep = np.maximum(4.0 * power_slack.py_func(0.0, 1.0, 0.0) / length * far, 0.0)
+        far = np.where(far > 0.0, 2.0 * far / (1.0 + np.sqrt(1.0 + steep)), far)
         far[i] = np.inf
         best = np.lexsort((np.arange(count), far))[:listed]
         order[i], distance[i] = best, far[best]
@@ -110,16 +142,20 @@ def pivot_gap2(x, y, z, dimension, pivots, i):
 
 
 @kernel
-def past_border(x, y, z, dimension, pivots, weights, i, j):
-    """Return f_j(x) seen from region i: the signed distance past their border, positive on j's side."""
+def past_border(x, y, z, dimension, pivots, weights, i, j, gap2):
+    """Return f_j(x) seen from region i, positive on j's side, with its slack on top: what it is at the most.
+
+    ``gap2`` is the squared distance from a pivot of the place whose side is in question: this one, or an object near.
+    """
     p, q = i * dimension, j * dimension
     a, b, c = pivots[q] - pivots[p], pivots[q + 1] - pivots[p + 1], 0.0
     along = a * (x - pivots[p]) + b * (y - pivots[p + 1])
     if dimension == 3:
         c = pivots[q + 2] - pivots[p + 2]
         along += c * (z - pivots[p + 2])
-    length = np.sqrt(a * a + b * b + c * c)
-    return along / length - (0.5 * length + (weights[i] - weights[j]) / (2.0 * length))
+    length2 = a * a + b * b + c * c
+    slack = power_slack(length2, gap2, abs(weights[i]) + abs(weights[j]))
+    return (along - 0.5 * (length2 + (weights[i] - weights[j])) + slack) / np.sqrt(length2)
 
 
 @kernel
@@ -138,11 +174,9 @@ def nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, di
         best, least = i, gap2 - weights[i]
         d = np.sqrt(gap2)
         base = i * listed
-        # listed distances are short by more than the rounding of powers
-        reach = d * (1.0 + 1e-9)
         ended = listed == count - 1
         for t in range(base, base + listed):
-            if distance[t] > reach:
+            if distance[t] > d:
                 ended = True
                 break
             j = int(order[t])

@@ -113,14 +113,15 @@ def _count_copies(sample, home, pivots_, weights_, order, distance, values, coun
         x, y, z = sample[r, 0], sample[r, 1], 0.0
         if dimension == 3:
             z = sample[r, 2]
-        d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, i))
+        gap2 = pivot_gap2(x, y, z, dimension, pivots, i)
+        d = np.sqrt(gap2)
         for t in range(listed):
             if distance[i, t] > d + furthest:
                 break
             j = order[i, t]
             if distance[i, t] > d + values[j, steps - 1]:
                 continue
-            margin = -past_border(x, y, z, dimension, pivots, weights, i, j)
+            margin = -past_border(x, y, z, dimension, pivots, weights, i, j, gap2)
             if margin > values[j, steps - 1]:
                 continue
             low, high = 0, steps - 1

@@ -2,7 +2,7 @@
 
 A site that is not the nearest has a neighbour nearer to the query, so a walk to the best neighbour ends in the
 nearest site. In the plane the graph is clipped to the bounds and this holds inside them only; from outside, the
-nearest site is a rim site.
+nearest site is a rim site. Where distances are equal within rounding a walk may end before that (:func:`unsure`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.kernels import kernel
+from dtoss.knows import SLACK
 from dtoss.partition import FAN
 from dtoss.pointers import float64_at, int32_at, int64_at, pointer, prefetch
 from dtoss.regions import nearest_region
@@ -29,6 +30,9 @@ from dtoss.table import (
     SITE_COUNT,
     SITES,
 )
+
+UNEVEN = (16 * 2.0**-53) ** 2
+"""With lengths 1 + e and 1 + f, ``|a - b|^2`` has ``(e - f)^2`` that the sphere knows nothing of."""
 
 
 @kernel
@@ -63,6 +67,22 @@ def walk(sites, first, neighbours, stride, dimension, x, y, z, start):
 
 
 @kernel
+def lost(dimension):
+    """Return what squared distances say wrong of places on the sphere, whose vectors are not of length 1 but nearly."""
+    return UNEVEN if dimension == 3 else 0.0
+
+
+@kernel
+def unsure(gap, second, dimension):
+    """Return whether a walk may have ended too early: a neighbour is as far, within rounding.
+
+    Seen from far away a crowd is a plateau, and whoever stands in the middle of it sees nobody who is nearer. The
+    nearest site is then among those that are connected within ``gap`` and a little.
+    """
+    return 0.0 < second <= gap * (1.0 + SLACK) + lost(dimension)
+
+
+@kernel
 def outside(bounds, x, y):
     """Return whether a place of the plane lies outside the bounds."""
     return x < bounds[0] or x > bounds[2] or y < bounds[1] or y > bounds[3]
@@ -93,7 +113,8 @@ def nearest_site(rows, p, dimension, bounds, x, y, z, start, block):
     """Return the site of partition p nearest to a query, its squared distance and that of its nearest neighbour.
 
     ``start`` is a site to walk from, or -1; ``block`` a run of F sites near the query on the curve, or -1. With
-    neither, the walk comes down the hierarchy. (-1, inf, inf) where there are no sites.
+    neither, the walk comes down the hierarchy. (-1, inf, inf) where there are no sites. From outside the bounds the
+    last is 0.
     """
     if rows[p, SITE_COUNT] == 0:
         return -1, np.inf, np.inf

@@ -1,5 +1,7 @@
 """Regions, pivots, assignment and lambda."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -80,6 +82,68 @@ def test_copies_go_to_all_who_must_know(seed, count, dimension, reach):
         expected |= {(r, j) for j in range(count) if past[j] >= -reaches[j]}
         doubtful |= {(r, j) for j in range(count) if abs(past[j] + reaches[j]) < 1e-9}
     assert found - doubtful == expected - doubtful
+
+
+def near_pivots(seed, dimension, spacing):
+    """Pivots so near each other that far away rounding says which is nearest, and places near, far and opposite."""
+    rng = np.random.default_rng(seed)
+    if dimension == 3:
+        pivots = space_of().vectors([10.0, 50.0] + rng.uniform(-1, 1, (12, 2)) * np.degrees(spacing))
+        pivots = np.unique(pivots, axis=0)
+        middle = pivots[0]
+        far = space_of().vectors([-170.0, -50.0] + rng.uniform(-1, 1, (200, 2)) * np.degrees(spacing))
+        places = np.concatenate([far, random_sphere(rng, 100), -pivots])
+    else:
+        middle = np.array([300.0, -7.0])
+        pivots = np.unique(middle + rng.uniform(-1, 1, (12, 2)) * spacing, axis=0)
+        places = middle + rng.normal(size=(300, 2)) * 10.0 ** rng.uniform(-9, 6, (300, 1))
+    near = middle + rng.normal(size=(50, dimension)) * spacing
+    weights = -rng.uniform(0, 1, len(pivots)) * spacing**2 * (seed % 2)
+    return Regions(np.ascontiguousarray(pivots), weights), np.concatenate([places, near, pivots])
+
+
+def exactly_past(regions, vector, i, j):
+    """How much larger than that of j the power of i is, halved, in rational numbers: ``|p_j - p_i| f_j(x)``."""
+
+    def power(n):
+        pivot = regions.pivots[n].tolist()
+        squares = sum((Fraction(a) - Fraction(b)) ** 2 for a, b in zip(vector.tolist(), pivot, strict=True))
+        return squares - Fraction(float(regions.weights[n]))
+
+    return (power(i) - power(j)) / 2
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("spacing", [1e-3, 1e-6, 1e-9, 1e-12])
+def test_a_region_owns_nothing_beyond_the_slack_of_its_borders(dimension, spacing):
+    """In rational numbers; and what :meth:`past` says of a vector is within the same slack. A fixed 1e-11 is not."""
+    beyond = 0.0
+    for seed in (1, 2):
+        regions, vectors = near_pivots(seed, dimension, spacing)
+        home = regions.nearest(vectors)
+        for i in range(len(regions)):
+            past, slack = regions.past(vectors, i), regions.slack(vectors, i)
+            length = np.linalg.norm(regions.pivots - regions.pivots[i], axis=1)
+            for r in np.flatnonzero(home == i).tolist():
+                for j in range(len(regions)):
+                    if j == i:
+                        continue
+                    truly = float(exactly_past(regions, vectors[r], i, j)) / length[j]
+                    assert truly <= 0.5 * slack[r, j]
+                    assert abs(past[r, j] - truly) <= 0.5 * slack[r, j]
+                    beyond = max(beyond, truly)
+    assert (beyond > 1e-11) == (spacing <= 1e-6)
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("spacing", [1e-6, 1e-9, 1e-14])
+def test_the_region_of_a_far_place_does_not_depend_on_what_was_asked_before(dimension, spacing):
+    """Pivots that rounding does not tell apart from there: the least computed power, ties to the lowest number."""
+    rng = np.random.default_rng(3)
+    regions, vectors = near_pivots(4, dimension, spacing)
+    power = ((vectors[:, None] - regions.pivots[None]) ** 2).sum(axis=2) - regions.weights
+    order = rng.permutation(np.repeat(np.arange(len(vectors)), 3))
+    assert (regions.nearest(vectors[order]) == power.argmin(axis=1)[order]).all()
 
 
 def test_balanced_pivots_balance():
