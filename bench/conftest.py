@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+os.environ["DTOSS_KERNELS"] = "native"  # never the code for any processor that a wheel may bring
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when pykdtree is loaded: it would use every core
 
 import pytest

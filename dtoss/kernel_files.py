@@ -26,6 +26,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
+from dtoss.kernel_bridge import GENERIC, bridge, exchange_code, shipped, wanted
 from dtoss.kernel_stamp import stamp
 
 KEPT = 8
@@ -43,6 +44,7 @@ class KernelFiles:
     def __init__(self, kernel: Dispatcher, missed: Callable[[], None]) -> None:
         self._kernel, self._missed = kernel, missed
         self._stamp: str | None = None
+        self._bridged: list[Any] = []
         self._name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}".replace("<", "").replace(">", "")
         self._beside = Path(kernel.py_func.__code__.co_filename).absolute().parent / "__pycache__"
 
@@ -54,14 +56,28 @@ class KernelFiles:
 
     def load_overload(self, signature: Any, target: Any) -> CompileResult | None:
         """Return the code that is kept for a signature and this machine, None if there is none that is whole."""
-        file = self._file(signature, target.codegen())
+        machine = target.codegen().magic_tuple()
+        found = self._kept(signature, target, machine)
+        if found is None and wanted() and writable(self._beside) is not None:
+            found = _rebuilt(shipped(self._file(signature, (machine[0], GENERIC, ""))), target)
+            if found is not None:
+                self._bridged.append(signature)
+                bridge(self._name, lambda: self._exchange(target))
+        if found is None:
+            self._missed()
+        return found
+
+    def _exchange(self, target: Any) -> None:
+        machine = target.codegen().magic_tuple()
+        exchange_code(self._kernel, [self._kept(signature, target, machine) for signature in self._bridged])
+
+    def _kept(self, signature: Any, target: Any, machine: Any) -> CompileResult | None:
+        file = self._file(signature, machine)
         for place in places(self._beside):
             with suppress(OSError):
-                data = (place / file).read_bytes()
-                if hashlib.sha256(data[_DIGEST:]).digest() == data[:_DIGEST]:
-                    rtsys.initialize(target)  # what compiled code calls; numba's refresh() loads the compiler as well
-                    return CompileResult._rebuild(target, *pickle.loads(data[_DIGEST:]))
-        self._missed()
+                found = _rebuilt((place / file).read_bytes(), target)
+                if found is not None:
+                    return found
         return None
 
     def save_overload(self, signature: Any, result: CompileResult) -> None:
@@ -70,7 +86,7 @@ class KernelFiles:
         if place is None or result.library.has_dynamic_globals or not all(x.can_cache for x in result.lifted):
             return
         data = dumps(result._reduce())
-        file = self._file(signature, result.codegen)
+        file = self._file(signature, result.codegen.magic_tuple())
         fresh = place / f"{file}.{uuid.uuid4().hex}"
         try:
             fresh.write_bytes(hashlib.sha256(data).digest() + data)
@@ -90,12 +106,13 @@ class KernelFiles:
     def flush(self) -> None:
         """Do nothing: a file is found only by the content that it was made of."""
 
-    def _file(self, signature: Any, codegen: Any) -> str:
+    def _file(self, signature: Any, machine: tuple[str, str, str]) -> str:
+        """Return the name of the file with code for a triple, a processor and its features."""
         if self._stamp is None:
             self._stamp = stamp(self._kernel)
-        machine = (*codegen.magic_tuple(), numba.__version__, llvmlite.__version__, sys.implementation.cache_tag,
+        made_by = (*machine, numba.__version__, llvmlite.__version__, sys.implementation.cache_tag,
                    config.OPT, config.BOUNDSCHECK)  # fmt: skip
-        text = f"{self._stamp}\n{signature}\n{machine}"
+        text = f"{self._stamp}\n{signature}\n{made_by}"
         return f"{self._name}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.nbc"
 
     def _thin(self, place: Path) -> None:
@@ -103,6 +120,14 @@ class KernelFiles:
             found = sorted(place.glob(f"{self._name}-*.nbc"), key=lambda file: file.stat().st_mtime, reverse=True)
             for file in found[KEPT:]:
                 file.unlink()
+
+
+def _rebuilt(data: bytes | None, target: Any) -> CompileResult | None:
+    """Return the code in a file, None if there is no file or it is not whole."""
+    if data is None or hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
+        return None
+    rtsys.initialize(target)  # what compiled code calls; numba's refresh() would load the compiler as well
+    return CompileResult._rebuild(target, *pickle.loads(data[_DIGEST:]))
 
 
 def places(beside: Path) -> list[Path]:

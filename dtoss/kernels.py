@@ -11,7 +11,6 @@ import numpy as np
 from numba import njit
 from numba.core import config
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
 from dtoss.kernel_files import KernelFiles
@@ -27,7 +26,7 @@ def operand(array: Any, dtype: Any = None) -> NDArray[Any]:
 
 
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
-DECLARED: dict[str, Dispatcher] = {}
+DECLARED: dict[str, Any] = {}
 """Kernels that state their signatures, by module and name: those that Python calls."""
 _SAID: list[bool] = []
 

@@ -10,6 +10,7 @@ import dtoss
 from pipelines import cli_ceps, cli_queries, cli_store
 from pipelines.cli_export import export
 from pipelines.cli_quick import UsageError
+from pipelines.cli_warm import warm
 
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
 
@@ -39,6 +40,7 @@ app.command()(cli_queries.within)
 app.command()(cli_store.info)
 app.command()(cli_store.rollback)
 app.command()(export)
+app.command()(warm)
 app.command()(cli_ceps.patterns)
 app.command()(cli_ceps.plan)
 app.command()(cli_ceps.report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from datetime import date
@@ -205,6 +206,7 @@ def calibrate(
     as_json: Json = False,
 ) -> None:
     """Measure how many requests a second this machine answers, and print a [[server]] block."""
+    os.environ["DTOSS_KERNELS"] = "native"  # what is measured is code for this processor
     from pipelines.calibrate import calibrate as run
     from pipelines.calibrate import server_block
 

@@ -32,7 +32,7 @@ def tracked(*folders):
 def wheel(tmp_path_factory):
     """The wheel, built without a network from the files of the project."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in [*tracked("dtoss", "ceps", "pipelines"), "pyproject.toml", "README.md", "LICENSE"]:
+    for name in [*tracked("dtoss", "ceps", "pipelines"), "pyproject.toml", "hatch_build.py", "README.md", "LICENSE"]:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, source / name)
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]

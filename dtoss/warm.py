@@ -1,0 +1,102 @@
+"""Compiling kernels before they are needed: all of them, or those that a process asks for beside it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import dtoss
+from dtoss.kernel_bridge import GENERIC
+from dtoss.kernel_files import writable
+from dtoss.kernels import DECLARED
+
+
+def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = ()) -> int:
+    """Compile every kernel of the index that is not kept yet; return how many kernels there are.
+
+    Parameters
+    ----------
+    say : is told about each kernel as it is done.
+    names : of the kernels; all if none are given.
+
+    Notes
+    -----
+    About a minute of processor time where nothing is kept, a second where everything is.
+    """
+    _load_all()
+    wanted = list(names) or list(DECLARED)
+    for number, name in enumerate(wanted, 1):
+        began, kernel = time.perf_counter(), DECLARED[name]
+        kernel.ready()
+        if say is not None:
+            found = sum(kernel.stats.cache_hits.values()) > 0
+            how = "is kept" if found else f"{time.perf_counter() - began:.1f} s"
+            say(f"{number} of {len(wanted)}: {name} {how}")
+    return len(wanted)
+
+
+def _load_all() -> None:
+    for module in pkgutil.walk_packages(dtoss.__path__, "dtoss."):
+        with suppress(ImportError):  # a library that is an extra
+            importlib.import_module(module.name)
+
+
+def beside(names: Sequence[str]) -> None:
+    """Compile the kernels of these names with what time the machine has to spare, in one process at a time."""
+    with suppress(OSError, AttributeError):
+        os.nice(10)
+    with _one_at_a_time():
+        for name in names:
+            importlib.import_module(name.rpartition(".")[0])
+            DECLARED[name].ready()
+
+
+@contextmanager
+def _one_at_a_time() -> Any:
+    place = writable(Path(__file__).parent / "__pycache__")
+    try:
+        import fcntl
+    except ImportError:
+        fcntl = None  # type: ignore[assignment]
+    if place is None or fcntl is None:
+        yield
+        return
+    with (place / "dtoss.compiling").open("w") as held:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def make_generic(folder: str, names: Sequence[str] = ()) -> None:
+    """Write the code of every kernel for any processor of this platform into a folder, for a wheel.
+
+    It is made in a process of its own: numba fixes the processor when it is loaded.
+    """
+    code = """
+import itertools, sys
+from numba.core.bytecode import FunctionIdentity
+# names of functions that no process gives, so that this code and that of a process never stand for one another
+FunctionIdentity._unique_ids = itertools.count(1_000_000_000)
+from dtoss.warm import warm
+warm(lambda line: print(line, file=sys.stderr), sys.argv[1:])
+"""
+    target = Path(folder)
+    with tempfile.TemporaryDirectory() as kept:
+        made_for = {"NUMBA_CPU_NAME": GENERIC, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": kept, "HOME": kept,
+                    "XDG_CACHE_HOME": kept, "DTOSS_KERNELS": "native", "DTOSS_QUIET": "1"}  # fmt: skip
+        subprocess.run([sys.executable, "-c", code, *names], env=os.environ | made_for, check=True)
+        target.mkdir(parents=True, exist_ok=True)
+        _load_all()
+        for name in names or DECLARED:
+            for file in (Path(kept) / "dtoss").glob(f"{name}-*.nbc"):
+                shutil.copy(file, target)

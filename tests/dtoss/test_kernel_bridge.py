@@ -1,0 +1,101 @@
+"""Compiled code that comes with an installation: used at once, replaced by this processor's, the same bits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dtoss.warm import make_generic
+
+ROOT = Path(__file__).parents[2]
+NAMES = ["dtoss.space._unit_vectors", "dtoss.space._first_beyond", "dtoss.distance._distances"]
+ASK = """
+import hashlib, sys, time
+import numpy as np
+from dtoss import kernel_bridge
+from dtoss.distance import distance
+from dtoss.kernels import DECLARED
+from dtoss.space import space_of
+places = np.random.default_rng(0).uniform(-90, 90, (3000, 2))
+def ask():
+    vectors = space_of().vectors(places)
+    return hashlib.sha256(vectors.tobytes() + distance(vectors, vectors[::-1]).tobytes()).hexdigest()
+def generic():
+    used = [DECLARED[name] for name in ("dtoss.space._unit_vectors", "dtoss.distance._distances")]
+    results = [result for kernel in used for result in kernel.overloads.values()]
+    return sum("v1000000" in result.fndesc.llvm_func_name for result in results)
+first = ask()
+print(first, generic(), end=" ")
+while kernel_bridge._WAITING:
+    time.sleep(0.05)
+end = time.monotonic() + 30
+while generic() and time.monotonic() < end:
+    time.sleep(0.05)
+print(ask() == first, generic())
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """An installation with code for any processor, of three kernels."""
+    place = tmp_path_factory.mktemp("site")
+    shutil.copytree(ROOT / "dtoss", place / "dtoss", ignore=shutil.ignore_patterns("__pycache__"))
+    make_generic(str(place / "dtoss" / "compiled"), NAMES)
+    assert len(list((place / "dtoss" / "compiled").iterdir())) == len(NAMES)
+    return place
+
+
+def ask(site, **env):
+    """What a fresh process says: its answers' hash, how many kernels were generic, both after the exchange."""
+    run = [sys.executable, "-B", "-P", "-c", ASK]
+    env = os.environ | {"PYTHONPATH": str(site), "DTOSS_QUIET": ""} | env
+    done = subprocess.run(run, cwd=site, env=env, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    return *done.stdout.split(), done.stderr
+
+
+def test_shipped_code_answers_until_this_processors_is_compiled(site, tmp_path):
+    """Nothing is said, as nobody waits; the next process begins with what was compiled beside this one."""
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path / "user")}
+    own, *rest = ask(site, DTOSS_KERNELS="native", NUMBA_CACHE_DIR=str(tmp_path / "own"), XDG_CACHE_HOME=str(tmp_path))
+    assert rest[:3] == ["0", "True", "0"]
+    assert ask(site, **env) == (own, "2", "True", "0", "")
+    assert ask(site, **env) == (own, "0", "True", "0", "")
+
+
+def test_shipped_code_is_found_in_a_zip(site, tmp_path):
+    """As workers of a cluster import it; what is compiled beside is kept for the user, and found from another place."""
+    archive = shutil.make_archive(str(tmp_path / "one"), "zip", site)
+    env = {"XDG_CACHE_HOME": str(tmp_path / "user"), "NUMBA_CACHE_DIR": ""}
+    first = ask(site, PYTHONPATH=archive, **env)
+    assert first[1:] == ("2", "True", "0", "")
+    moved = shutil.copy(archive, tmp_path / "two.zip")
+    assert ask(site, PYTHONPATH=str(moved), **env) == (first[0], "0", "True", "0", "")
+
+
+def test_shipped_code_is_not_used_where_nothing_can_be_kept(site, tmp_path):
+    """It would stay for ever; kernels are compiled for this processor instead, with a line that says so."""
+    (tmp_path / "file").touch()
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "file"), "XDG_CACHE_HOME": str(tmp_path / "file")}
+    (site / "dtoss" / "__pycache__").touch()  # a file where the folder would be
+    try:
+        _, generic, *_, said = ask(site, **env)
+    finally:
+        (site / "dtoss" / "__pycache__").unlink()
+    assert generic == "0"
+    assert said.startswith("dtoss: compiling")
+
+
+def test_shipped_code_of_another_source_is_not_used(site, tmp_path):
+    """A kernel that was changed after the wheel was made is compiled."""
+    other = tmp_path / "other"
+    shutil.copytree(site, other)
+    source = other / "dtoss" / "space.py"
+    source.write_text(source.read_text().replace("_BLOCK = 128", "_BLOCK = 64"))
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path / "user")}
+    assert ask(other, **env)[1:4] == ("1", "True", "0")
