@@ -119,7 +119,7 @@ def pack(arrays: dict[str, Any], facts: dict[str, Any]) -> pa.RecordBatch:
 
 def unpack(batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[str, Any]]:
     """Return the arrays and facts of a packed batch, without a copy."""
-    arrays = {name: batch.column(i).flatten() for i, name in enumerate(batch.schema.names)}
+    arrays = {name: batch.column(i).values for i, name in enumerate(batch.schema.names)}
     return arrays, json.loads(batch.schema.metadata[b"dtoss"])
 
 
