@@ -13,6 +13,9 @@ os.environ["DTOSS_QUIET"] = "1"  # tests compare stderr, and may be the first to
 def spark():
     """A Spark of two cores that tries a failed task once more, with what our jobs set on every session."""
     pytest.importorskip("pyspark")
+    from dtoss.warm import warm
+
+    warm()  # else each worker compiles, within stages whose lines and seconds tests look at
     from pipelines.session import spark_session
 
     few = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
