@@ -25,6 +25,7 @@ check-data: setup
 	@$(BIN)/python -m bench.damages
 	@$(BIN)/python -m bench.worlds
 	@$(BIN)/python -m bench.stores
+	@$(BIN)/python -m bench.crowds
 
 bench: setup
 	@$(BIN)/python -m pytest bench -q --benchmark-only

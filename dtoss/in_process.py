@@ -21,7 +21,7 @@ from dtoss.partition import Ids
 from dtoss.parts import Parts, facts_of
 from dtoss.pivots import SAMPLE_PER_PARTITION, choose_pivots
 from dtoss.replication import choose_reach
-from dtoss.space import Space, as_positions, space_of
+from dtoss.space import FURTHEST, NEAREST, Space, as_positions, space_of
 
 OBJECTS_PER_PARTITION = 250_000
 LOOKED_AT = 1_000
@@ -77,6 +77,13 @@ def build(
     """
     space = space_of(crs, metric)
     places = as_positions(positions, space)
+    if (near := space.too_near(places)).any():
+        row = int(near.argmax())
+        x, y = places[row].tolist()
+        raise ValueError(
+            f"positions row {row} is ({x:g}, {y:g}): a coordinate that is not 0 is at least {NEAREST:g} in size; "
+            "choose a smaller unit"
+        )
     keys = as_ids(ids)
     if len(keys) != len(places):
         raise ValueError(f"there are {len(keys)} ids and {len(places)} positions: as many are wanted")
@@ -181,6 +188,8 @@ def bounds_round(low: NDArray[np.float64], high: NDArray[np.float64], bounds: Ar
         raise ValueError(
             f"bounds are {np.asarray(bounds).tolist()}: xmin, ymin, xmax, ymax with xmin < xmax, ymin < ymax"
         )
+    if np.abs(box).max() > FURTHEST:
+        raise ValueError(f"bounds are {box.tolist()}: at most {FURTHEST:g} in size is legal")
     if (low < box[:2]).any() or (high > box[2:]).any():
         raise ValueError(
             f"bounds {box.tolist()} do not hold all objects, which reach from {low.tolist()} to {high.tolist()}"

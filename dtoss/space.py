@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 LONLAT = "EPSG:4326"
 NO_CRS = "none"
 """The name of a plane that has no CRS: its unit is whatever the coordinates are in."""
-FURTHEST = 1e100
-"""The largest planar coordinate: squares of larger ones could overflow."""
+FURTHEST = 1e90
+"""The largest planar coordinate: cubes of larger ones, and circles through them, could overflow."""
+NEAREST = 1e-80
+"""The smallest planar coordinate of an object besides 0: so no two are so near that squares of it, and of what circles
+are made of, have no digits left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Space:
         return lonlat
 
     def legal(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which positions (n, 2) are legal: lon in [-180, 180], lat in [-90, 90]; in the plane up to 1e100.
+        """Return which positions (n, 2) are legal: lon in [-180, 180], lat in [-90, 90]; in the plane up to 1e90.
 
         Those of a projected CRS that are compared on the sphere have to be a place there.
         """
@@ -97,6 +100,12 @@ class Space:
         if self.to_lonlat:
             good &= np.isfinite(self._lonlat(np.where(good[:, None], positions, 0.0))).all(axis=1)
         return good
+
+    def too_near(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which positions (n, 2) no object may have, though one may ask there: planar ones under 1e-80."""
+        if self.metric == "sphere":
+            return np.zeros(len(positions), np.bool_)
+        return ((positions != 0.0) & (np.abs(positions) < NEAREST)).any(axis=1)
 
     def _lonlat(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return positions of a projected CRS in degrees, not finite where they are no place."""

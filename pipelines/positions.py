@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.errors import InputError
-from dtoss.space import FURTHEST, Space
+from dtoss.space import FURTHEST, NEAREST, Space
 from pipelines import texts
 from pipelines.texts import empty, exactly
 
@@ -184,10 +184,12 @@ def screened(positions: Positions, space: Space) -> Positions:
     label = F.lit("position out of range")
     if space.geographic:
         label = F.when(F.abs(x) > 180.0, F.lit("longitude out of range")).otherwise(F.lit("latitude out of range"))
+    outside = out_of_range(x, y, space)
+    if space.metric == "plane":
+        # objects, that is: one may ask anywhere
+        outside |= ((x != 0.0) & (F.abs(x) < NEAREST)) | ((y != 0.0) & (F.abs(y) < NEAREST))
     infinite = (F.abs(x) == float("inf")) | (F.abs(y) == float("inf"))
-    reason = F.coalesce(
-        F.col(REASON), F.when(infinite, F.lit("position is infinite")), F.when(out_of_range(x, y, space), label)
-    )
+    reason = F.coalesce(F.col(REASON), F.when(infinite, F.lit("position is infinite")), F.when(outside, label))
     return replace(positions, frame=positions.frame.withColumn(REASON, reason))
 
 

@@ -12,6 +12,7 @@ import dtoss
 from bench import crowds
 from dtoss.distance import distance
 from dtoss.regions import Regions
+from tests import oracles
 
 
 def nearest(index, ids, positions, queries, k):
@@ -75,6 +76,34 @@ def test_made_worlds(first):
         made = crowds.world(seed)
         assert (seed, crowds.differences(made)) == (seed, [])
         assert (seed, crowds.one_sided(crowds.build(made), made)) == (seed, [])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_reverse_nearest_in_a_crowd_as_fine_as_rounding(seed):
+    """Steps of 1e-12 degrees, a tenth of a micrometre: an object 2.4e-9 m away was missed."""
+    rng = np.random.default_rng(seed)
+    centre = np.array([[2.35, 48.86], [0.0, 89.9999], [-122.4, 37.7]])[seed % 3]
+    positions = centre + rng.integers(-5, 6, (40, 2)) * 1e-12
+    queries = centre + rng.integers(-5, 6, (20, 2)) * 1e-12 + rng.uniform(-1, 1, (20, 2)) * 1e-12
+    index = dtoss.build(np.arange(40), positions, partitions=1 + seed % 4)
+    hits = index.reverse_nearest(queries)
+    found = list(zip(hits.query.tolist(), hits.id.tolist(), hits.distance.tolist(), strict=True))
+    assert found == oracles.reverse_nearest(index.space, list(range(40)), positions, queries)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_two_crowds_far_apart_see_the_same_edges(seed):
+    """Spacing of 1e-6 and 3e6 between them, or sites an ulp apart: an edge of 723 km was seen by one side only."""
+    rng = np.random.default_rng(seed)
+    crowd = rng.integers(-9, 10, (120, 2)) * (1e-6 if seed % 2 else 2.0**-30)
+    positions = crowd + np.where(np.arange(120) % 2, 3e6, 0.0)[:, None] * [1.0, 0.1]
+    index = dtoss.build(np.arange(120), positions, metric="plane", partitions=1 + seed)
+    near = {i: set(index.neighbours(i).tolist()) for i in range(120)}
+    for i in range(120):
+        lowest = min(crowds.near_ids(index, i))
+        assert all(lowest in near[j] for j in near[i])
+    counts = [len(near[i]) for i in range(120) if min(crowds.near_ids(index, i)) == i]
+    assert sum(counts) > 20
 
 
 @pytest.mark.parametrize("metric", [None, "plane"])

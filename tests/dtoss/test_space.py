@@ -104,6 +104,39 @@ def test_one_position_and_none():
     assert as_positions([], space_of()).shape == (0, 2)
 
 
+@pytest.mark.parametrize("exponent", [-262, 0, 296])
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_the_plane_at_its_bounds(exponent, partitions):
+    """Coordinates times a power of two, 1e-79 or 1e89, have the answers of the plain ones to the last bit."""
+    rng = np.random.default_rng(1)
+    scale = 2.0**exponent
+    positions, queries = rng.uniform(-1, 1, (200, 2)), rng.uniform(-1.5, 1.5, (30, 2))
+    positions = np.sign(positions) * np.maximum(np.abs(positions), 0.05)
+    plain = dtoss.build(np.arange(200), positions, metric="plane", partitions=partitions)
+    scaled = dtoss.build(np.arange(200), positions * scale, metric="plane", partitions=partitions)
+    for ask in (lambda index, by: index.knn(queries * by, 5), lambda index, by: index.range(queries * by, 0.3 * by)):
+        expected, found = ask(plain, 1.0), ask(scaled, scale)
+        assert found.id.tolist() == expected.id.tolist()
+        assert (found.distance / scale).tolist() == expected.distance.tolist()
+    for i in range(0, 200, 9):
+        assert scaled.neighbours(i).tolist() == plain.neighbours(i).tolist()
+        assert scaled.area(i) / scale / scale == pytest.approx(plain.area(i), rel=1e-12)
+
+
+def test_a_plane_beyond_its_bounds_is_refused():
+    """Squares of spacings of 1e-140 are 0, cubes of extents of 1e99 overflow: refused with the bound."""
+    far = [[0.0, 0.0], [1e99, 0.0]]
+    with pytest.raises(ValueError, match=r"positions row 1 is \(1e\+99, 0\): finite and at most 1e\+90 in size"):
+        dtoss.build([1, 2], far, metric="plane")
+    with pytest.raises(ValueError, match=r"positions row 1 is \(1e-140, 0\): .* not 0 is at least 1e-80 in size"):
+        dtoss.build([1, 2], [[0.0, 0.0], [1e-140, 0.0]], metric="plane")
+    with pytest.raises(ValueError, match=r"bounds are .*: at most 1e\+90 in size is legal"):
+        dtoss.build([1, 2], [[0.0, 0.0], [1.0, 0.0]], metric="plane", bounds=[-1e99, -1.0, 1.0, 1.0])
+    index = dtoss.build([1, 2], [[0.0, 0.0], [1.0, 0.0]], metric="plane")
+    assert index.knn([1e-140, 0.0], 2).distance.tolist() == [1e-140, 1.0]
+    assert len(dtoss.build([1], [[0.0, 1e-140]])) == 1  # degrees are no plane
+
+
 def test_names_of_one_crs():
     """The same CRS under other names, and not another one."""
     assert same_crs("EPSG:4326", "OGC:CRS84")

@@ -116,10 +116,13 @@ def test_many_rows_at_zero_are_legal_but_told(spark, tmp_path):
 
 
 def test_positions_that_a_projection_cannot_place(spark, tmp_path):
-    """In the plane any finite position is legal; on the sphere of a projected CRS it must be a place."""
-    table = pa.table({"id": range(12), "x": [5e5] * 10 + [1e30, 1e101], "y": [4e6 + i for i in range(12)]})
+    """In the plane what is neither huge nor tiny is legal; on the sphere of a projected CRS it must be a place."""
+    table = pa.table({"id": range(12), "x": [5e5] * 10 + [1e30, 1e91], "y": [4e6 + i for i in range(12)]})
     counts = rebuild(spark.createDataFrame(table), str(tmp_path / "plane"), crs="EPSG:32610")["counts"]
     assert counts["quarantined"] == {"position out of range": 1}
+    tiny = pa.table({"id": range(12), "x": [0.0] * 10 + [1e-81, -1e-140], "y": [4e6 + i for i in range(12)]})
+    counts = rebuild(spark.createDataFrame(tiny), str(tmp_path / "tiny"), crs="none", max_bad=0.2)["counts"]
+    assert counts["quarantined"] == {"position out of range": 2}
     options = {"crs": "EPSG:32610", "metric": "sphere", "max_bad": 0.2}
     counts = rebuild(spark.createDataFrame(table), str(tmp_path / "sphere"), **options)["counts"]
     assert counts["quarantined"] == {"position out of range": 2}
