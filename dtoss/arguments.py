@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dtoss.names import not_carried
+
 
 def whole_number(name: str, value: Any, least: int) -> int:
     """Return a whole number of at least ``least``.
@@ -55,6 +57,5 @@ def column_names(columns: Sequence[str], carried: Sequence[str]) -> Sequence[str
         raise ValueError(f"columns is the string {columns!r}: give a list of names")
     for name in columns:
         if name not in carried:
-            known = ", ".join(carried) or "none"
-            raise ValueError(f"column {name!r} is not carried by the objects; they carry {known}")
+            raise ValueError(not_carried(name, carried))
     return columns

@@ -16,8 +16,6 @@ from dtoss.export_cells import cells_of, rings_of
 from dtoss.export_clip import Boundary, clip_cells, clip_regions, inside, read_boundary
 from dtoss.export_regions import RegionShape, left_of, region_shapes
 from dtoss.geoparquet_out import (
-    BOX,
-    GEOMETRY,
     Geometries,
     points_wkb,
     polygons_wkb,
@@ -70,10 +68,9 @@ def export(index: Index, what: str, path: str, *, clip: str | None = None) -> in
     space = index.space
     boundary = None if clip is None else read_boundary(clip, space)
     if what == "objects":
-        names = _free_names(index.column_names)
-        kinds = {name: index.parts[0].attributes[column].type for column, name in names.items()}
+        kinds = {name: column.type for name, column in index.parts[0].attributes.items()}
         schema = pa.schema([("id", _id_type(index)), ("partition", pa.int32()), *kinds.items()])
-        batches = _objects(index, names, boundary)
+        batches = _objects(index, boundary)
         return write_geoparquet(_ahead(batches), path, space.crs, spherical=False, polygons=False, schema=schema)
     if what == "cells":
         schema = pa.schema(
@@ -106,20 +103,7 @@ def _id_type(index: Index) -> pa.DataType:
     return pa.large_string() if index.string_ids else pa.int64()
 
 
-def _free_names(columns: list[str]) -> dict[str, str]:
-    """Return the name of each attribute in the file: its own, or with underscores where that is one of ours."""
-    ours = {"id", "partition", GEOMETRY, BOX}
-    names: dict[str, str] = {}
-    for column in columns:
-        name = column
-        while name in ours:
-            name += "_"
-        names[column] = name
-        ours.add(name)
-    return names
-
-
-def _objects(index: Index, names: dict[str, str], boundary: Boundary | None) -> Iterator[Batch]:
+def _objects(index: Index, boundary: Boundary | None) -> Iterator[Batch]:
     for partition in _partitions(index):
         for begin in range(0, partition.owned_objects, OBJECTS_AT_ONCE):
             rows = slice(begin, min(begin + OBJECTS_AT_ONCE, partition.owned_objects))
@@ -129,8 +113,8 @@ def _objects(index: Index, names: dict[str, str], boundary: Boundary | None) -> 
                 keep = inside(_compared(index.space, points), boundary)
                 points, taken = points[keep], taken[keep]
             columns = {"id": _taken(partition.ids, taken), "partition": _same(partition.number, len(taken))}
-            for column, name in names.items():
-                columns[name] = partition.attributes[column].take(pa.array(taken))
+            for name, column in partition.attributes.items():
+                columns[name] = column.take(pa.array(taken))
             yield columns, Geometries(points_wkb(points), np.tile(points, 2), frozenset(["Point"] * (len(points) > 0)))
 
 

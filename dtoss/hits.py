@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.names import free_names
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Hits:
     """Hits in the order (query, distance, id).
+
+    ``len(hits)``, ``hits[0]`` and iteration are those of a list of (query, id, distance); ``hits[10:20]`` is Hits too.
 
     Parameters
     ----------
@@ -35,6 +40,38 @@ class Hits:
         """Yield (query, id, distance) of each hit as Python values."""
         yield from zip(self.query.tolist(), self.id.tolist(), self.distance.tolist(), strict=True)
 
+    def __getitem__(self, row: Any) -> Any:
+        """Return the hit of a number, from the end where it is negative, as (query, id, distance); of a slice, Hits.
+
+        Raises
+        ------
+        IndexError
+            If there are fewer hits.
+        TypeError
+            If it is neither a whole number nor a slice.
+        """
+        if isinstance(row, slice):
+            columns = {name: column.take(pa.array(np.arange(len(self))[row])) for name, column in self.columns.items()}
+            return Hits(self.query[row], self.id[row], self.distance[row], columns)
+        try:
+            at = operator.index(row)
+        except TypeError:
+            raise TypeError(f"hits are numbered from 0, and {row!r} is no number and no slice") from None
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"there is no hit {at}: there are {len(self)}")
+        at %= len(self)
+        return next(iter(self[at : at + 1]))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether others are the same hits with the same attributes."""
+        if not isinstance(other, Hits):
+            return NotImplemented
+        pairs = ((self.query, other.query), (self.id, other.id), (self.distance, other.distance))
+        return all(np.array_equal(a, b) for a, b in pairs) and self.columns == other.columns
+
+    def __hash__(self) -> int:
+        raise TypeError("hits cannot be hashed, as their arrays can change: use tuple(hits)")
+
     def only(self, kept: NDArray[np.bool_]) -> Hits:
         """Return some of the hits, in the same order."""
         columns = {name: column.filter(pa.array(kept)) for name, column in self.columns.items()}
@@ -49,10 +86,14 @@ class Hits:
         return np.arange(1, n + 1) - np.repeat(first, np.diff(np.append(first, n)))
 
     def to_arrow(self) -> pa.Table:
-        """Return a table with the columns query, id, distance, rank and the attributes."""
+        """Return a table with the columns query, id, distance, rank and the attributes.
+
+        An attribute never has one of these names: :mod:`dtoss.names` says as what it comes then.
+        """
         ids = pa.array(self.id, pa.large_string()) if self.id.dtype == object else pa.array(self.id)
         table = {"query": self.query, "id": ids, "distance": self.distance, "rank": self.rank()}
-        return pa.table(table | self.columns)
+        names = free_names(self.columns)
+        return pa.table(table | {names[name]: column for name, column in self.columns.items()})
 
     def to_pandas(self) -> Any:
         """Return the same as a pandas DataFrame."""

@@ -17,6 +17,7 @@ from dtoss.construct import construct
 from dtoss.ids import as_ids
 from dtoss.index import Index
 from dtoss.land import look_swapped
+from dtoss.names import free_names
 from dtoss.partition import Ids
 from dtoss.parts import Parts, facts_of
 from dtoss.pivots import SAMPLE_PER_PARTITION, choose_pivots
@@ -56,7 +57,7 @@ def build(
     pivots : "balanced" or "spread".
     bounds : plane only: xmin, ymin, xmax, ymax that hold all objects; the box of the objects grown by a tenth when
         None.
-    columns : attributes, each of length n.
+    columns : attributes, each of length n; one with a reserved name gets an underscore behind (:mod:`dtoss.names`).
     reach : lambda of every partition, a distance (plane) or chord (sphere); chosen from a sample when None.
     seed : of the random choices.
     engine : of the diagrams: "kernel" or "scipy".
@@ -88,7 +89,7 @@ def build(
     if len(keys) != len(places):
         raise ValueError(f"there are {len(keys)} ids and {len(places)} positions: as many are wanted")
     _check_distinct(keys)
-    attributes = {name: _column(name, value, len(keys)) for name, value in (columns or {}).items()}
+    attributes = _attributes({} if columns is None else columns, len(keys))
     _warn_of_swapped(places, space)
     vectors = space.vectors(places)
     box = planar_bounds(vectors, bounds) if space.dimension == 2 else None
@@ -145,6 +146,13 @@ def _check_distinct(ids: Ids) -> None:
     if len(repeated):
         some = ", ".join(str(value) for value in repeated[:3])
         raise ValueError(f"{len(repeated)} ids stand more than once, {some} among them: ids must be distinct")
+
+
+def _attributes(columns: Mapping[str, Any], count: int) -> dict[str, pa.Array]:
+    if nameless := [name for name in columns if not isinstance(name, str)]:
+        raise ValueError(f"a column is called {nameless[0]!r}: names are text")
+    free = free_names(columns)
+    return {free[name]: _column(name, value, count) for name, value in columns.items()}
 
 
 def _column(name: str, value: Any, count: int) -> pa.Array:

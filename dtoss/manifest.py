@@ -58,6 +58,8 @@ def check_manifest(manifest: dict[str, Any], snapshot: str, path: str) -> None:
     field(manifest, "bounds", _box if plane else _nothing, bounds)
     field(manifest, "id_type", lambda v: v in ("int64", "string"), "int64 or string")
     field(manifest, "columns", _named(_text), "the types of columns")
+    if "renamed" in manifest:
+        field(manifest, "renamed", _named(_text), "the names of attributes")
     field(manifest, "parameters", lambda v: isinstance(v, dict), "an object")
     field(manifest, "timings", _named(_not_negative), "seconds of stages")
     counts = field(manifest, "counts", lambda v: isinstance(v, dict), "an object")

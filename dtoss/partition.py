@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dtoss.blocks import BLOCK, Blocks
 from dtoss.errors import StoreError
+from dtoss.names import free_names
 
 FAN = BLOCK
 """Each level of the hierarchy keeps every 16th site of the level below, the first of each block."""
@@ -54,7 +55,7 @@ class Partition:
     blocks : runs of F sites, owned or not, and their graph: how a search spreads.
     uncertified : int32, ascending: owned sites whose cells the border table holds.
     furthest : distance or chord from the pivot to the furthest owned site; -1 where there is none.
-    attributes : further columns, Arrow arrays of length n.
+    attributes : further columns, Arrow arrays of length n; none has a reserved name (:mod:`dtoss.names`).
     """
 
     number: int
@@ -233,6 +234,11 @@ def decode(source: pa.Buffer, name: str) -> Partition:
             raise ValueError("a level is not of type int32")
         plain = {key: _numbers(arrays[key]) for key in [*TYPES, *(k for pair in pairs for k in pair)]}
         ids = arrays["ids"]
+        attributes = {
+            key.removeprefix("attribute:"): value for key, value in arrays.items() if key.startswith("attribute:")
+        }
+        # files that were written before names were reserved hold them as they were
+        names = free_names(attributes)
         return Partition(
             number=whole(facts, "number", 2**31 - 1),
             ids=ids if pa.types.is_large_string(ids.type) else _numbers(ids),
@@ -248,9 +254,7 @@ def decode(source: pa.Buffer, name: str) -> Partition:
             blocks=Blocks(plain["balls"].reshape(-1, 4), plain["block_first"], plain["block_neighbours"]),
             uncertified=plain["uncertified"],
             furthest=float(facts["furthest"]),
-            attributes={
-                key.removeprefix("attribute:"): value for key, value in arrays.items() if key.startswith("attribute:")
-            },
+            attributes={names[name]: value for name, value in attributes.items()},
         )
     except UNREADABLE as error:
         reason = " ".join(str(error).split())

@@ -15,6 +15,7 @@ from dtoss.border import BorderTable, decode_border, encode_border
 from dtoss.errors import StoreError
 from dtoss.index import Index
 from dtoss.manifest import hash_of
+from dtoss.names import columns_of_manifest
 from dtoss.partition import Partition, checksum, decode, encode
 from dtoss.parts import Facts, Parts
 from dtoss.regions import Regions
@@ -252,7 +253,7 @@ def _open_partition(
         partitions=len(manifest["partitions"]),
         box=(xmin, ymin, xmax, ymax),
         string_ids=manifest["id_type"] == "string",
-        columns=frozenset(manifest["columns"]),
+        columns=frozenset(columns_of_manifest(manifest)),
     )
     check_partition(partition, claims, source.path)
     return partition

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.names import not_carried
 from dtoss.where_language import Mismatch, short
 from dtoss.where_tree import Program, parse_program
 from dtoss.where_values import Columns, Rows, as_rows, evaluate
@@ -73,8 +74,7 @@ def parse_condition(text: str, schema: Mapping[str, pa.DataType]) -> Condition:
 
     def empty(name: str) -> pa.Array:
         if name not in schema:
-            known = ", ".join(schema) or "none"
-            raise Mismatch(f"column {name!r} is not carried by the objects; they carry {known}")
+            raise Mismatch(not_carried(name, schema))
         names.add(name)
         return pa.nulls(0, schema[name])
 

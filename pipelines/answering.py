@@ -16,6 +16,7 @@ from dtoss.arguments import column_names
 from dtoss.columns import take_columns
 from dtoss.filters import schema_of
 from dtoss.index import Index
+from dtoss.names import columns_of_manifest
 from dtoss.snapshot import Verify, open_index
 from dtoss.space import Space
 from dtoss.store import Store
@@ -81,14 +82,14 @@ def make_ask(
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"k is {k!r}: a whole number of at least 1 is wanted")
         k = int(k)
-    for name in () if isinstance(columns, str) else columns:
-        if name in RESULT or list(columns).count(name) > 1:
-            raise ValueError(f"column {name!r} would stand twice in the result ({', '.join([*RESULT, *columns])})")
     # workers may run in another directory
     path = str(store) if "://" in str(store) else str(Path(store).absolute())
     manifest = Store(path).manifest(snapshot)
     name = manifest["snapshot"]
-    column_names(columns, list(manifest["columns"]))
+    # none that is carried is called as a column of ours
+    for column in column_names(columns, list(columns_of_manifest(manifest))):
+        if list(columns).count(column) > 1:
+            raise ValueError(f"column {column!r} would stand twice in the result ({', '.join([*RESULT, *columns])})")
     for condition in (where, having):
         if condition is not None:
             parse_condition(condition, schema_of(opened(path, name, verify).parts[0]))

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.errors import InputError
+from dtoss.names import columns_of_manifest
 from dtoss.regions import Regions
 from dtoss.snapshot import Verify, regions_of_manifest, space_of_manifest
 from dtoss.space import Space, same_crs
@@ -207,19 +208,18 @@ def _measures(ask: Ask, space: Space) -> list[Column]:
     return [F.count(measure).alias(name) for name, measure in measures.items()]
 
 
-def result_schema(manifest: Mapping[str, Any], query_id: Any, columns: Sequence[str]) -> Any:
+def result_schema(manifest: dict[str, Any], query_id: Any, columns: Sequence[str]) -> Any:
     """Return the Spark schema of hits: query_id of the given type, id, distance, rank, and columns."""
     from pyspark.sql import types as T
 
+    carried = columns_of_manifest(manifest)
     fields = [
         T.StructField("query_id", query_id),
         T.StructField("id", id_type(manifest)),
         T.StructField("distance", T.DoubleType()),
         T.StructField("rank", T.IntegerType()),
     ]
-    return T.StructType(
-        fields + [T.StructField(name, T._parse_datatype_string(manifest["columns"][name])) for name in columns]
-    )
+    return T.StructType(fields + [T.StructField(name, T._parse_datatype_string(carried[name])) for name in columns])
 
 
 def id_type(manifest: Mapping[str, Any]) -> Any:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.errors import InputError, StoreError
 from dtoss.in_process import OBJECTS_PER_PARTITION, bounds_round
+from dtoss.names import free_names, renamed, renamed_of_manifest, said_renamed
 from dtoss.pivots import choose_pivots
 from dtoss.regions import Regions
 from dtoss.replication import choose_reach
@@ -79,7 +80,8 @@ def rebuild(
     id, x, y, time : names of the columns; x and y are lon and lat, or x and y in the plane, when None. Where there is
         a time (a column named, or one called ``t``), the row with the latest one counts for each id, and of rows with
         equal times the one with the greatest (x, y, attributes).
-    columns : attributes to carry along: names, "all" or "none".
+    columns : attributes to carry along: names, "all" or "none"; one with a reserved name gets an underscore behind
+        (:mod:`dtoss.names`), and ``warn`` is told.
     partitions, objects_per_partition : how many, or how large; 250,000 objects a partition and at least one a core
         when None.
     pivots : "balanced", "spread" (dissertation, 3.1.1), or "keep" those of the current snapshot while they are
@@ -132,6 +134,8 @@ def rebuild(
         with stages.stage("sample"):
             profile = survey(positions, space, partitions, objects_per_partition or OBJECTS_PER_PARTITION, seed)
         judge(profile, space, max_bad, warn or (lambda message: None))
+        if reserved := renamed(positions.attributes):
+            heard(f"attributes with reserved names are stored under others: {said_renamed(reserved)}")
         box = None
         if space.dimension == 2:
             low, high = (profile.low, profile.high) if profile.good else (np.zeros(2), np.zeros(2))
@@ -183,6 +187,7 @@ def rebuild(
                 timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
             )
             manifest["quarantine"] = rejected
+            manifest["renamed"] = renamed(positions.attributes)
             home.finish(snapshot, manifest, held)
         home.tidy(keep, held, heard)
     finally:
@@ -314,11 +319,9 @@ def _nothing(frame: DataFrame, carried: list[str]) -> pa.Table:
 
 
 def _column_types(positions: Positions) -> dict[str, str]:
-    return {
-        attribute_name(field.name): field.dataType.simpleString()
-        for field in positions.frame.schema.fields
-        if field.name.startswith("a:")
-    }
+    fields = [field for field in positions.frame.schema.fields if field.name.startswith("a:")]
+    free = free_names(attribute_name(field.name) for field in fields)
+    return {free[attribute_name(field.name)]: field.dataType.simpleString() for field in fields}
 
 
 def summary(manifest: dict[str, Any]) -> list[tuple[str, str]]:
@@ -331,6 +334,8 @@ def summary(manifest: dict[str, Any]) -> list[tuple[str, str]]:
         ("duplicates", f"{counts['duplicates']:,} rows gave way to others of their id"),
     ]
     rows += [("quarantined", f"{n:,} {reason}") for reason, n in counts["quarantined"].items()]
+    if reserved := renamed_of_manifest(manifest):
+        rows.append(("renamed", said_renamed(reserved)))
     mean = sum(sizes) / len(sizes)
     rows.append(("partitions", f"{len(sizes)}: min {min(sizes):,}, mean {mean:,.0f}, max {max(sizes):,} objects"))
     open_cells = sum(entry["uncertified"] for entry in manifest["partitions"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from dtoss.names import columns_of_manifest, renamed_of_manifest, said_renamed
 from pipelines.cli_output import print_table
 
 
@@ -41,7 +42,7 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
             f"{len(sizes)}: min {min(sizes):,}, mean {sum(sizes) / len(sizes):,.0f}, max {max(sizes):,} objects",
         ),
         ("space", f"{facts['crs']}, {facts['metric']}" + (f", bounds {facts['bounds']}" if facts["bounds"] else "")),
-        ("columns", ", ".join(f"{name} {kind}" for name, kind in manifest["columns"].items()) or "none"),
+        ("columns", ", ".join(f"{name} {kind}" for name, kind in facts["columns"].items()) or "none"),
         ("rows", ", ".join(f"{name} {n}" for name, n in facts["counts"].items() if name != "quarantined")),
         ("quarantined", ", ".join(f"{n:,} {reason}" for reason, n in facts["counts"]["quarantined"].items()) or "none"),
         ("bytes", f"{facts['bytes']:,}"),
@@ -50,6 +51,8 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
     if writer is not None:
         rows.append(("written by", str(writer)))
     rows += [("unfinished", f"{name}: {why}") for name, why in facts["unfinished"]]
+    if facts["renamed"]:
+        rows.append(("renamed", said_renamed(facts["renamed"])))
     if verify:
         rows.append(("files", "all checksums agree with the manifest"))
     print_table(rows)
@@ -76,6 +79,7 @@ def facts_of_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
         "parameters", "counts", "bytes", "area", "pivots_hash", "timings",
     )  # fmt: skip
     facts = {name: manifest[name] for name in names}
+    facts["columns"], facts["renamed"] = columns_of_manifest(manifest), renamed_of_manifest(manifest)
     entries = manifest["partitions"]
     facts["partitions"] = len(entries)
     facts["objects_per_partition"] = [entry["objects"] for entry in entries]

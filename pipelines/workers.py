@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dtoss.assign import assign
 from dtoss.border import Border, decode_border, encode_border, fix
 from dtoss.construct import construct
+from dtoss.names import free_names
 from dtoss.regions import Regions
 from dtoss.snapshot import write_borders, write_partition
 from dtoss.space import Space
@@ -104,6 +105,8 @@ def build_one(plan: Plan, number: int, rows: pa.Table) -> dict[str, Any]:
     """Build a partition, write its file and its share of the border set, and return its entry."""
     ids = rows.column("id").combine_chunks()
     strings = pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
+    carried = [name for name in rows.column_names if name not in ("id", "x", "y", "home")]
+    free = free_names(map(attribute_name, carried))
     built = construct(
         number,
         ids.cast(pa.large_string()) if strings else ids.to_numpy(zero_copy_only=False).astype(np.int64),
@@ -113,11 +116,7 @@ def build_one(plan: Plan, number: int, rows: pa.Table) -> dict[str, Any]:
         plan.regions,
         float(plan.reach[number]),
         plan.bounds,
-        attributes={
-            attribute_name(name): rows.column(name).combine_chunks()
-            for name in rows.column_names
-            if name not in ("id", "x", "y", "home")
-        },
+        attributes={free[attribute_name(name)]: rows.column(name).combine_chunks() for name in carried},
     )
     entry = write_partition(plan.store, plan.snapshot, built)
     share = f"border-{number:05d}.arrow"

@@ -80,25 +80,25 @@ def test_any_condition(seen, data):
 def town():
     rng = np.random.default_rng(3)
     positions = np.column_stack([rng.normal(-122.4, 0.1, 20_000), rng.normal(37.7, 0.1, 20_000)]).round(3)
-    rank = rng.permutation(20_000)
-    kind = np.where(rank % 3 == 0, "taxi", "bus")
-    columns = {"rank": rank, "kind": pa.array(kind), "north": pa.array(positions[:, 1] > 37.95)}
-    return dtoss.build(np.arange(20_000), positions, partitions=7, columns=columns), positions, rank, kind
+    score = rng.permutation(20_000)
+    kind = np.where(score % 3 == 0, "taxi", "bus")
+    columns = {"score": score, "kind": pa.array(kind), "north": pa.array(positions[:, 1] > 37.95)}
+    return dtoss.build(np.arange(20_000), positions, partitions=7, columns=columns), positions, score, kind
 
 
 def test_batches_equal_single_queries_and_threads(town, way):
     """A batch in curve order, one query at a time, two threads: the same answer, columns included."""
     index, positions, _, _ = town
     queries = positions[:400] + 1e-4
-    whole = index.knn(queries, 5, where="rank < 300 and kind = 'taxi'", columns=["rank", "kind"])
+    whole = index.knn(queries, 5, where="score < 300 and kind = 'taxi'", columns=["score", "kind"])
     assert set(whole.columns["kind"].to_pylist()) == {"taxi"}
-    assert max(whole.columns["rank"].to_pylist()) < 300
+    assert max(whole.columns["score"].to_pylist()) < 300
     assert (np.diff(whole.query) >= 0).all()
     assert len(whole) == 5 * len(queries)
-    threads = index.knn(queries, 5, where="rank < 300 and kind = 'taxi'", columns=["rank", "kind"], threads=2)
+    threads = index.knn(queries, 5, where="score < 300 and kind = 'taxi'", columns=["score", "kind"], threads=2)
     assert rows(threads) == rows(whole)
     assert threads.columns == whole.columns
-    single = [rows(index.knn(q, 5, where="rank < 300 and kind = 'taxi'")) for q in queries[:20]]
+    single = [rows(index.knn(q, 5, where="score < 300 and kind = 'taxi'")) for q in queries[:20]]
     assert [(q, i, d) for q, found in enumerate(single) for _, i, d in found] == rows(whole)[:100]
 
 
@@ -116,13 +116,13 @@ def test_ids_and_corner(town, way):
 def test_evaluated_once_and_bounded(town):
     """A text is evaluated when first asked; the oldest of more than KEPT texts is forgotten."""
     index, positions, _, _ = town
-    first = index._filters.get("rank < 500")
-    index.knn(positions[:3], 2, where="rank < 500")
-    assert index._filters.get("rank < 500") is first
+    first = index._filters.get("score < 500")
+    index.knn(positions[:3], 2, where="score < 500")
+    assert index._filters.get("score < 500") is first
     for i in range(filters.KEPT):
-        index.knn(positions[0], 1, where=f"rank < {i + 1}")
+        index.knn(positions[0], 1, where=f"score < {i + 1}")
     assert len(index._filters._kept) == filters.KEPT
-    assert index._filters.get("rank < 500") is not first
+    assert index._filters.get("score < 500") is not first
 
 
 def test_an_index_of_its_own_comes_when_it_has_paid(town):
@@ -131,7 +131,7 @@ def test_an_index_of_its_own_comes_when_it_has_paid(town):
     some = filters.Filters(index._world, index.space)
     chords = index.space.vectors(positions)
     radius = np.full(len(chords), np.inf)
-    few, more, most = some.get("rank < 100"), some.get("rank < 2000"), some.get("rank < 19000")
+    few, more, most = some.get("score < 100"), some.get("score < 2000"), some.get("score < 19000")
     for one in (few, more, most):
         one.answer(chords[:1], radius[:1], 2, 1)
     assert few._own is not None
@@ -144,16 +144,16 @@ def test_an_index_of_its_own_comes_when_it_has_paid(town):
 
 def test_many_threads_ask_the_same(town):
     index, positions, _, _ = town
-    alone = rows(index.knn(positions[:200], 3, where="rank < 3000"))
-    fresh = dtoss.build(np.arange(20_000), positions, partitions=7, columns={"rank": town[2]})
+    alone = rows(index.knn(positions[:200], 3, where="score < 3000"))
+    fresh = dtoss.build(np.arange(20_000), positions, partitions=7, columns={"score": town[2]})
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: rows(fresh.knn(positions[:200], 3, where="rank < 3000")), range(16)))
+        found = list(pool.map(lambda _: rows(fresh.knn(positions[:200], 3, where="score < 3000")), range(16)))
     assert all(one == alone for one in found)
 
 
 def test_refusals_name_argument_and_value(town):
     index, positions, _, _ = town
-    for text, says in [("speed > 3", "column 'speed'"), ("rank = 'a'", "compares"), ("", "where is ''")]:
+    for text, says in [("speed > 3", "column 'speed'"), ("score = 'a'", "compares"), ("", "where is ''")]:
         with pytest.raises(ValueError, match=says):
             index.knn(positions[0], 1, where=text)
         with pytest.raises(ValueError, match=says):

@@ -1,0 +1,82 @@
+"""Names of attributes: those that answers need for themselves get an underscore behind, everywhere by one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+RESERVED = (
+    "query", "query_id", "id", "distance", "rank", "lon", "lat", "x", "y", "partition", "geometry", "bbox",
+)  # fmt: skip
+"""Names of our own columns: in hits, in joins, of an object by its id, and in exported files."""
+
+
+def free_names(names: Iterable[str]) -> dict[str, str]:
+    """Return as what each attribute is stored, asked for and returned: its own name unless that is reserved.
+
+    A reserved name, in any case, because Spark and most SQL do not tell ``Lon`` from ``lon``, gets as many underscores
+    behind as are needed to differ from every other name. Applied to its own result it changes nothing; the order of the
+    names does not matter.
+
+    Examples
+    --------
+    >>> free_names(["lon", "speed", "lon_", "Rank"])
+    {'lon': 'lon__', 'speed': 'speed', 'lon_': 'lon_', 'Rank': 'Rank_'}
+    """
+    given = list(names)
+    free = {name: name for name in given}
+    taken = {*RESERVED, *(name.lower() for name in given)}
+    for name in sorted(name for name in free if name.lower() in RESERVED):
+        fresh = f"{name}_"
+        while fresh.lower() in taken:
+            fresh += "_"
+        taken.add(fresh.lower())
+        free[name] = fresh
+    return free
+
+
+def renamed(names: Iterable[str]) -> dict[str, str]:
+    """Return what :func:`free_names` calls otherwise, by the names that were given."""
+    return {name: fresh for name, fresh in free_names(names).items() if fresh != name}
+
+
+def columns_of_manifest(manifest: dict[str, Any]) -> dict[str, str]:
+    """Return the Spark types of a snapshot's attributes by their names."""
+    names = free_names(manifest["columns"])
+    return {names[name]: kind for name, kind in manifest["columns"].items()}
+
+
+def renamed_of_manifest(manifest: dict[str, Any]) -> dict[str, str]:
+    """Return which attributes of the input are called otherwise, and how: those with reserved names."""
+    said: dict[str, str] = manifest.get("renamed") or renamed(manifest["columns"])
+    return said
+
+
+def said_renamed(names: Mapping[str, str]) -> str:
+    """Return the renamed attributes as text.
+
+    Examples
+    --------
+    >>> said_renamed({"lon": "lon_", "id": "id_"})
+    'id as id_, lon as lon_'
+    """
+    return ", ".join(f"{name} as {names[name]}" for name in sorted(names))
+
+
+def not_carried(name: str, carried: Iterable[str]) -> str:
+    """Return what to say of a column that objects do not carry; it names those they do, and the one that may be meant.
+
+    Examples
+    --------
+    >>> not_carried("lon", ["lon_", "speed"])
+    "column 'lon' is not carried by the objects; they carry lon_, speed; an attribute lon is called lon_ here"
+    """
+    known = list(carried)
+    hint = ""
+    for other in known:
+        if name.lower() in RESERVED and other.rstrip("_").lower() == name.lower():
+            hint = f"; an attribute {name} is called {other} here"
+            break
+        if other.lower() == name.lower():
+            hint = f"; is {other} meant?"
+    return f"column {name!r} is not carried by the objects; they carry {', '.join(known) or 'none'}{hint}"

@@ -1,0 +1,43 @@
+"""A store of an index that was built in process: what the rebuild writes, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dtoss.border import border_of
+from dtoss.construct import Built
+from dtoss.snapshot import make_manifest, write_borders, write_partition
+from dtoss.store import Store
+
+
+def stored(index, path, *, attributes=None, kinds=None):
+    """Write an index as the current snapshot of a store and return its path.
+
+    ``attributes`` gives names to the attributes as they are in the files, whatever the rule for names says.
+    """
+    names = attributes or {}
+    store = Store(str(path))
+    snapshot = store.begin()
+    entries = []
+    for partition in index.parts.all():
+        held = {names.get(name, name): column for name, column in partition.attributes.items()}
+        built = Built(replace(partition, attributes=held), border_of(partition), 0.0)
+        entries.append(write_partition(store, snapshot, built))
+    borders = write_borders(store, snapshot, index.border)
+    manifest = make_manifest(
+        snapshot,
+        "2024-01-01T00:00:00+00:00",
+        index.space,
+        index.regions,
+        index.reach,
+        index._bounds,
+        entries,
+        borders,
+        id_type="string" if index.string_ids else "int64",
+        columns={names.get(name, name): (kinds or {}).get(name, "string") for name in index.column_names},
+        parameters={},
+        counts={"read": len(index), "kept": len(index), "duplicates": 0, "quarantined": {}},
+        timings={},
+    )
+    store.finish(snapshot, manifest)
+    return str(path)
