@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def by_name(positions: Any) -> Any:
     >>> by_name({"lat": [50.0, 51.0], "lon": [8.0, 9.0]}).tolist()
     [[8.0, 50.0], [9.0, 51.0]]
     """
-    if type(positions) is np.ndarray and positions.dtype.names is None:
+    if isinstance(positions, list | tuple):
         return positions
     names = _names(positions)
     if names is None:
@@ -45,9 +46,9 @@ def by_name(positions: Any) -> Any:
     return positions
 
 
-def _names(table: Any) -> list[Any] | None:
+def _names(table: Any) -> Sequence[Any] | None:
     if isinstance(table, np.ndarray):
-        return list(table.dtype.names or ())
+        return table.dtype.names
     if isinstance(table, dict):
         return list(table)
     for kind in ("column_names", "columns"):  # of Arrow; of pandas and Polars

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,9 @@ from dtoss.world import World
 class Index:
     """An immutable index of objects; thread-safe, and read by any number of processes at once.
 
-    Made by :func:`dtoss.open` from a store or by :func:`dtoss.build` in process. One that was opened is pickled by
-    its path.
+    Made by :func:`dtoss.open` from a store or by :func:`dtoss.build` in process. One that was opened is pickled by the
+    path of its store while its snapshot is there, and whole once that is gone; loading one whose snapshot has gone
+    since is a :class:`~dtoss.StoreError`.
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class Index:
         snapshot: str | None = None,
         string_ids: bool = False,
         border: BorderTable | Callable[[], BorderTable] | None = None,
-        origin: tuple[Callable[..., Index], tuple[Any, ...]] | None = None,
+        origin: Callable[[], tuple[Callable[..., Index], tuple[Any, ...]] | None] | None = None,
     ) -> None:
         self.space = space
         self.regions = regions
@@ -68,8 +70,8 @@ class Index:
         self._filters = Filters(self._world, space)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._origin is not None:
-            return self._origin
+        if self._origin is not None and (opening := self._origin()):
+            return opening
         return _remake, (
             self.space,
             self.regions,
@@ -77,7 +79,8 @@ class Index:
             self.parts,
             self._bounds,
             self.string_ids,
-            self._border_source,
+            self.border,
+            self.snapshot,
         )
 
     def __len__(self) -> int:
@@ -322,6 +325,16 @@ class Index:
         found = {"id": object_id, names[0]: x, names[1]: y}
         return found | {name: column[place.item].as_py() for name, column in partition.attributes.items()}
 
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the ids of all objects in ascending order, strings by code point. Cost O(n log n)."""
+        owned = [partition.ids[: partition.owned_objects] for partition in self.parts.all()]
+        if self.string_ids:
+            yield from sorted(chain.from_iterable(ids.tolist() for ids in owned))
+            return
+        ids = np.sort(np.concatenate(owned))
+        for begin in range(0, len(ids), 100_000):
+            yield from ids[begin : begin + 100_000].tolist()
+
     def __contains__(self, object_id: Any) -> bool:
         return self._lookup.find(object_id) is not None
 
@@ -360,8 +373,7 @@ class Index:
         """
         return cell_at(self._view, self._find(object_id)).area
 
-    # -- how
-    # ------------------------------------------------------------------------------------------------------------
+    # -- how ----------------------------------------------------------------------------------------------------------
 
     @once
     def _lookup(self) -> Lookup:
@@ -458,6 +470,7 @@ def _remake(
     parts: Parts,
     bounds: NDArray[np.float64] | None,
     string_ids: bool,
-    border: Any,
+    border: BorderTable | None,
+    snapshot: str | None,
 ) -> Index:
-    return Index(space, regions, reach, parts, bounds=bounds, string_ids=string_ids, border=border)
+    return Index(space, regions, reach, parts, bounds=bounds, snapshot=snapshot, string_ids=string_ids, border=border)

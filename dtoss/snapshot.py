@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -175,9 +177,9 @@ def open_index(
         once and compares their SHA-256. False leaves it at what is checked in any case: the manifest's fields and
         hash, the size of each file, and its structure before a query first reads it (:mod:`dtoss.structure`), so that
         damage may make an answer wrong, but never a crash.
-    lazy : find a partition's file only when a question first concerns it. None does so on remote file systems, where a
-        file is read whole; on local ones all are memory-mapped at once, so that the index stays whole when its
-        snapshot is removed.
+    lazy : find a file, of a partition or of the border table, only when a question first concerns it. None does so on
+        remote file systems, where a file is read whole; on local ones all are memory-mapped at once, so that the index
+        stays whole when its snapshot is removed.
 
     Raises
     ------
@@ -207,13 +209,15 @@ def open_index(
 
 
 def _open(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) -> Index:
+    store = store.absolute
     name = manifest["snapshot"]
-    entries = manifest["partitions"]
+    entries, borders = manifest["partitions"], manifest["borders"]
     if verify and verify != "touch":
-        for entry in [*entries, manifest["borders"]]:
+        for entry in [*entries, borders]:
             check(store.source(name, entry["file"], entry["bytes"]), entry, "sha256")
     # mapped here, they outlive the snapshot
     sources = None if lazy else [store.source(name, entry["file"], entry["bytes"]) for entry in entries]
+    border_source = None if lazy else store.source(name, borders["file"], borders["bytes"])
     parts = Parts(
         [None] * len(entries),
         [Facts(entry["objects"], entry["sites"], entry["furthest"]) for entry in entries],
@@ -227,9 +231,25 @@ def _open(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) ->
         bounds=None if manifest["bounds"] is None else np.array(manifest["bounds"], dtype=np.float64),
         snapshot=name,
         string_ids=manifest["id_type"] == "string",
-        border=partial(read_borders, store.path, name, verify),
-        origin=(partial(open_index, verify=verify), (store.path, name)),
+        border=partial(_read_borders, store, manifest, verify, border_source),
+        origin=partial(_origin, store, name, verify, lazy),
     )
+
+
+def _origin(
+    store: Store, snapshot: str, verify: Verify, lazy: bool
+) -> tuple[Callable[..., Index], tuple[Any, ...]] | None:
+    """Return how a snapshot is opened again in another process, or None where it is gone from a local disk."""
+    if store.local and not Path(store.file("snapshots", snapshot, "manifest.json")).exists():
+        return None
+    return _reopened, (store.path, snapshot, verify, lazy)
+
+
+def _reopened(path: str, snapshot: str, verify: Verify, lazy: bool) -> Index:
+    try:
+        return open_index(path, snapshot, verify=verify, lazy=lazy)
+    except StoreError as error:
+        raise StoreError(f"an index that was pickled by its path cannot be opened: {error}") from None
 
 
 def _open_partition(
@@ -281,18 +301,9 @@ def check(source: Source, entry: dict[str, Any], kind: str) -> None:
         )
 
 
-def read_borders(store_path: str, snapshot: str, verify: Verify = False) -> BorderTable:
-    """Return the border table of a snapshot.
-
-    Raises
-    ------
-    StoreError
-        If its file is missing or damaged.
-    """
-    store = Store(store_path)
-    manifest = store.manifest(snapshot)
+def _read_borders(store: Store, manifest: dict[str, Any], verify: Verify, source: Source | None) -> BorderTable:
     entry = manifest["borders"]
-    source = store.source(snapshot, entry["file"], entry["bytes"])
+    source = source or store.source(manifest["snapshot"], entry["file"], entry["bytes"])
     _touch(source, entry, verify)
     table = decode_border(source.data, source.path)
     if not isinstance(table, BorderTable):

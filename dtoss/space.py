@@ -182,7 +182,8 @@ def as_positions(positions: ArrayLike, space: Space, name: str = "positions") ->
         If only one coordinate of a table is named (:func:`dtoss.axes.by_name`), the shape is not (2,) or (n, 2), or a
         position is not legal; it names the argument, the row and the value.
     """
-    positions = by_name(positions)
+    if type(positions) is not np.ndarray or positions.dtype.kind == "V":
+        positions = by_name(positions)
     try:
         array = operand(positions, dtype=np.float64)
     except (TypeError, ValueError):

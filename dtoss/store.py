@@ -101,6 +101,11 @@ class Store:
         """Whether files can be memory-mapped."""
         return isinstance(self.folder, LocalFolder)
 
+    @property
+    def absolute(self) -> Store:
+        """The same store, whatever directory a process works in."""
+        return self if "://" in self.path else Store(str(Path(self.path).absolute()))
+
     def file(self, *parts: str) -> str:
         """Return the path of something in the store, on its file system."""
         return self.folder.path(*parts)

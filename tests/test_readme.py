@@ -28,6 +28,7 @@ def test_the_example_runs_as_it_stands(capsys):
     nearest = free[np.argsort(np.linalg.norm((positions[free] - here) * [np.cos(np.radians(37.78)), 1], axis=1))[:3]]
     assert str(nearest) in said
     assert str(index.area(42)) in said
+    assert "[]" not in said  # an empty answer shows nothing
 
 
 def test_every_command_is_named():
