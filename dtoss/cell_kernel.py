@@ -32,6 +32,7 @@ from dtoss.eights import (
 )
 from dtoss.kernels import kernel
 from dtoss.near import ALL, LIST, NEAR, box_gap, box_gaps, list_leaves, list_near
+from dtoss.oriented import NEAREST, least_of_lanes, nearest_beyond
 from dtoss.pointers import bits_float, pointer, shifted, trailing_zeros
 from dtoss.polygon import FRAME, PAD, SLACK, chord, cut, frame, furthest, lanes_in, plane_area, sphere_area
 
@@ -41,10 +42,19 @@ EARLIER = 8
 COMPACT = 32.0 * 32.0
 """Squared ratio of the distances of a compact cell's furthest vertex and nearest edge, at the most."""
 
-BESIDES = 6 * NEAR + NEAR + 6 * LIST + LIST + STACK + 8
+COLUMNS = 13
+"""Columns of floats of a polygon: its own five, four of the discs, four of the corners as oriented boxes see them."""
+BESIDES = 6 * NEAR + NEAR + 6 * LIST + LIST + STACK + NEAREST + 16
 """What the workspace of floats holds besides the polygon."""
 
-DONE, MORE_VERTICES, MORE_NEIGHBOURS = 0, 1, 2
+DONE, MORE_VERTICES, MORE_NEIGHBOURS, THIN = 0, 1, 2, 3
+
+VISITS, VISITS_A_CELL = 4096, 32
+"""Nodes that a piece may visit in the tree before it asks for oriented boxes: so many, and so many more a cell."""
+PLAIN, GUIDED = 8, 256
+"""Cuts of a long cell after which, and up to which, it is the site nearest to a corner that cuts, not to its own site.
+
+Most cells need fewer, and only rounding takes more."""
 
 
 @kernel
@@ -80,6 +90,34 @@ def _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach):
 
 
 @kernel
+def _corner(u, v, i, basis):
+    """Return what leads from the site to a vertex: in space on the sphere."""
+    if basis[6] == 0.0:
+        return u[i], v[i], 0.0
+    a, b = u[i], v[i]
+    return a * basis[0] + b * basis[3], a * basis[1] + b * basis[4], a * basis[2] + b * basis[5]
+
+
+@kernel
+def _corners(u, v, m, basis, vx, vy, vz, kappa):
+    """Fill the columns by which oriented boxes see the vertices."""
+    for i in range(m):
+        vx[i], vy[i], vz[i] = _corner(u, v, i, basis)
+        kappa[i] = 1.0
+
+
+@kernel
+def _deepest(u, v, m, dx, dy):
+    """Return the vertex that lies furthest in a direction."""
+    far, most = 0, -np.inf
+    for i in range(m):
+        depth = u[i] * dx + v[i] * dy
+        if depth > most:
+            far, most = i, depth
+    return far
+
+
+@kernel
 def tangent(x, y, z, basis):
     """Fill ``basis[0:6]`` with two unit vectors that span the tangent plane of the sphere at (x, y, z)."""
     sign = 1.0 if z >= 0 else -1.0
@@ -107,10 +145,39 @@ def _owns(edge, m, number):
     return owns != 0
 
 
+@kernel
+def _long(edge, eh, m, far):
+    """Return whether a cell keeps a part of the frame, or is much longer than wide."""
+    nearest, touches = np.inf, False
+    for i in range(m):
+        nearest = min(nearest, eh[i])
+        touches |= edge[i] < 0
+    return touches or 2.0 * far > COMPACT * nearest
+
+
+@kernel
+def _seen_from(pos, c, dimension, x, y, z, basis):
+    """Return where a site lies as seen from the cell's, in the tangent plane, and the squared distance."""
+    px, py = pos[c * dimension] - x, pos[c * dimension + 1] - y
+    distance2 = px * px + py * py
+    if dimension == 3:
+        a, b, d = px, py, pos[c * dimension + 2] - z
+        px, py = a * basis[0] + b * basis[1] + d * basis[2], a * basis[3] + b * basis[4] + d * basis[5]
+        distance2 += d * d
+    return px, py, distance2
+
+
+@kernel
+def _cut_by(u, v, ex, ey, eh, edge, m, pos, c, dimension, x, y, z, basis):
+    """Cut the cell by a site; returns the new number of vertices, or -1 where nothing was cut."""
+    px, py, distance2 = _seen_from(pos, c, dimension, x, y, z, basis)
+    return cut(u, v, ex, ey, eh, edge, m, px, py, 0.5 * distance2, c, SLACK * distance2)
+
+
 @kernel(
     "int64(float64[:, ::1], float64[:, :, ::1], float64[:, :, ::1], int64[::1], float64[:, ::1], float64[:, ::1], "
     "float64[::1], int64, int64, uint8[::1], float64[::1], int64[::1], int32[::1], uint8[::1], uint8[::1], int32[::1], "
-    "int32[::1], float64[::1], float64[::1], uint8[::1], uint8[::1])"
+    "int32[::1], float64[::1], float64[::1], uint8[::1], uint8[::1], float64[:, ::1], int64[::1])"
 )
 def cut_cells(
     vectors,
@@ -134,10 +201,14 @@ def cut_cells(
     radius,
     rim,
     doubt,
+    oriented_,
+    progress,
 ):
     """Cut the cells of the sites ``begin:end``; fill degree, neighbours, area, radius, rim and doubt for them.
 
-    ``real`` and ``whole`` are workspaces; the polygon's capacity is what they hold. Returns DONE or what was too small.
+    ``real`` and ``whole`` are workspaces; the polygon's capacity is what they hold. Returns DONE or what was too small:
+    called again, it goes on. ``progress`` holds how many cells are done, how many of ``neighbours`` they fill, and how
+    many nodes of the tree they visited. ``oriented_`` has no rows until THIN was returned.
     """
     dimension = vectors.shape[1]
     levels = starts.size - 1
@@ -145,38 +216,49 @@ def cut_cells(
     pos, columns, children = pointer(vectors), pointer(columns_), pointer(children_)
     low, high = pointer(low_), pointer(high_)
     earlier, earlier_count, settled = pointer(earlier_), pointer(earlier_count_), pointer(settled_)
-    for i in range(earlier_count_.size):
-        earlier_count[i] = 0
-    for i in range(settled_.size):
-        settled[i] = 0
+    if progress[0] == 0:
+        for i in range(earlier_count_.size):
+            earlier_count[i] = 0
+        for i in range(settled_.size):
+            settled[i] = 0
+    aligned = oriented_.shape[0] > 0
+    oriented = pointer(oriented_)
     first_leaf, last_leaf = begin // LEAF, begin // LEAF + settled_.size
-    capacity = (real.size - BESIDES) // 9 - 2 * PAD
+    capacity = (real.size - BESIDES) // COLUMNS - 2 * PAD
     room = capacity + 2 * PAD
     r = shifted(pointer(real), PAD)
     u, v, ex, ey, eh = (r, shifted(r, room), shifted(r, 2 * room), shifted(r, 3 * room), shifted(r, 4 * room))
     cx, cy, cz = shifted(r, 5 * room), shifted(r, 6 * room), shifted(r, 7 * room)
     reach = shifted(r, 8 * room)
-    near_box = shifted(pointer(real), 9 * room)
+    vx, vy, vz, kappa = shifted(r, 9 * room), shifted(r, 10 * room), shifted(r, 11 * room), shifted(r, 12 * room)
+    near_box = shifted(pointer(real), COLUMNS * room)
     near_gap = shifted(near_box, 6 * NEAR)
     list_box = shifted(near_gap, NEAR)
     list_gap = shifted(list_box, 6 * LIST)
     waiting_gap = shifted(list_gap, LIST)
-    basis = shifted(waiting_gap, STACK)
+    bound_of = shifted(waiting_gap, STACK)
+    basis = shifted(bound_of, NEAREST)
+    gap_of = shifted(basis, 8)
     w = pointer(whole)
     edge, found = shifted(w, PAD), shifted(w, room)
     candidate = shifted(found, NEAR)
     listed = shifted(candidate, NEAR)
     stack = shifted(listed, LIST)
     level_of = shifted(stack, STACK)
+    nearest_stack = shifted(level_of, STACK)
+    nearest_level = shifted(nearest_stack, NEAREST)
     basis[6] = 1.0 if sphere else 0.0
     infinite = splat(np.inf)
 
     node, leaf = -1, -1
     near, listed_count = 0, 0
     parent_gap, leaf_gap = 0.0, 0.0
-    filled = 0
-    for s in range(begin, end):
+    filled, visits = progress[1], progress[2]
+    for s in range(begin + progress[0], end):
         at = s - begin
+        progress[0], progress[1], progress[2] = at, filled, visits
+        if not aligned and visits > VISITS + VISITS_A_CELL * at:
+            return THIN
         degree[at] = 0
         rim[at] = 0
         if wanted.size > 0 and wanted[s] == 0:
@@ -252,7 +334,10 @@ def cut_cells(
         from_tree, t, waiting = False, 0, 0
         todo = 0  # mask of listed leaves, from the eight before t
         drawn = False  # whether the discs belong to the polygon as it is
-        while True:
+        seen = False  # whether the corners do
+        guided = 0  # cuts of a long cell, counted from 1
+        unbounded = False  # whether a corner on the frame is known to stay
+        while not unbounded:
             if not from_tree:
                 if todo == 0:
                     if t < listed_count and list_gap[t] < limit:
@@ -265,7 +350,35 @@ def cut_cells(
                         t += WIDTH
                         continue
                     from_tree = True
-                    if limit > leaf_gap:
+                    if aligned and (known > EARLIER or _long(edge, eh, m, furthest(u, v, m))):
+                        # all sites at once; and a cell whose corner on the frame stays is cut again in 3-D
+                        all_of_them, guided = True, 1
+                        stack[0], level_of[0], waiting_gap[0] = starts[levels] - 1, levels - 1, 0.0
+                        waiting = 1
+                        i = 0
+                        while sphere and i < m and guided < GUIDED:
+                            if edge[i] >= 0 and edge[i - 1 if i > 0 else m - 1] >= 0:
+                                i += 1
+                                continue
+                            p, q, o = _corner(u, v, i, basis)
+                            c = nearest_beyond(
+                                pos, vectors.shape[0], dimension, starts, low, high, oriented, x, y, z, p, q, o, 1.0,
+                                SLACK, 0.0, edge, m, nearest_stack, nearest_level, bound_of,
+                            )  # fmt: skip
+                            size = -1
+                            if c >= 0:
+                                size = _cut_by(u, v, ex, ey, eh, edge, m, pos, c, dimension, x, y, z, basis)
+                            if size < 0:
+                                unbounded = c == -1
+                                break
+                            m, i = size, 0
+                            guided += 1
+                            if m + 2 > capacity:
+                                return MORE_VERTICES
+                        far = furthest(u, v, m)
+                        limit = 4.0 * far / (1.0 + far) if sphere else 4.0 * far
+                        drawn = False
+                    elif limit > leaf_gap:
                         stack[0] = starts[levels] - 1
                         level_of[0] = levels - 1
                         waiting_gap[0] = 0.0
@@ -281,12 +394,7 @@ def cut_cells(
                 if waiting == 0:
                     if all_of_them:
                         break
-                    nearest, touches = np.inf, known > EARLIER
-                    for i in range(m):
-                        nearest = min(nearest, eh[i])
-                        touches |= edge[i] < 0
-                    far = furthest(u, v, m)
-                    if not touches and 2.0 * far <= COMPACT * nearest:
+                    if known <= EARLIER and not _long(edge, eh, m, furthest(u, v, m)):
                         break
                     all_of_them = True
                     stack[0] = starts[levels] - 1
@@ -297,6 +405,7 @@ def cut_cells(
                 if waiting_gap[waiting] >= limit:
                     continue
                 other, level = stack[waiting], level_of[waiting]
+                visits += 1
                 if level > 0:
                     if not drawn:
                         _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach)
@@ -307,6 +416,21 @@ def cut_cells(
                     if left != 0:
                         left &= _meeting(boxes, FAN, dimension, m, cx, cy, cz, reach)
                     first = starts[level - 1] + (other - starts[level]) * FAN
+                    if aligned and left != 0:
+                        if not seen:
+                            _corners(u, v, m, basis, vx, vy, vz, kappa)
+                            seen = True
+                        put_lanes(gap_of, 0, gaps)
+                        among = left
+                        while among != 0:
+                            lane = trailing_zeros(among)
+                            among &= among - 1
+                            below, cuts = splat(-SLACK * gap_of[lane]), 0
+                            for i in range(0, m, WIDTH):
+                                lanes = least_of_lanes(oriented, first + lane, dimension, x, y, z, vx, vy, vz, kappa, i)
+                                cuts |= above(below, lanes) & lanes_in(m, i)
+                            if cuts == 0:
+                                left ^= 1 << lane
                     while left != 0:  # the nearest on top
                         distance2 = greatest(where(left, gaps, splat(-1.0)))
                         lane = trailing_zeros(left & equal(gaps, splat(distance2)))
@@ -346,18 +470,33 @@ def cut_cells(
                 c = other * LEAF + lane
                 if _owns(edge, m, c):
                     continue
-                px, py = pos[c * dimension] - x, pos[c * dimension + 1] - y
-                if sphere:
-                    pa, pb, pd = px, py, pos[c * dimension + 2] - z
-                    px = pa * basis[0] + pb * basis[1] + pd * basis[2]
-                    py = pa * basis[3] + pb * basis[4] + pd * basis[5]
-                size = cut(u, v, ex, ey, eh, edge, m, px, py, 0.5 * distance2, c, SLACK * distance2)
+                guided += guided > 0
+                if PLAIN < guided < GUIDED:
+                    # the nearest sites may each cut off a little; the one nearest to the corner cuts most
+                    px, py, pd = _seen_from(pos, c, dimension, x, y, z, basis)
+                    p, q, o = _corner(u, v, _deepest(u, v, m, px, py), basis)
+                    best = nearest_beyond(
+                        pos, vectors.shape[0], dimension, starts, low, high, oriented, x, y, z, p, q, o, 1.0,
+                        SLACK, 0.0, edge, m, nearest_stack, nearest_level, bound_of,
+                    )  # fmt: skip
+                    if best >= 0 and best != c:
+                        size = _cut_by(u, v, ex, ey, eh, edge, m, pos, best, dimension, x, y, z, basis)
+                        if size > 0:
+                            m = size
+                            left |= 1 << lane
+                            if m + 2 > capacity:
+                                return MORE_VERTICES
+                            drawn, seen = False, False
+                            far = furthest(u, v, m)
+                            limit = 4.0 * far / (1.0 + far) if sphere else 4.0 * far
+                            continue
+                size = _cut_by(u, v, ex, ey, eh, edge, m, pos, c, dimension, x, y, z, basis)
                 if size < 0:
                     continue
                 m = size
                 if m + 2 > capacity:
                     return MORE_VERTICES
-                drawn = False
+                drawn, seen = False, False
                 far = furthest(u, v, m)
                 limit = 4.0 * far / (1.0 + far) if sphere else 4.0 * far
 
@@ -402,4 +541,5 @@ def cut_cells(
             else:
                 strange = True
         doubt[at] = strange or agreed != known
+    progress[0], progress[1], progress[2] = end - begin, filled, visits
     return DONE

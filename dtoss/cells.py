@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.boxes import LEAF, Boxes, box_tree, child_columns, leaf_columns
-from dtoss.cell_kernel import BESIDES, DONE, EARLIER, MORE_VERTICES, STACK, cut_cells
+from dtoss.cell_kernel import BESIDES, COLUMNS, DONE, EARLIER, MORE_NEIGHBOURS, MORE_VERTICES, STACK, cut_cells
 from dtoss.kernels import kernel, operand
 from dtoss.near import LIST, NEAR
+from dtoss.oriented import NEAREST, Oriented
 from dtoss.polygon import PAD
 from dtoss.rim import cut_rim_cells
 
@@ -47,7 +48,10 @@ class Diagram:
 
 @dataclass(frozen=True, slots=True)
 class RimCells:
-    """Cells of the sphere cut in 3-D, as in :class:`Diagram`; corners are unit vectors with their edges' owners."""
+    """Cells of the sphere cut in 3-D, as in :class:`Diagram`; corners are unit vectors with their edges' owners.
+
+    ``visits`` counts the nodes of the tree that were looked into for all of them.
+    """
 
     degree: NDArray[np.int32]
     neighbours: NDArray[np.int32]
@@ -56,6 +60,7 @@ class RimCells:
     corners: NDArray[np.float64]
     owner: NDArray[np.int64]
     corner_count: NDArray[np.int64]
+    visits: int
 
 
 def voronoi(
@@ -110,6 +115,7 @@ def voronoi(
     tree = box_tree(sites)
     columns, children = leaf_columns(sites), child_columns(tree)
     flags = np.zeros(0, np.uint8) if wanted is None else operand(wanted, dtype=np.uint8)
+    oriented = Oriented(tree, sites)
     made = _Made(np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.uint8), np.empty(n, np.uint8))
     begins = range(0, n, PIECE)
     room = np.empty(ROOM * n + 4096, np.int32)
@@ -117,14 +123,14 @@ def voronoi(
     def cut_piece(begin: int) -> NDArray[np.int32]:
         end = min(begin + PIECE, n)
         own = room[ROOM * begin : ROOM * end if end < n else len(room)]
-        return _cut_piece(sites, columns, children, tree, bounds, flags, begin, end, made, own)
+        return _cut_piece(sites, columns, children, tree, oriented, bounds, flags, begin, end, made, own)
 
     with ThreadPoolExecutor(threads) if threads > 1 and len(begins) > 1 else nullcontext() as pool:
         over = map if pool is None else pool.map
         lists = list(over(cut_piece, begins))
         first, neighbours = _offsets(made.degree), _joined(lists, room)
         if dimension == 3 and made.rim.any():
-            first, neighbours = _with_rim_cells(sites, tree, first, neighbours, made)
+            first, neighbours = _with_rim_cells(sites, tree, oriented, first, neighbours, made)
         if wanted is None:
             first, neighbours = symmetric(first, neighbours, made.doubt, neighbours.base, over)
     return Diagram(first, neighbours, made.area, made.radius, made.rim.view(np.bool_))
@@ -146,6 +152,7 @@ def _cut_piece(
     columns: NDArray[np.float64],
     children: NDArray[np.float64],
     tree: Boxes,
+    oriented: Oriented,
     bounds: NDArray[np.float64],
     wanted: NDArray[np.uint8],
     begin: int,
@@ -162,9 +169,10 @@ def _cut_piece(
     degree, rim, doubt = made.degree[begin:end], made.rim[begin:end], made.doubt[begin:end]
     earlier, earlier_count = np.empty(EARLIER * size, np.int32), np.empty(size, np.uint8)
     settled = np.empty(-(-end // LEAF) - begin // LEAF, np.uint8)
+    boxes, progress = Oriented.none, np.zeros(3, np.int64)
     while True:
-        real = np.empty(9 * (capacity + 2 * PAD) + BESIDES)
-        whole = np.empty(capacity + 2 * PAD + 2 * NEAR + LIST + 2 * STACK, np.int64)
+        real = np.empty(COLUMNS * (capacity + 2 * PAD) + BESIDES)
+        whole = np.empty(capacity + 2 * PAD + 2 * NEAR + LIST + 2 * STACK + 2 * NEAREST, np.int64)
         status = cut_cells(
             sites,
             columns,
@@ -187,13 +195,17 @@ def _cut_piece(
             made.radius[begin:end],
             rim,
             doubt,
+            boxes,
+            progress,
         )
         if status == DONE:
-            return neighbours[: int(degree.sum())]
+            return neighbours[: progress[1]]
         if status == MORE_VERTICES:
             capacity *= 4
+        elif status == MORE_NEIGHBOURS:
+            neighbours = np.concatenate([neighbours, np.empty_like(neighbours)])
         else:
-            neighbours = np.empty(2 * len(neighbours), np.int32)
+            boxes = oriented.boxes()
 
 
 @kernel("void(int32[::1], int64[::1], int64[::1])")
@@ -224,52 +236,90 @@ def _offsets(degree: NDArray[np.int32]) -> NDArray[np.int32]:
 def rim_cells(
     sites: NDArray[np.float64],
     tree: Boxes,
+    oriented: Oriented,
     which: NDArray[np.int64],
     first_known: NDArray[np.int64],
     known: NDArray[np.int32],
-    *,
-    drawn: bool = False,
 ) -> RimCells:
     """Return the spherical cells of the sites ``which``, cut in 3-D.
 
     ``known[first_known[i]:first_known[i + 1]]`` are sites near ``which[i]`` to begin with; the tree finds the others.
-    The corners are given only where they are to be ``drawn``.
     """
-    capacity, room = 256, 8 * len(which) + 64
-    degree, area, radius = np.zeros(len(which), np.int32), np.zeros(len(which)), np.zeros(len(which))
-    count = np.zeros(len(which), np.int64)
+    none = np.zeros(0, np.int64)
+    return _rim_cells(sites[which], which, sites, tree, oriented, first_known, known, none)
+
+
+def drawn_rim_cells(centres: NDArray[np.float64], first: NDArray[np.int64], others: NDArray[np.float64]) -> RimCells:
+    """Return spherical cells cut in 3-D by given sites alone, with their corners.
+
+    The candidates of cell i are ``others[first[i]:first[i + 1]]``, and are what its neighbours and owners count.
+    """
+    known = np.arange(len(others), dtype=np.int32)
+    return _rim_cells(centres, np.full(len(centres), -1), others, None, None, first, known, np.zeros(1, np.int64))
+
+
+def _rim_cells(
+    centres: NDArray[np.float64],
+    which: NDArray[np.int64],
+    sites: NDArray[np.float64],
+    tree: Boxes | None,
+    oriented: Oriented | None,
+    first_known: NDArray[np.int64],
+    known: NDArray[np.int32],
+    owner: NDArray[np.int64],
+) -> RimCells:
+    count = len(which)
+    capacity, room = 256, 8 * count + 64
+    degree, area, radius = np.zeros(count, np.int32), np.zeros(count), np.zeros(count)
+    corner_count = np.zeros(count, np.int64)
+    neighbours = np.empty(room, np.int32)
+    if len(owner):
+        owner = np.empty(2 * room, np.int64)
+    corners = np.empty((len(owner), 3))
+    progress = np.zeros(4, np.int64)
+    boxes = Oriented.none
+    none = np.zeros((0, 3))
     while True:
-        neighbours = np.empty(room, np.int32)
-        corners = np.empty((2 * room if drawn else 0, 3))
-        owner = np.empty(len(corners), np.int64)
+        real = np.empty(4 * (capacity + 2 * PAD))
         status = cut_rim_cells(
-            sites,
-            tree.starts,
-            tree.low,
-            tree.high,
+            centres,
             which,
+            sites,
+            np.zeros(1, np.int64) if tree is None else tree.starts,
+            none if tree is None else tree.low,
+            none if tree is None else tree.high,
+            boxes,
             first_known,
             known,
-            capacity,
+            real,
             degree,
             neighbours,
             area,
             radius,
             corners,
             owner,
-            count,
+            corner_count,
+            progress,
         )
         if status == DONE:
             break
-        capacity *= 4 if status == MORE_VERTICES else 1
-        room *= 2
-    made = int(count.sum())
-    return RimCells(degree, neighbours[: int(degree.sum())], area, radius, corners[:made], owner[:made], count)
+        if status == MORE_VERTICES:
+            capacity *= 4
+        elif status == MORE_NEIGHBOURS:
+            neighbours = np.concatenate([neighbours, np.empty_like(neighbours)])
+            corners, owner = np.concatenate([corners, np.empty_like(corners)]), np.concatenate([owner, owner])
+        elif oriented is not None:
+            boxes = oriented.boxes()
+    made = int(progress[2])
+    return RimCells(
+        degree, neighbours[: progress[1]], area, radius, corners[:made], owner[:made], corner_count, int(progress[3])
+    )
 
 
 def _with_rim_cells(
     sites: NDArray[np.float64],
     tree: Boxes,
+    oriented: Oriented,
     first: NDArray[np.int32],
     neighbours: NDArray[np.int32],
     made: _Made,
@@ -279,7 +329,7 @@ def _with_rim_cells(
     counts = first[which + 1] - first[which]
     first_known = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     known = neighbours[_runs(first[which], counts)]
-    cells = rim_cells(sites, tree, which, first_known, known)
+    cells = rim_cells(sites, tree, oriented, which, first_known, known)
     made.area[which], made.radius[which], made.doubt[which] = cells.area, cells.radius, True
     degree = np.diff(first)
     degree[which] = cells.degree

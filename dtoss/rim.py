@@ -11,13 +11,17 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.boxes import FAN, LEAF
-from dtoss.cell_kernel import DONE, MORE_NEIGHBOURS, MORE_VERTICES, tangent
+from dtoss.cell_kernel import DONE, GUIDED, MORE_NEIGHBOURS, MORE_VERTICES, PLAIN, THIN, VISITS_A_CELL, tangent
+from dtoss.eights import WIDTH, above, lanes_at, splat
 from dtoss.kernels import kernel
-from dtoss.pointers import pointer
+from dtoss.oriented import NEAREST, least_in_box, least_of_lanes, nearest_beyond
+from dtoss.pointers import pointer, shifted
+from dtoss.polygon import PAD, lanes_in
 
 _EPSILON = 4e-16
-_ROUNDING = 4e-15
 _NO_LENGTH = 1e-24
+_CROWDED = 4.0
+"""How much deeper a cut must be where more than GUIDED sites have cut a cell: many that meet in one corner, mostly."""
 STACK = 1024
 
 
@@ -165,41 +169,61 @@ def _area(corner, line, m, kept):
 
 
 @kernel
-def _reaches(low, high, node, corner, m, x, y, z):
-    """Return whether a box may hold a site nearer to one of the corners than (x, y, z) is.
-
-    A site is nearer to a corner than another just when it is further from the corner's antipode; boxes are tight for
-    the first test near the corner and for the second near the antipode.
-    """
+def _corners(corner, m, x, y, z, basis, vx, vy, vz, kappa):
+    """Fill the columns by which boxes see the corners (``dtoss/oriented.py``)."""
     for i in range(m):
         a, b, c = corner[i, 0], corner[i, 1], corner[i, 2]
-        near, far = 0.0, 0.0
-        for axis in range(3):
-            at = a if axis == 0 else (b if axis == 1 else c)
-            gap = max(max(low[node, axis] - at, at - high[node, axis]), 0.0)
-            near += gap * gap
-            reach = max(abs(low[node, axis] + at), abs(high[node, axis] + at))
-            far += reach * reach
-        if near < (x - a) ** 2 + (y - b) ** 2 + (z - c) ** 2 + _ROUNDING:
-            opposite = (x + a) ** 2 + (y + b) ** 2 + (z + c) ** 2
-            if far > opposite * (1.0 - _ROUNDING):
-                return True
-    return False
+        u, v = a * basis[0] + b * basis[1] + c * basis[2], a * basis[3] + b * basis[4] + c * basis[5]
+        vx[i], vy[i], vz[i] = u * basis[0] + v * basis[3], u * basis[1] + v * basis[4], u * basis[2] + v * basis[5]
+        kappa[i] = a * x + b * y + c * z
+
+
+@kernel
+def _cut_corner(vx, vy, vz, kappa, m, a, b, c, gap, rounding):
+    """Return the corner that the site at (a, b, c) from the cell's cuts off deepest, or -1."""
+    below, cuts = splat(-rounding * np.sqrt(gap)), 0
+    for i in range(0, m, WIDTH):
+        lanes = lanes_at(kappa, i) * (0.5 * gap) - (lanes_at(vx, i) * a + lanes_at(vy, i) * b + lanes_at(vz, i) * c)
+        cuts |= above(below, lanes) & lanes_in(m, i)
+    if cuts == 0:
+        return -1
+    least, deepest = np.inf, -1
+    for i in range(m):
+        at = 0.5 * kappa[i] * gap - (vx[i] * a + vy[i] * b + vz[i] * c)
+        if at < least:
+            least, deepest = at, i
+    return deepest
+
+
+@kernel
+def _reaches(low, high, aligned, oriented, node, gap, x, y, z, vx, vy, vz, kappa, m, rounding):
+    """Return whether a node, ``sqrt(gap)`` away at the least, may hold a site that cuts the cell."""
+    below, cuts = splat(-rounding * np.sqrt(gap)), 0
+    for i in range(0, m, WIDTH):
+        if aligned:
+            lanes = least_of_lanes(oriented, node, 3, x, y, z, vx, vy, vz, kappa, i)
+        else:
+            lanes = least_in_box(low, high, node, x, y, z, vx, vy, vz, kappa, i)
+        cuts |= above(below, lanes) & lanes_in(m, i)
+    return cuts != 0
 
 
 @kernel(
-    "int64(float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], int64[::1], int64[::1], int32[::1], int64, "
-    "int32[::1], int32[::1], float64[::1], float64[::1], float64[:, ::1], int64[::1], int64[::1])"
+    "int64(float64[:, ::1], int64[::1], float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], "
+    "float64[:, ::1], int64[::1], int32[::1], float64[::1], int32[::1], int32[::1], float64[::1], float64[::1], "
+    "float64[:, ::1], int64[::1], int64[::1], int64[::1])"
 )
 def cut_rim_cells(
+    centres,
+    sites,
     vectors,
     starts,
-    low,
-    high,
-    sites,
+    low_,
+    high_,
+    oriented_,
     first_of,
     known,
-    capacity,
+    real,
     degree,
     neighbours,
     area,
@@ -207,15 +231,23 @@ def cut_rim_cells(
     corners,
     owner,
     corner_count,
+    progress,
 ):
-    """Cut the cells of ``sites`` in 3-D.
+    """Cut cells in 3-D: those of ``centres``, the numbers ``sites`` of the vectors, -1 where they are none.
 
-    ``known[first_of[i]:first_of[i + 1]]`` are near sites to cut with first. Fills degree, neighbours, area (solid
-    angle), radius (chord) and, where ``corners`` has rows, the corners of each cell one after another, each with the
-    owner of the edge that begins in it. Returns DONE or what was too small.
+    ``known[first_of[i]:first_of[i + 1]]`` are near sites to cut with first; without a tree, all there are. Fills
+    degree, neighbours, area (solid angle), radius (chord) and, where ``corners`` has rows, the corners of each cell one
+    after another, each with the owner of the edge that begins in it. Returns DONE or what was too small: called again,
+    it goes on. ``progress`` holds how many cells are done, how many of ``neighbours`` and of ``corners`` they fill, and
+    how many nodes of the tree they visited. ``oriented_`` has no rows until THIN was returned.
     """
     n = vectors.shape[0]
     levels = starts.size - 1
+    capacity = real.size // 4 - 2 * PAD
+    vx = shifted(pointer(real), PAD)
+    vy, vz, kappa = shifted(vx, real.size // 4), shifted(vx, real.size // 2), shifted(vx, real.size // 4 * 3)
+    pos, low, high, oriented = pointer(vectors), pointer(low_), pointer(high_), pointer(oriented_)
+    aligned = oriented_.shape[0] > 0
     corner, line = np.empty((capacity, 3)), np.empty((capacity, 3))
     spare, spare_line = np.empty((capacity, 3)), np.empty((capacity, 3))
     edge, spare_edge = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
@@ -224,21 +256,26 @@ def cut_rim_cells(
     normal = np.empty(3)
     stack, level_of = np.empty(STACK, np.int64), np.empty(STACK, np.int64)
     waiting_gap = np.empty(STACK)
-    filled, drawn = 0, 0
-    for r in range(sites.size):
-        s = sites[r]
-        x, y, z = vectors[s, 0], vectors[s, 1], vectors[s, 2]
+    nearest_stack, nearest_level = np.empty(NEAREST, np.int64), np.empty(NEAREST, np.int64)
+    bound_of = np.empty(NEAREST)
+    listed = np.full(n, -1, np.int32)
+    filled, drawn, visits = progress[1], progress[2], progress[3]
+    for r in range(progress[0], sites.size):
+        progress[0], progress[1], progress[2], progress[3] = r, filled, drawn, visits
+        if not aligned and levels > 0 and visits > n // 4 + VISITS_A_CELL * r:
+            return THIN
+        x, y, z = centres[r, 0], centres[r, 1], centres[r, 2]
         tangent(x, y, z, basis)
         nearest, gap = -1, np.inf
         for t in range(first_of[r], first_of[r + 1]):
             c = known[t]
             a, b, d = vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z
-            if a * a + b * b + d * d < gap and c != s:
+            if 0.0 < a * a + b * b + d * d < gap:
                 nearest, gap = c, a * a + b * b + d * d
-        if nearest < 0:
+        if nearest < 0 and levels > 0:
             for c in range(n):
                 a, b, d = vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z
-                if a * a + b * b + d * d < gap and c != s:
+                if 0.0 < a * a + b * b + d * d < gap:
                     nearest, gap = c, a * a + b * b + d * d
         m = 0
         if nearest >= 0:
@@ -255,29 +292,39 @@ def cut_rim_cells(
             m = _hemisphere(corner, edge, line, normal, nearest)
             for t in range(first_of[r], first_of[r + 1]):
                 c = known[t]
-                if c in (s, nearest):
+                a, b, d = vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z
+                if c == nearest or a * a + b * b + d * d == 0.0:
                     continue
-                _normal(x, y, z, basis, vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z, normal)
+                _normal(x, y, z, basis, a, b, d, normal)
                 size = _cut(corner, edge, line, m, normal, c, spare, spare_edge, spare_line)
                 if size > 0:
                     m = size
                 if m + 3 > capacity:
                     return MORE_VERTICES
-            stack[0], level_of[0], waiting_gap[0] = starts[levels] - 1, levels - 1, 0.0
-            waiting = 1
+            waiting = 0
+            if levels > 0:
+                stack[0], level_of[0], waiting_gap[0] = starts[levels] - 1, levels - 1, 0.0
+                waiting = 1
+            seen, cuts, rounding = False, 0, _EPSILON
             while waiting > 0:
                 waiting -= 1
+                visits += 1
                 node, level = stack[waiting], level_of[waiting]
-                if not _reaches(low, high, node, corner, m, x, y, z):
-                    continue
+                if not seen:
+                    _corners(corner, m, x, y, z, basis, vx, vy, vz, kappa)
+                    seen = True
                 if level > 0:
                     base = waiting
                     first = starts[level - 1] + (node - starts[level]) * FAN
                     for child in range(first, min(starts[level], first + FAN)):
-                        a = max(max(low[child, 0] - x, x - high[child, 0]), 0.0)
-                        b = max(max(low[child, 1] - y, y - high[child, 1]), 0.0)
-                        d = max(max(low[child, 2] - z, z - high[child, 2]), 0.0)
+                        a = max(max(low[child * 3] - x, x - high[child * 3]), 0.0)
+                        b = max(max(low[child * 3 + 1] - y, y - high[child * 3 + 1]), 0.0)
+                        d = max(max(low[child * 3 + 2] - z, z - high[child * 3 + 2]), 0.0)
                         gap = a * a + b * b + d * d
+                        if not _reaches(
+                            low, high, aligned, oriented, child, gap, x, y, z, vx, vy, vz, kappa, m, rounding
+                        ):
+                            continue
                         i = waiting
                         while i > base and waiting_gap[i - 1] < gap:
                             waiting_gap[i] = waiting_gap[i - 1]
@@ -287,26 +334,56 @@ def cut_rim_cells(
                         level_of[waiting] = level - 1
                         waiting += 1
                     continue
-                for c in range(node * LEAF, min(n, node * LEAF + LEAF)):
-                    if c == s:
-                        continue
+                c = node * LEAF
+                while c < min(n, node * LEAF + LEAF):
                     a, b, d = vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z
-                    if a * a + b * b + d * d == 0.0:
+                    gap = a * a + b * b + d * d
+                    if gap == 0.0:
+                        c += 1
                         continue
+                    if not seen:
+                        _corners(corner, m, x, y, z, basis, vx, vy, vz, kappa)
+                        seen = True
+                    i = _cut_corner(vx, vy, vz, kappa, m, a, b, d, gap, rounding)
+                    if i < 0:
+                        c += 1
+                        continue
+                    by = c
+                    cuts += 1
+                    if cuts > GUIDED:
+                        rounding = _CROWDED * _EPSILON
+                    elif aligned and cuts > PLAIN:
+                        # the nearest sites may each cut off a little; the one nearest to the corner cuts most
+                        by = nearest_beyond(
+                            pos, n, 3, starts, low, high, oriented, x, y, z, vx[i], vy[i], vz[i], kappa[i], 0.0,
+                            _EPSILON, edge, m, nearest_stack, nearest_level, bound_of,
+                        )  # fmt: skip
+                        if by < 0:
+                            by = c
+                    a, b, d = vectors[by, 0] - x, vectors[by, 1] - y, vectors[by, 2] - z
                     _normal(x, y, z, basis, a, b, d, normal)
-                    size = _cut(corner, edge, line, m, normal, c, spare, spare_edge, spare_line)
+                    size = _cut(corner, edge, line, m, normal, by, spare, spare_edge, spare_line)
                     if size > 0:
-                        m = size
+                        m, seen = size, False
+                    if size < 0 or by == c:
+                        c += 1
                     if m + 3 > capacity:
                         return MORE_VERTICES
         if filled + m > neighbours.size:
             return MORE_NEIGHBOURS
+        if corners.shape[0] > 0:
+            if drawn + m > corners.shape[0]:
+                return MORE_NEIGHBOURS
+            for i in range(m):
+                for axis in range(3):
+                    corners[drawn + i, axis] = corner[i, axis]
+                owner[drawn + i] = edge[i]
+            drawn += m
+        corner_count[r] = m
         before = filled
         for i in range(m):
-            listed = False
-            for t in range(before, filled):
-                listed |= neighbours[t] == edge[i]
-            if not listed:
+            if listed[edge[i]] != r:
+                listed[edge[i]] = r
                 neighbours[filled] = edge[i]
                 filled += 1
         degree[r] = filled - before
@@ -315,14 +392,6 @@ def cut_rim_cells(
         for i in range(m):
             far = max(far, (corner[i, 0] - x) ** 2 + (corner[i, 1] - y) ** 2 + (corner[i, 2] - z) ** 2)
         radius[r] = np.sqrt(far) if m > 0 else 2.0
-        if corners.shape[0] > 0:
-            if drawn + m > corners.shape[0]:
-                return MORE_VERTICES
-            for i in range(m):
-                for axis in range(3):
-                    corners[drawn + i, axis] = corner[i, axis]
-                owner[drawn + i] = edge[i]
-            drawn += m
-            corner_count[r] = m
     basis_[6] = 0.0
+    progress[0], progress[1], progress[2], progress[3] = sites.size, filled, drawn, visits
     return DONE

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.boxes import box_tree
 from dtoss.cell_kernel import tangent
-from dtoss.cells import rim_cells
+from dtoss.cells import drawn_rim_cells
 from dtoss.kernels import kernel, operand
 from dtoss.pointers import pointer, shifted
 from dtoss.polygon import FRAME, PAD, SLACK, chord, cut, frame, furthest, plane_area, sphere_area
@@ -151,26 +150,21 @@ def shapes(
     made = int(start[-1])
     if len(far) == 0:
         return Shapes(start, vertices[:made], owner[:made], length[:made], area, radius)
-    drawn = [_shape_in_3d(centres[i], others[first[i] : first[i + 1]]) for i in far.tolist()]
-    count[far] = [len(corners) for corners, _, _, _ in drawn]
+    runs = degree[far]
+    mine = np.repeat(first[far] - np.concatenate([[0], np.cumsum(runs)[:-1]]), runs) + np.arange(runs.sum())
+    drawn = drawn_rim_cells(centres[far], np.concatenate([[0], np.cumsum(runs)]).astype(np.int64), others[mine])
+    count[far] = drawn.corner_count
     start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
     flat = np.ones(cells, np.bool_)
     flat[far] = False
     kept = np.repeat(flat, count)
     all_vertices, all_owners, all_lengths = np.empty((len(kept), 3)), np.empty(len(kept), np.int64), np.empty(len(kept))
     all_vertices[kept], all_owners[kept], all_lengths[kept] = vertices[:made], owner[:made], length[:made]
-    for i, (corners, owners, area[i], radius[i]) in zip(far.tolist(), drawn, strict=True):
-        own = slice(int(start[i]), int(start[i + 1]))
-        all_vertices[own], all_owners[own] = corners, owners + first[i]
-        all_lengths[own] = np.linalg.norm(corners - np.roll(corners, -1, axis=0), axis=1)
+    corners, place = drawn.corners, np.flatnonzero(~kept)
+    all_vertices[place], all_owners[place] = corners, mine[drawn.owner]
+    after = np.arange(1, len(corners) + 1)
+    ends = np.cumsum(drawn.corner_count)
+    after[ends[drawn.corner_count > 0] - 1] = (ends - drawn.corner_count)[drawn.corner_count > 0]
+    all_lengths[place] = np.linalg.norm(corners - corners[after], axis=1)
+    area[far], radius[far] = drawn.area, drawn.radius
     return Shapes(start, all_vertices, all_owners, all_lengths, area, radius)
-
-
-def _shape_in_3d(
-    centre: NDArray[np.float64], others: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64], float, float]:
-    keep = np.flatnonzero((others != centre).any(axis=1))
-    sites = np.concatenate([centre[None], others[keep]])
-    known = np.arange(1, len(sites), dtype=np.int32)
-    cell = rim_cells(sites, box_tree(sites), np.zeros(1, np.int64), np.array([0, len(known)]), known, drawn=True)
-    return cell.corners, keep[cell.owner - 1], float(cell.area[0]), float(cell.radius[0])
