@@ -76,14 +76,16 @@ def patterns(
     )
     check_file("--out", out)
     Store(store).manifest(snapshot)
-    session = start_spark(master, driver_memory)
     from ceps import write_patterns
+    from pipelines.inputs import look
     from pipelines.reading import read_positions
 
+    inputs = look(accesses)
+    session = start_spark(master, driver_memory)
     stages = Stages(session, shown=True)
     named = access_columns(asks, x=x, y=y, time=time, time_format=time_format, delimiter=delimiter)
     with stages.stage("read"):
-        read = read_positions(session, accesses, named)
+        read = read_positions(session, inputs, named)
     counted = run(read, store, asks, time_format=time_format, max_bad=max_bad, snapshot=snapshot, stages=stages)
     write_patterns(out, counted.patterns)
     if as_json:

@@ -247,11 +247,13 @@ def _queries(
     """Return the positions in a file of queries."""
     if at is not None:
         raise ValueError("--at and --queries are both given: one of them is wanted")
-    session = start_spark(master, driver_memory)
+    from pipelines.inputs import look
     from pipelines.positions import Columns
     from pipelines.reading import read_positions
 
-    return read_positions(session, [path], Columns(id=id_, x=x, y=y, attributes="none")).frame
+    inputs = look([path])
+    session = start_spark(master, driver_memory)
+    return read_positions(session, inputs, Columns(id=id_, x=x, y=y, attributes="none")).frame
 
 
 def _target(option: str, out: str | None) -> str:

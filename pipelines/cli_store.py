@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dtoss.errors import DtossError
 from pipelines.cli_options import DriverMemory, Json, Master, Snapshot, Store
 from pipelines.cli_output import print_table, start_spark
 from pipelines.store_info import facts_of_manifest, print_info, roll_back
+
+if TYPE_CHECKING:
+    from pipelines.inputs import Inputs
+
+SKIPPED_SHOWN = 10
+"""Files that are named on stderr where they are skipped."""
 
 
 def rebuild(
@@ -36,7 +45,16 @@ def rebuild(
     time_format: Annotated[
         str | None, typer.Option(help="Of times in text: a pattern such as M/d/yyyy H:mm:ss, epoch_s, epoch_ms.")
     ] = None,
-    delimiter: Annotated[str, typer.Option(help="Of CSV files.")] = ",",
+    delimiter: Annotated[str, typer.Option(help="Of CSV files: a character, tab, semicolon, blank or pipe.")] = ",",
+    encoding: Annotated[
+        str | None, typer.Option(help="Of CSV files, such as latin-1; UTF-8 or the file's mark if not given.")
+    ] = None,
+    multiline: Annotated[bool, typer.Option("--multiline", help="Values in quotes may hold line ends.")] = False,
+    decimal: Annotated[str, typer.Option(help="Mark of numbers in text: . or a comma.")] = ".",
+    no_header: Annotated[bool, typer.Option("--no-header", help="CSV without names: columns are c1, c2, ...")] = False,
+    schema: Annotated[
+        Literal["union", "strict"], typer.Option(help="Parquet: the columns of all files, or all in each file.")
+    ] = "union",
     columns: Annotated[str, typer.Option(help="Attributes to carry: names separated by commas, all or none.")] = "all",
     partitions: Annotated[int | None, typer.Option(help="How many partitions.")] = None,
     objects_per_partition: Annotated[
@@ -51,6 +69,16 @@ def rebuild(
     ] = None,
     keep: Annotated[int, typer.Option(help="Snapshots that stay for rollback, the new one among them.")] = 3,
     max_bad: Annotated[float, typer.Option(help="Share of bad rows from which on the rebuild fails.")] = 0.10,
+    wrap: Annotated[bool, typer.Option("--wrap", help="Take 360 from longitudes above 180.")] = False,
+    min_objects: Annotated[int, typer.Option(help="Fewer objects fail the rebuild.")] = 0,
+    max_shrink: Annotated[
+        str | None,
+        typer.Option(help="Share of the current objects, such as 50%, of which more may not be missing."),
+    ] = None,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="No object at all makes an empty snapshot, and no error.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and judge everything, write nothing.")] = False,
     on_duplicate: Annotated[
         Literal["error", "any"], typer.Option(help="What an id that repeats does where there is no time.")
     ] = "error",
@@ -63,42 +91,87 @@ def rebuild(
     from dtoss.space import space_of
     from dtoss.store import Store as StorePlace
     from dtoss.store import on_stderr
+    from pipelines.delimited import check_text
+    from pipelines.enough import share_of
+    from pipelines.inputs import look
     from pipelines.positions import Columns
     from pipelines.progress import Stages
-    from pipelines.reading import read_positions
-    from pipelines.rebuild import check_arguments, summary
+    from pipelines.reading import read_positions, unreadable
+    from pipelines.rebuild import check_arguments, check_wrap, summary
     from pipelines.rebuild import rebuild as run
 
-    check_arguments(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach)
-    space_of(crs, metric)
-    with StorePlace(store).writer() as lock:
+    shrink = None if max_shrink is None else share_of(max_shrink)
+    check_arguments(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach, min_objects, shrink)
+    space = space_of(crs, metric)
+    if crs is not None or metric is not None:
+        check_wrap(wrap, space)
+    named = Columns(
+        id=id_,
+        x=x,
+        y=y,
+        time=time,
+        attributes=columns,
+        delimiter=delimiter,
+        encoding=encoding,
+        multiline=multiline,
+        decimal=decimal,
+        header=not no_header,
+        time_format=time_format,
+    )
+    check_text(named)
+    inputs = look(positions, schema=schema, encoding=encoding)
+    _say_skipped(inputs)
+    with nullcontext() if dry_run else StorePlace(store).writer() as lock:
         session = start_spark(master, driver_memory)
         stages = Stages(session, shown=True)
-        named = Columns(id=id_, x=x, y=y, time=time, attributes=columns, delimiter=delimiter, time_format=time_format)
         with stages.stage("read"):
-            read = read_positions(session, positions, named)
-        manifest = run(
-            read,
-            store,
-            crs=crs if crs is not None or metric == "plane" else read.crs,
-            metric=metric,
-            bounds=bounds,
-            partitions=partitions,
-            objects_per_partition=objects_per_partition,
-            pivots=pivots,
-            reach=reach,
-            on_duplicate=on_duplicate,
-            max_bad=max_bad,
-            keep=keep,
-            seed=seed,
-            stages=stages,
-            warn=on_stderr,
-            lock=lock,
-        )
+            read = read_positions(session, inputs, named)
+        try:
+            manifest = run(
+                read,
+                store,
+                crs=crs if crs is not None or metric == "plane" else read.crs,
+                metric=metric,
+                bounds=bounds,
+                partitions=partitions,
+                objects_per_partition=objects_per_partition,
+                pivots=pivots,
+                reach=reach,
+                on_duplicate=on_duplicate,
+                max_bad=max_bad,
+                wrap=wrap,
+                min_objects=min_objects,
+                max_shrink=shrink,
+                allow_empty=allow_empty,
+                dry_run=dry_run,
+                keep=keep,
+                seed=seed,
+                stages=stages,
+                warn=on_stderr,
+                lock=lock,
+            )
+        except DtossError:
+            raise
+        except Exception as error:
+            # a file of which the damage shows only when all of it is read
+            raise unreadable(error, inputs) from None
     if as_json:
-        print(json.dumps(facts_of_manifest(manifest)))
+        facts = manifest if dry_run else facts_of_manifest(manifest)
+        print(json.dumps(facts | {"input": {**inputs.facts(), **manifest["input"]}}))
     else:
-        print_table(summary(manifest))
+        print_table([*summary(manifest), ("files", _files(inputs))])
+
+
+def _files(inputs: Inputs) -> str:
+    read = f"{len(inputs.files or inputs.paths):,} read as {inputs.kind}"
+    return f"{read}, {len(inputs.skipped):,} skipped" if inputs.skipped else read
+
+
+def _say_skipped(inputs: Inputs) -> None:
+    for file, why in inputs.skipped[:SKIPPED_SHOWN]:
+        print(f"skipped: {file}: {why}", file=sys.stderr)
+    if more := len(inputs.skipped) - SKIPPED_SHOWN if len(inputs.skipped) > SKIPPED_SHOWN else 0:
+        print(f"skipped: {more:,} more files", file=sys.stderr)
 
 
 def info(

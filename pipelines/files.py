@@ -1,55 +1,135 @@
-"""Looking at files before Spark reads them: which one is the first at a path, a directory or a glob."""
+"""Looking at paths before Spark reads them: the files below a path, a directory or a glob."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
+import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.errors import StoreError
 from dtoss.folder import filesystem_of
 
+_WILD = re.compile(r"[*?\[{]")
+_SPECIAL = re.compile(r"[*?\[\]{}\\]")
+_MARKERS = re.compile(r"_SUCCESS$|_(committed|started)_|_(common_)?metadata$|\..*\.crc$")
+"""Names of Spark's own files beside the data, of which nobody wants to hear."""
 
-def first_file(path: str) -> tuple[fs.FileSystem, str] | None:
-    """Return the file system and path of the first data file at a path, in a directory, or that a glob matches.
 
-    Names that begin with an underscore or a dot are no data. None where there is nothing, or where pyarrow cannot look
-    (which says nothing about Spark).
+@dataclass(frozen=True)
+class Listing:
+    """The files below a path that a user names.
+
+    Parameters
+    ----------
+    path : as it was named.
+    filesystem : on which they are.
+    files : paths on that file system, sorted; hidden ones left out.
+    hidden : those whose names, or the names of a directory below the path, begin with an underscore or a dot.
+    folders : of each file, the directories between the path, or what a glob matches, and the file.
+    whole : Spark finds these very files below this path, unless there are ones in directories.
+    """
+
+    path: str
+    filesystem: fs.FileSystem
+    files: tuple[str, ...]
+    hidden: tuple[str, ...]
+    folders: tuple[tuple[str, ...], ...]
+    whole: bool
+
+    def named(self, file: str) -> str:
+        """Return how Spark is to be told of a file below this path."""
+        scheme, found, rest = self.path.partition("://")
+        if not found:
+            return f"file://{escaped(file)}"
+        # what pyarrow leaves out of a path: the host of an HDFS, say
+        host = rest.partition("/")[0]
+        inside = file.lstrip("/")
+        return f"{scheme}://{escaped(inside if host and inside.startswith(f'{host}/') else f'{host}/{inside}')}"
+
+
+def escaped(path: str) -> str:
+    """Return a path in which no character is one of a glob."""
+    return _SPECIAL.sub(lambda found: f"\\{found[0]}", path)
+
+
+def listing(path: str) -> Listing | None:
+    """Return the files at a path, below a directory at any depth, or that a glob matches.
+
+    There are none where nothing is there. None where pyarrow cannot look, which says nothing about Spark.
     """
     try:
         filesystem, place = filesystem_of(path)
-        wild = re.search(r"[*?\[{]", place)
-        if wild is None:
-            inside = _first(filesystem, place.rstrip("/"), None)
+        place = place.rstrip("/") or "/"
+        there = filesystem.get_file_info(place).type != fs.FileType.NotFound
+        roots = [place] if there or not _WILD.search(place) else _matches(filesystem, place)
+        found: list[tuple[str, tuple[str, ...]]] = []
+        hidden: list[str] = []
+        for root in roots:
+            if filesystem.get_file_info(root).type == fs.FileType.File:
+                found.append((root, ()))
+            else:
+                _walk(filesystem, root, found, hidden)
+    except (StoreError, OSError, pa.ArrowException):
+        return None
+    found.sort()
+    whole = there and escaped(place) == place
+    return Listing(
+        path, filesystem, tuple(file for file, _ in found), tuple(sorted(hidden)), tuple(f for _, f in found), whole
+    )
+
+
+def _walk(filesystem: fs.FileSystem, root: str, found: list[tuple[str, tuple[str, ...]]], hidden: list[str]) -> None:
+    for info in filesystem.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=True)):
+        if info.type != fs.FileType.File:
+            continue
+        names = info.path[len(root) :].strip("/").split("/")
+        if any(map(_is_hidden, names)):
+            if not any(_MARKERS.match(name) for name in names):
+                hidden.append(info.path)
         else:
-            inside = _first(filesystem, place[: wild.start()].rpartition("/")[0] or "/", _pattern(place.rstrip("/")))
-    except (StoreError, OSError):
-        return None
-    return None if inside is None else (filesystem, inside)
+            found.append((info.path, tuple(names[:-1])))
 
 
-def _first(filesystem: fs.FileSystem, place: str, pattern: re.Pattern[str] | None) -> str | None:
-    info = filesystem.get_file_info(place)
-    if info.type == fs.FileType.File:
-        return place if pattern is None or pattern.match(place) else None
-    if info.type != fs.FileType.Directory:
-        return None
-    for child in sorted(filesystem.get_file_info(fs.FileSelector(place)), key=lambda child: child.path):
-        if not child.base_name.startswith(("_", ".")) and (found := _first(filesystem, child.path, pattern)):
-            return found
-    return None
+def _is_hidden(name: str) -> bool:
+    # a directory of a partition may begin with an underscore
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _matches(filesystem: fs.FileSystem, glob: str) -> list[str]:
+    """Return what a Hadoop glob matches."""
+    start = "/" if glob.startswith("/") else ""
+    found = [start.rstrip("/")]
+    for part in re.findall(r"(?:\{[^}]*\}|\[[^\]]*\]|[^/])+", glob):
+        if not _WILD.search(part):
+            found = [f"{above}/{part}" if above or start else part for above in found]
+            continue
+        depth = 1 + part.count("/")
+        pattern = _pattern(part)
+        below = []
+        for above in found:
+            if filesystem.get_file_info(above or "/").type != fs.FileType.Directory:
+                continue
+            selector = fs.FileSelector(above or "/", recursive=depth > 1)
+            for info in filesystem.get_file_info(selector):
+                name = info.path[len(above) :].strip("/")
+                if pattern.fullmatch(name) and (part[0] in "._" or not _is_hidden(name)):
+                    below.append(f"{above}/{name}" if above or start else name)
+        found = sorted(below)
+    return found
 
 
 def _pattern(glob: str) -> re.Pattern[str]:
-    """Return the expression for a Hadoop glob, and for everything below what it matches."""
+    """Return the expression for a part of a Hadoop glob."""
     parts = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}
     depth, text = 0, ""
-    for piece in re.findall(r"\[[^\]]*\]|.", glob):
+    for piece in re.findall(r"\\.|\[[^\]]*\]|.", glob):
         depth += (piece == "{") - (piece == "}")
         if piece.startswith("["):
             text += piece.replace("[!", "[^")
         elif piece in parts and (piece != "," or depth > 0):
             text += parts[piece]
         else:
-            text += re.escape(piece)
-    return re.compile(f"{text}(/.*)?$")
+            text += re.escape(piece[-1])
+    return re.compile(text)

@@ -25,10 +25,18 @@ if TYPE_CHECKING:
 CORRUPT = "_corrupt_record"
 REASON = "_reason"
 RAW = "_raw"
+FLAW = "_dtoss_flaw"
+"""The column in which readers of text say what is wrong with a record."""
+UNDECODED = "bytes that are not text in this encoding"
+UNENDED = "line end inside quotes"
+TOO_LARGE = "id does not fit in 64 bits"
 REASONS = (
+    UNDECODED,
+    UNENDED,
     "unreadable line",
     "no id",
     "id is not an integer as the others are",
+    TOO_LARGE,
     "no time",
     "time cannot be read",
     "no position",
@@ -53,7 +61,11 @@ class Columns:
         a GeoParquet file.
     time : the column whose greatest value is an object's latest row; None takes a column ``t`` if there is one.
     attributes : names to carry along, "all" (but those that begin with an underscore) or "none".
-    delimiter : of CSV files.
+    delimiter : of CSV files: a character or its name, such as "tab".
+    encoding : of text; UTF-8, or what the file's mark says, when None.
+    multiline : values in quotes may hold line ends.
+    decimal : the mark of numbers in text, "." or ",".
+    header : whether text begins with a line of names; else columns are c1, c2 and so on.
     time_format : of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, ``epoch_s`` or ``epoch_ms``; ISO
         8601 when None.
     """
@@ -64,6 +76,10 @@ class Columns:
     time: str | None = None
     attributes: Sequence[str] | str = "all"
     delimiter: str = ","
+    encoding: str | None = None
+    multiline: bool = False
+    decimal: str = "."
+    header: bool = True
     time_format: str | None = None
 
     def coordinates(self, found: Sequence[str]) -> tuple[str, str]:
@@ -116,7 +132,7 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
     """
     from pyspark.sql import functions as F
 
-    found = [name for name in frame.columns if name != CORRUPT]
+    found = [name for name in frame.columns if name not in (CORRUPT, FLAW)]
     id_name, (x_name, y_name) = columns.id, columns.coordinates(found)
     time = columns.time or ("t" if "t" in found and "t" not in (id_name, x_name, y_name) else None)
     for option, name in (("--id", id_name), ("--x", x_name), ("--y", y_name), ("--time", time)):
@@ -127,24 +143,34 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
     if text:
         tolerant = [name for name in (id_name, time) if name]
         names = list(dict.fromkeys([*tolerant, *attributes]))
-        kinds = texts.kinds_of(frame, names, tolerant) if names else {}
+        kinds = texts.kinds_of(frame, names, tolerant, columns.decimal) if names else {}
 
     whole, rules, id_column = True, [], F.lit(0).cast("bigint")
     if id_name is not None:
-        whole = _whole_ids(id_name, types[id_name], kinds)
+        unsigned = _is_uint64(types[id_name])
+        whole = unsigned or _whole_ids(id_name, types[id_name], kinds)
         source = exactly(id_name)
-        id_column = source.try_cast("bigint") if whole else source.cast("string")
+        if whole:
+            id_column = texts.whole(source) if id_name in kinds else source.try_cast("bigint")
+        else:
+            id_column = source.cast("string")
         rules = [
             _Rule("no id", _missing(id_name, types[id_name])),
-            _Rule("id is not an integer as the others are", id_column.isNull()),
+            _Rule(TOO_LARGE if unsigned else "id is not an integer as the others are", id_column.isNull()),
         ]
-    x, y = (coordinate(name, types[name]) for name in (x_name, y_name))
+    x, y = (coordinate(name, types[name], columns.decimal) for name in (x_name, y_name))
     selected = [id_column.alias("id"), x.alias("x"), y.alias("y")]
     if CORRUPT in frame.columns:
         rules.insert(0, _Rule("unreadable line", F.col(CORRUPT).isNotNull()))
+    if FLAW in frame.columns:
+        rules = [*(_Rule(flaw, F.col(FLAW) == flaw) for flaw in (UNDECODED, UNENDED)), *rules]
+    else:
+        carried = dict.fromkeys([*([id_name] if id_name else []), *attributes])
+        unsure = [bad for name in carried if (bad := texts.not_utf8(exactly(name), types[name])) is not None]
+        rules = [*(_Rule(UNDECODED, bad) for bad in unsure), *rules]
     if time is not None:
         texts.check_pattern(frame.sparkSession, columns.time_format)
-        t = _time(time, types[time], columns.time_format, kinds)
+        t = _time(time, types[time], columns.time_format, kinds, columns.decimal)
         selected.append(t.alias("t"))
         rules += [_Rule("no time", _missing(time, types[time])), _Rule("time cannot be read", t.isNull())]
     rules += [
@@ -154,12 +180,13 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
     ]
     for name in attributes:
         _check_carried(name, types[name])
-        value = t if name == time and text else texts.typed(exactly(name), kinds.get(name, texts.TEXT))
+        value = t if name == time and text else texts.typed(exactly(name), kinds.get(name, texts.TEXT), columns.decimal)
         selected.append(value.alias(attribute_column(name)))
     reason = F.lit(None).cast("string")
     for rule in reversed(rules):
         reason = F.when(rule.bad, F.lit(rule.reason)).otherwise(reason)
-    raw = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
+    as_read = [exactly(name) for name in frame.columns if name != FLAW]
+    raw = F.to_json(F.struct(*as_read), {"ignoreNullFields": "false"})
     return Positions(
         frame=frame.select(*selected, reason.alias(REASON), raw.alias(RAW)),
         attributes=tuple(attributes),
@@ -176,11 +203,17 @@ def _missing(name: str, kind: Any) -> Column:
     return empty(exactly(name)) if text else exactly(name).isNull()
 
 
-def screened(positions: Positions, space: Space) -> Positions:
-    """Return the positions with the reasons completed by what is legal in a space."""
+def screened(positions: Positions, space: Space, wrap: bool = False) -> Positions:
+    """Return the positions with the reasons completed by what is legal in a space.
+
+    ``wrap`` takes 360 from longitudes above 180 first.
+    """
     from pyspark.sql import functions as F
 
     x, y = F.col("x"), F.col("y")
+    if wrap:
+        west = F.when((x > 180.0) & (x <= 360.0), x - 360.0).otherwise(x)
+        positions = replace(positions, frame=positions.frame.withColumn("x", west))
     label = F.lit("position out of range")
     if space.geographic:
         label = F.when(F.abs(x) > 180.0, F.lit("longitude out of range")).otherwise(F.lit("latitude out of range"))
@@ -243,6 +276,13 @@ def _attributes(wanted: Sequence[str] | str, found: list[str], roles: set[str]) 
     return list(dict.fromkeys(names))
 
 
+def _is_uint64(kind: Any) -> bool:
+    """Return whether a type is what Spark makes of whole numbers of 64 bits without a sign."""
+    from pyspark.sql import types as T
+
+    return isinstance(kind, T.DecimalType) and (kind.precision, kind.scale) == (20, 0)
+
+
 def _whole_ids(name: str, kind: Any, kinds: Mapping[str, str]) -> bool:
     from pyspark.sql import types as T
 
@@ -254,7 +294,7 @@ def _whole_ids(name: str, kind: Any, kinds: Mapping[str, str]) -> bool:
     return whole
 
 
-def coordinate(name: str, kind: Any) -> Column:
+def coordinate(name: str, kind: Any, decimal: str = ".") -> Column:
     """Return a column of some type as double, null where a text is not a number.
 
     Raises
@@ -267,17 +307,17 @@ def coordinate(name: str, kind: Any) -> Column:
     if isinstance(kind, T.NumericType):
         return exactly(name).cast("double")
     if isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
-        return texts.number(exactly(name))
+        return texts.number(exactly(name), decimal)
     raise InputError(f"column {name!r} is {kind.simpleString()}: coordinates are numbers")
 
 
-def _time(name: str, kind: Any, pattern: str | None, kinds: Mapping[str, str]) -> Column:
+def _time(name: str, kind: Any, pattern: str | None, kinds: Mapping[str, str], decimal: str) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
     value = exactly(name)
     if isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
-        return texts.moment(value, kinds.get(name, texts.TEXT), pattern)
+        return texts.moment(value, kinds.get(name, texts.TEXT), pattern, decimal)
     if isinstance(kind, (T.FloatType, T.DoubleType)):
         return F.when(~F.isnan(value), value)
     if isinstance(kind, (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)):

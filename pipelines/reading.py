@@ -8,81 +8,70 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dtoss.errors import InputError
-from pipelines.files import first_file
+from pipelines.delimited import check_text, read_delimited
 from pipelines.geoparquet import point_columns
+from pipelines.inputs import Inputs, look
 from pipelines.positions import CORRUPT, Columns, Positions, from_frame
 from pipelines.texts import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PACKED = (".gz", ".bz2")
-FORMATS = {
-    ".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".json": "json", ".jsonl": "json", ".ndjson": "json",
-    ".parquet": "parquet", ".pq": "parquet", ".geoparquet": "parquet",
-}  # fmt: skip
 
+def read_positions(
+    session: SparkSession, paths: Sequence[str] | Inputs, columns: Columns, *, schema: str = "union"
+) -> Positions:
+    """Return the positions in files, directories at any depth, or globs, all of one format.
 
-def read_positions(session: SparkSession, paths: Sequence[str], columns: Columns) -> Positions:
-    """Return the positions in files, directories or globs, all of one format.
+    The format goes by the name, of the files or the directory: ``.csv``, ``.txt`` and ``.tsv`` (text with a header
+    line), ``.json``, ``.jsonl``, ``.ndjson``, each also with ``.gz`` or ``.bz2``, and ``.parquet``. GeoParquet points
+    are read from the geometry column where no coordinates are named or found.
 
-    The format goes by the name, of the first file where it is a directory or a glob: ``.csv``, ``.txt`` and ``.tsv``
-    (text with a header line), ``.json``, ``.jsonl``, ``.ndjson``, each also with ``.gz`` or ``.bz2``, and everything
-    else is Parquet. GeoParquet points are read from the geometry column where no coordinates are named or found.
+    Parameters
+    ----------
+    paths : or what :func:`pipelines.inputs.look` has found there.
+    schema : "union" takes the columns of all Parquet files, "strict" wants all of them in each.
 
     Raises
     ------
     InputError
         If nothing is at a path, it cannot be read, a column is missing (the message lists those found), or one is of
-        a type that is of no use.
+        a type that is of no use, or of different types in different files.
+    ValueError
+        If text cannot be written as ``columns`` says.
 
     Notes
     -----
-    Text is looked through once for the types of its columns, and kept by Spark until :meth:`Positions.release`.
+    Text is looked through for quotes that hold line ends and for bytes that are no text, then for the types of its
+    columns, and kept by Spark until :meth:`Positions.release`.
     """
-    if not paths:
-        raise InputError("no positions are given: name at least one file")
-    kind = _format(paths[0])
-    for path in paths:
-        if _format(path) != kind:
-            raise InputError(
-                f"positions of several formats are mixed ({paths[0]} is {kind}, {path} is {_format(path)}): "
-                "give files of one format"
-            )
+    check_text(columns)
+    inputs = paths if isinstance(paths, Inputs) else look(paths, schema=schema, encoding=columns.encoding)
+    if inputs.kind == "json" and columns.encoding is not None:
+        raise InputError("--encoding is for CSV: JSON lines are read in UTF-8")
     try:
-        if kind == "parquet":
-            return _read_parquet(session, paths, columns)
-        frame = _read_json(session, paths) if kind == "json" else _read_csv(session, paths, kind, columns.delimiter)
+        if inputs.kind == "parquet":
+            return _read_parquet(session, inputs, columns)
+        frame = (
+            _read_json(session, inputs, columns) if inputs.kind == "json" else read_delimited(session, inputs, columns)
+        )
         frame = frame.persist()
         try:
-            return replace(from_frame(frame, columns, text=kind != "json"), kept=frame)
+            return replace(from_frame(frame, columns, text=inputs.kind != "json"), kept=frame)
         except BaseException:
             frame.unpersist()
             raise
     except InputError:
         raise
     except Exception as error:
-        raise unreadable(error, paths, kind) from None
+        raise unreadable(error, inputs) from None
 
 
-def _format(path: str) -> str:
-    found = first_file(path)
-    for name in (path, found[1] if found else ""):
-        name = name.rstrip("/").lower()
-        for packed in PACKED:
-            name = name.removesuffix(packed)
-        for suffix, kind in FORMATS.items():
-            if name.endswith(suffix):
-                return kind
-    return "parquet"
-
-
-def unreadable(error: Exception, paths: Sequence[str], kind: str) -> Exception:
+def unreadable(error: Exception, inputs: Inputs) -> Exception:
     """Return what to tell a user of an error of Spark's, or the error itself where it is not about the input."""
-    text, where = str(error), ", ".join(paths)
+    text, where, kind = str(error), ", ".join(inputs.paths), inputs.kind
     if missing := re.search(r"\[PATH_NOT_FOUND\] Path does not exist: (.+?)\.? SQLSTATE", text):
         return InputError(f"nothing is at {missing[1].removeprefix('file:')}: check the path")
     if "CSV header does not conform" in text or "Number of column in CSV header" in text:
@@ -93,22 +82,39 @@ def unreadable(error: Exception, paths: Sequence[str], kind: str) -> Exception:
         )
     if "UNABLE_TO_INFER_SCHEMA" in text:
         return InputError(f"{where} holds no {kind} file: check the path")
-    if found := re.search(r"\[(?:FAILED_READ_FILE|PARQUET)[A-Z_.]*\] ([^\n]*)", text):
+    if "CANNOT_MERGE_SCHEMAS" in text:
+        return InputError(f"a column has different types in the files of {where}: rebuild from files of one type")
+    if found := re.search(r"\[FAILED_READ_FILE[A-Z_.]*\] [^\n]*?reading file (\S+?)\.? ", text):
+        causes = re.findall(r"Caused by: ([^\n]*)", text)
+        cause = f": {causes[-1].rpartition('Exception: ')[2]}" if causes else ""
+        short = ", it may be cut short" if causes and "EOF" in causes[-1] else ""
+        return InputError(f"{found[1].removeprefix('file://')} cannot be read as {kind}{short}{cause}")
+    if found := re.search(r"\[PARQUET[A-Z_.]*\] ([^\n]*)", text):
         return InputError(f"{where} cannot be read as {kind}: {found[1].split(' SQLSTATE')[0]}")
-    if type(error).__name__ == "AnalysisException":
+    if charset := re.search(r"parameter\(s\) `charset`.* but got (\S+?)\. ", text):
+        return InputError(f"Java knows no encoding {charset[1]!r}: convert the text to UTF-8 first")
+    if type(error).__name__ in ("AnalysisException", "ArithmeticException"):
         return InputError(f"{where} cannot be read as {kind}: {text.splitlines()[0]}")
     return error
 
 
-def _read_parquet(session: SparkSession, paths: Sequence[str], columns: Columns) -> Positions:
+def _read_parquet(session: SparkSession, inputs: Inputs, columns: Columns) -> Positions:
     from pyspark.sql import functions as F
 
-    schema = _schema(paths[0])
+    schema = pa.schema([]) if inputs.schema is None else inputs.schema
     nanoseconds = [f.name for f in schema if pa.types.is_timestamp(f.type) and f.type.unit == "ns"]
     if nanoseconds:
         # pandas writes them, and Spark refuses them otherwise
         session.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
-    frame = session.read.parquet(*paths)
+    # without their footers it is not known whether files differ
+    options: dict[str, str | bool] = {"mergeSchema": inputs.differ or inputs.schema is None}
+    if inputs.base is not None:
+        options["basePath"] = inputs.base
+    frame = session.read.options(**options).parquet(*inputs.paths)
+    if inputs.differ:
+        there = {name.casefold() for name in schema.names}
+        others = [name for name in frame.columns if name.casefold() not in there]
+        frame = frame.select(*map(exactly, [*schema.names, *others]))
     for name in nanoseconds:
         micros = F.timestamp_micros(F.floor(exactly(name) / 1000))
         zoned = schema.field(name).type.tz is not None
@@ -120,43 +126,8 @@ def _read_parquet(session: SparkSession, paths: Sequence[str], columns: Columns)
     return replace(from_frame(frame, columns), crs=crs)
 
 
-def _schema(path: str) -> pa.Schema:
-    found = first_file(path)
-    try:
-        return pa.schema([]) if found is None else pq.read_schema(found[1], filesystem=found[0])
-    except (OSError, pa.ArrowInvalid):
-        return pa.schema([])
-
-
-def _read_json(session: SparkSession, paths: Sequence[str]) -> DataFrame:
-    return session.read.json(list(paths), mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT)
-
-
-def _read_csv(session: SparkSession, paths: Sequence[str], kind: str, delimiter: str) -> DataFrame:
-    """Read text with every column a string; a line with another number of fields goes to the corrupt column."""
-    from pyspark.sql import types as T
-
-    options = {
-        "sep": "\t" if kind == "tsv" else delimiter,
-        "encoding": "UTF-8",
-        "escape": '"',  # a quote within quotes is doubled (RFC 4180)
-        "ignoreLeadingWhiteSpace": True,
-        "ignoreTrailingWhiteSpace": True,
-    }
-    first = session.read.csv(list(paths), header=False, **options).limit(1).toArrow().to_pylist()
-    if not first:
-        raise InputError(f"{', '.join(paths)} is empty: a header line is wanted")
-    header = [(name or "").strip() for name in first[0].values()]
-    names = [name if name and name not in header[:i] else f"{name}_{i + 1}" for i, name in enumerate(header)]
-    schema = T.StructType([T.StructField(name, T.StringType()) for name in [*names, CORRUPT]])
-    # with pruning, lines are not told from broken ones by the number of their fields
-    return session.read.option("columnPruning", "false").csv(
-        list(paths),
-        schema=schema,
-        header=True,
-        mode="PERMISSIVE",
-        columnNameOfCorruptRecord=CORRUPT,
-        # every file's header is compared with the first one's, which ours must be then
-        enforceSchema=names != header,
-        **options,
+def _read_json(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFrame:
+    options = {} if inputs.base is None else {"basePath": inputs.base}
+    return session.read.options(**options).json(
+        list(inputs.paths), mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, multiLine=columns.multiline
     )

@@ -28,6 +28,7 @@ from dtoss.space import Space, space_of
 from dtoss.store import Store, on_stderr
 from dtoss.writer import Writer
 from pipelines import parcels
+from pipelines.enough import check_enough, objects_now
 from pipelines.latest import by_hash, repeated, task_count
 from pipelines.positions import RAW, REASON, Columns, Positions, attribute_name, from_frame, screened
 from pipelines.progress import Stages
@@ -62,6 +63,11 @@ def rebuild(
     reach: float | None = None,
     on_duplicate: str = "error",
     max_bad: float = 0.10,
+    wrap: bool = False,
+    min_objects: int = 0,
+    max_shrink: float | None = None,
+    allow_empty: bool = False,
+    dry_run: bool = False,
     keep: int | None = 3,
     seed: int = 0,
     stages: Stages | None = None,
@@ -90,6 +96,12 @@ def rebuild(
     on_duplicate : without a time, an id that repeats is an "error", or "any" keeps the row with the greatest (x, y,
         attributes).
     max_bad : the share of rows that may be set aside; with more the rebuild fails and the current snapshot stays.
+    wrap : take 360 from longitudes above 180.
+    min_objects : fewer fail the rebuild.
+    max_shrink : the share of the current snapshot's objects that may be missing; more fails the rebuild. More than half
+        is only told when None.
+    allow_empty : an input without an object makes an empty snapshot; else it fails the rebuild.
+    dry_run : read and judge all rows, and write nothing.
     keep : finished snapshots that stay in the store; all when None.
     seed : of the sample and the random choices.
     stages : times the stages and shows them.
@@ -99,12 +111,14 @@ def rebuild(
 
     Returns
     -------
-    The manifest: see :func:`dtoss.snapshot.make_manifest`.
+    The manifest: see :func:`dtoss.snapshot.make_manifest`; of a dry run ``counts``, and ``input`` (the box and the span
+    of times of the rows that can be used).
 
     Raises
     ------
     InputError
-        If a column is missing, too many rows are bad, or ids repeat; the current snapshot stays as it was.
+        If a column is missing, too many rows are bad, objects are too few, or ids repeat; the current snapshot stays as
+        it was.
     StoreError
         If another process writes to the store, or it cannot be written.
     ValueError
@@ -116,26 +130,39 @@ def rebuild(
     name and times; ask for a number of partitions to be independent of the cores too. This is an action: it runs
     several jobs.
     """
-    check_arguments(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach)
+    check_arguments(
+        partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach, min_objects, max_shrink
+    )
     space = space_of(crs, metric)
+    check_wrap(wrap, space)
+    heard, warn = warn or on_stderr, warn or (lambda message: None)
     if not isinstance(positions, Positions):
         positions = from_frame(positions, Columns(id=id, x=x, y=y, time=time, attributes=columns))
     session = configured(positions.frame.sparkSession)
     stages = stages or Stages(session)
-    positions = screened(positions, space)
+    positions = screened(positions, space, wrap)
     # workers of a cluster run in other directories
     home = Store(str(store) if "://" in str(store) else str(Path(store).absolute()))
-    heard = warn or on_stderr
     held = lock
     try:
-        held = held or home.writer(heard)
-        # what was left goes first: it may be what fills the disk
-        home.clear(None, lock=held, warn=heard)
+        if not dry_run:
+            held = held or home.writer(heard)
+            # what was left goes first: it may be what fills the disk
+            home.clear(None, lock=held, warn=heard)
         with stages.stage("sample"):
             profile = survey(positions, space, partitions, objects_per_partition or OBJECTS_PER_PARTITION, seed)
-        judge(profile, space, max_bad, warn or (lambda message: None))
+        judge(profile, space, max_bad, warn)
         if reserved := renamed(positions.attributes):
             heard(f"attributes with reserved names are stored under others: {said_renamed(reserved)}")
+        before = objects_now(home)
+        # there are no more objects than rows
+        check_enough(profile.good, before, min_objects, max_shrink, allow_empty, lambda message: None)
+        if dry_run:
+            with stages.stage("ids"):
+                kept = _count_objects(positions, profile, on_duplicate)
+            check_enough(kept, before, min_objects, max_shrink, allow_empty, warn)
+            return {"counts": _counts(profile, kept, profile.good - kept), "input": profile.extent}
+        assert held is not None  # a dry run has ended
         box = None
         if space.dimension == 2:
             low, high = (profile.low, profile.high) if profile.good else (np.zeros(2), np.zeros(2))
@@ -157,6 +184,7 @@ def rebuild(
                 with stages.stage("quarantine"):
                     rejected = quarantine(positions, home, snapshot, profile.read - profile.good)
             kept = sum(entry["objects"] for entry in entries)
+            check_enough(kept, before, min_objects, max_shrink, allow_empty, warn)
             manifest = make_manifest(
                 snapshot,
                 created,
@@ -178,16 +206,12 @@ def rebuild(
                     "on_duplicate": on_duplicate,
                     "timed": positions.timed,
                 },
-                counts={
-                    "read": profile.read,
-                    "kept": kept,
-                    "duplicates": duplicates,
-                    "quarantined": {reason: n for reason, n in profile.bad.items() if n},
-                },
+                counts=_counts(profile, kept, duplicates),
                 timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
             )
             manifest["quarantine"] = rejected
             manifest["renamed"] = renamed(positions.attributes)
+            manifest["input"] = profile.extent
             home.finish(snapshot, manifest, held)
         home.tidy(keep, held, heard)
     finally:
@@ -205,6 +229,8 @@ def check_arguments(
     keep: int | None = None,
     pivots: str = "balanced",
     reach: float | None = None,
+    min_objects: int = 0,
+    max_shrink: float | None = None,
 ) -> None:
     """Check what can be checked of :func:`rebuild`'s arguments before Spark starts.
 
@@ -219,6 +245,10 @@ def check_arguments(
     for name, value in whole:
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
             raise ValueError(f"{name} is {value!r}: a whole number of at least 1 is wanted")
+    if isinstance(min_objects, bool) or not isinstance(min_objects, (int, np.integer)) or min_objects < 0:
+        raise ValueError(f"min_objects is {min_objects!r}: a whole number that is not negative is wanted")
+    if max_shrink is not None and not 0.0 <= max_shrink <= 1.0:
+        raise ValueError(f"max_shrink is {max_shrink!r}: a share from 0 to 1 is wanted")
     if on_duplicate not in ("error", "any"):
         raise ValueError(f"on_duplicate is {on_duplicate!r}: error or any is wanted")
     if not 0.0 <= max_bad <= 1.0:
@@ -227,6 +257,51 @@ def check_arguments(
         raise ValueError(f"pivots is {pivots!r}: balanced, spread or keep is wanted")
     if reach is not None and not reach >= 0.0:
         raise ValueError(f"reach is {reach!r}: a number that is not negative is wanted")
+
+
+def check_wrap(wrap: bool, space: Space) -> None:
+    """Check that only degrees are to be wrapped.
+
+    Raises
+    ------
+    ValueError
+        If positions of a space are not in degrees.
+    """
+    if wrap and not space.geographic:
+        raise ValueError(f"wrap takes 360 degrees from longitudes above 180: positions of crs {space.crs} have none")
+
+
+def _counts(profile: Profile, kept: int, duplicates: int) -> dict[str, Any]:
+    return {
+        "read": profile.read,
+        "kept": kept,
+        "duplicates": duplicates,
+        "quarantined": {reason: n for reason, n in profile.bad.items() if n},
+    }
+
+
+def _count_objects(positions: Positions, profile: Profile, on_duplicate: str) -> int:
+    """Return how many ids the rows that can be used have, without building anything.
+
+    Raises
+    ------
+    InputError
+        As the rebuild would, where ids repeat.
+    """
+    from pyspark.sql import functions as F
+
+    rows = positions.frame.where(F.col(REASON).isNull())
+    objects = rows.select("id").distinct().count()
+    if objects < profile.good and not positions.timed and on_duplicate == "error":
+        raise _repeats(*repeated(rows, profile.good))
+    return objects
+
+
+def _repeats(count: int, some: list[str]) -> InputError:
+    return InputError(
+        f"{count:,} ids stand more than once, {', '.join(some)} among them: name a time column (--time) to "
+        "keep the latest row of each, or --on-duplicate any"
+    )
 
 
 def _regions(
@@ -290,10 +365,7 @@ def _make(
             # keys of strings may be equal by chance
             repeats, some = repeated(rows, profile.good)
         if repeats and on_duplicate == "error":
-            raise InputError(
-                f"{repeats:,} ids stand more than once, {', '.join(some)} among them: name a time column (--time) to "
-                "keep the latest row of each, or --on-duplicate any"
-            )
+            raise _repeats(repeats, some)
         with stages.stage("build"):
             made = build(keep_latest=repeats > 0, check=False)
     entries = {entry["number"]: entry for entry in made}
@@ -326,14 +398,19 @@ def _column_types(positions: Positions) -> dict[str, str]:
 
 def summary(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what a user wants to know of a rebuild, as rows of two texts."""
-    counts, sizes = manifest["counts"], [entry["objects"] for entry in manifest["partitions"]]
+    counts, built = manifest["counts"], "snapshot" in manifest
+    sites = f" on {manifest['sites']:,} sites" if built else ""
     rows = [
-        ("snapshot", manifest["snapshot"]),
+        ("snapshot", manifest["snapshot"] if built else "none: a dry run writes nothing"),
         ("rows read", f"{counts['read']:,}"),
-        ("objects kept", f"{counts['kept']:,} on {manifest['sites']:,} sites"),
+        *_extent(manifest["input"]),
+        ("objects kept", f"{counts['kept']:,}{sites}"),
         ("duplicates", f"{counts['duplicates']:,} rows gave way to others of their id"),
     ]
     rows += [("quarantined", f"{n:,} {reason}") for reason, n in counts["quarantined"].items()]
+    if not built:
+        return rows
+    sizes = [entry["objects"] for entry in manifest["partitions"]]
     if reserved := renamed_of_manifest(manifest):
         rows.append(("renamed", said_renamed(reserved)))
     mean = sum(sizes) / len(sizes)
@@ -351,6 +428,15 @@ def summary(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     spent = ", ".join(f"{name} {seconds:.1f}" for name, seconds in manifest["timings"].items())
     rate = f", {manifest['objects'] / total:,.0f} objects/s" if total > 0 and not math.isinf(total) else ""
     rows.append(("seconds", f"{total:.1f} ({spent}){rate}"))
+    return rows
+
+
+def _extent(extent: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = []
+    if extent["box"] is not None:
+        rows.append(("box", " ".join(f"{value:.10g}" for value in extent["box"])))
+    if extent["times"] is not None:
+        rows.append(("times", " to ".join(str(value) for value in extent["times"])))
     return rows
 
 

@@ -80,6 +80,7 @@ def facts_of_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
     facts = {name: manifest[name] for name in names}
     facts["columns"], facts["renamed"] = columns_of_manifest(manifest), renamed_of_manifest(manifest)
+    facts["input"] = manifest.get("input")
     entries = manifest["partitions"]
     facts["partitions"] = len(entries)
     facts["objects_per_partition"] = [entry["objects"] for entry in entries]

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError
+from dtoss.land import look_swapped
 from dtoss.pivots import SAMPLE_PER_PARTITION
 from dtoss.space import Space
 from pipelines.latest import latest
-from pipelines.positions import REASON, REASONS, Positions
+from pipelines.positions import REASON, REASONS, TOO_LARGE, Positions
 from pipelines.session import cores
 
 MANY_AT_ZERO = 0.001
 MANY_FROM_360 = 0.1
+LOOKED_AT = 1_000
+"""Positions of which it is asked whether they are on land."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +36,21 @@ class Profile:
     from_360: int
     sample: pa.Table
     modulus: int
+    first: Any = None
+    last: Any = None
 
     @property
     def good(self) -> int:
         """Rows that can be used."""
         return self.read - sum(self.bad.values())
+
+    @property
+    def extent(self) -> dict[str, Any]:
+        """The box (low x, low y, high x, high y) and the first and last time of the good rows, None where unknown."""
+        return {
+            "box": [*self.low.tolist(), *self.high.tolist()] if self.good else None,
+            "times": None if self.first is None else [self.first, self.last],
+        }
 
 
 def survey(positions: Positions, space: Space, partitions: int | None, per_partition: int, seed: int) -> Profile:
@@ -60,6 +74,13 @@ def survey(positions: Positions, space: Space, partitions: int | None, per_parti
         F.count(F.when((F.col("x") > 180.0) & (F.col("x") <= 360.0), 1)).alias("from_360"),
     ]
     measures += [F.count(F.when(F.col(REASON) == reason, 1)).alias(f"bad{i}") for i, reason in enumerate(REASONS)]
+    if positions.timed:
+        times = F.when(good, F.col("t"))
+        extremes = [F.min(times), F.max(times)]
+        if not _is_number(frame.schema["t"].dataType):
+            # a time of Java's is not one of Python's
+            extremes = [extreme.cast("string") for extreme in extremes]
+        measures += [extremes[0].alias("t0"), extremes[1].alias("t1")]
     observation = Observation("profile")
     in_sample = F.pmod(F.xxhash64(F.col("id"), F.lit(seed)), F.lit(modulus)) == 0
     names = ["id", "x", "y"] + (["t"] if positions.timed else [])
@@ -74,7 +95,15 @@ def survey(positions: Positions, space: Space, partitions: int | None, per_parti
         from_360=seen["from_360"],
         sample=sample,
         modulus=modulus,
+        first=seen["t0"] if positions.timed else None,
+        last=seen["t1"] if positions.timed else None,
     )
+
+
+def _is_number(kind: Any) -> bool:
+    from pyspark.sql import types as T
+
+    return isinstance(kind, (T.IntegralType, T.FloatType, T.DoubleType))
 
 
 def judge(profile: Profile, space: Space, max_bad: float, warn: Callable[[str], None]) -> None:
@@ -85,12 +114,17 @@ def judge(profile: Profile, space: Space, max_bad: float, warn: Callable[[str], 
     InputError
         With the counts by reason and, where the rows tell, what to do.
     """
+    if large := profile.bad[TOO_LARGE]:
+        raise InputError(
+            f"{large:,} of {profile.read:,} ids are uint64 of 2^63 or more: ids are whole numbers of 64 bits with a "
+            "sign, or text; cast the column to text"
+        )
     bad = profile.read - profile.good
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in profile.bad.items() if n)
     if bad > max_bad * profile.read:
         hint = ""
         if space.geographic and profile.from_360 > MANY_FROM_360 * profile.read:
-            hint = "; longitudes seem to run from 0 to 360: subtract 360 where they are above 180"
+            hint = "; longitudes seem to run from 0 to 360: subtract 360 where they are above 180 (--wrap)"
         elif space.geographic and profile.bad["latitude out of range"] > 0.5 * bad:
             hint = "; latitudes are out of range: are lon and lat swapped (--x, --y), or is this another CRS (--crs)?"
         raise InputError(
@@ -99,6 +133,11 @@ def judge(profile: Profile, space: Space, max_bad: float, warn: Callable[[str], 
         )
     if profile.at_zero > MANY_AT_ZERO * max(profile.good, 1):
         warn(f"{profile.at_zero:,} of {profile.good:,} rows are at (0, 0): is that where they are, or is it 'unknown'?")
+
+    if space.geographic:
+        some = profile.sample.slice(0, LOOKED_AT)
+        if note := look_swapped(*(some.column(name).to_numpy() for name in ("x", "y"))):
+            warn(f"{note}: lon comes before lat; --x and --y name their columns")
 
 
 def sampled_vectors(profile: Profile, positions: Positions, space: Space) -> tuple[NDArray[np.float64], int]:

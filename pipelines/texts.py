@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, cast
 
 from dtoss.errors import InputError
 
@@ -17,7 +20,6 @@ MOST = 0.9
 """Ids and times are numbers when this share of them are; the others are bad rows then."""
 
 # numbers that are written back as they were read, without the leading zeros and plus signs of codes and telephones
-_WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
 _PLAIN = r"^(-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?|NaN|-?Infinity)$"
 # numbers as people write coordinates and times; Java alone would take 1.5f and 0x1p3 too
 _LOOSE = r"^\s*([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|(?i:nan|[-+]?inf(inity)?))\s*$"
@@ -37,7 +39,7 @@ def empty(column: Column) -> Column:
     return column.isNull() | (column.cast("string") == "")
 
 
-def kinds_of(frame: DataFrame, names: Sequence[str], tolerant: Sequence[str]) -> dict[str, str]:
+def kinds_of(frame: DataFrame, names: Sequence[str], tolerant: Sequence[str], decimal: str = ".") -> dict[str, str]:
     """Return the kind of columns of text, from all their values: an action, one job for all.
 
     All values of an attribute must be numbers for it to be one. ``tolerant`` names the columns of which :data:`MOST`
@@ -48,9 +50,9 @@ def kinds_of(frame: DataFrame, names: Sequence[str], tolerant: Sequence[str]) ->
     measures: list[Column] = []
     for i, name in enumerate(names):
         value = exactly(name)
-        number = value.rlike(_LOOSE if name in tolerant else _PLAIN)
+        number = _dotted(value, decimal).rlike(_LOOSE) if name in tolerant else value.rlike(_plain(decimal))
         measures.append(F.count(F.when(~empty(value), 1)).alias(f"filled{i}"))
-        measures.append(F.count(F.when(value.rlike(_WHOLE) & value.try_cast("bigint").isNotNull(), 1)).alias(f"w{i}"))
+        measures.append(F.count(whole(value)).alias(f"w{i}"))
         measures.append(F.count(F.when(number, 1)).alias(f"n{i}"))
     seen = frame.agg(*measures).toArrow().to_pylist()[0]
     kinds = {}
@@ -64,30 +66,76 @@ def kinds_of(frame: DataFrame, names: Sequence[str], tolerant: Sequence[str]) ->
     return kinds
 
 
-def number(value: Column) -> Column:
+def _plain(decimal: str) -> str:
+    return _PLAIN if decimal == "." else _PLAIN.replace(r"\.", re.escape(decimal))
+
+
+def _dotted(value: Column, decimal: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return value if decimal == "." else F.replace(value, F.lit(decimal), F.lit("."))
+
+
+def not_utf8(value: Column, kind: Any) -> Column | None:
+    """Return where a column holds text that is not UTF-8, at any depth; None where its type holds no text."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    def within(inner: Any) -> Callable[[Column], Column]:
+        return lambda one: cast("Column", not_utf8(one, inner))
+
+    found: list[Column] = []
+    if isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
+        found = [~F.is_valid_utf8(value)]
+    elif isinstance(kind, T.StructType):
+        inner = [not_utf8(value.getField(field.name), field.dataType) for field in kind.fields]
+        found = [bad for bad in inner if bad is not None]
+    elif isinstance(kind, T.ArrayType) and not_utf8(value, kind.elementType) is not None:
+        found = [F.exists(value, within(kind.elementType))]
+    elif isinstance(kind, T.MapType):
+        parts = [(F.map_keys(value), kind.keyType), (F.map_values(value), kind.valueType)]
+        found = [F.exists(part, within(inner)) for part, inner in parts if not_utf8(value, inner) is not None]
+    if not found:
+        return None
+    return F.coalesce(reduce(or_, (F.coalesce(bad, F.lit(False)) for bad in found)), F.lit(False))
+
+
+def whole(value: Column) -> Column:
+    """Return the whole number in a text, null where there is none, or it would not be written back as it was read.
+
+    So ``007`` is none: it would be 7, which may be another's id.
+    """
+    from pyspark.sql import functions as F
+
+    found = value.try_cast("bigint")
+    return F.when(found.cast("string") == value, found)
+
+
+def number(value: Column, decimal: str = ".") -> Column:
     """Return the number in a text, null where there is none."""
     from pyspark.sql import functions as F
 
+    value = _dotted(value, decimal)
     return F.when(value.rlike(_LOOSE), value.try_cast("double"))
 
 
-def typed(value: Column, kind: str) -> Column:
+def typed(value: Column, kind: str, decimal: str = ".") -> Column:
     """Return a text as what its kind says."""
     if kind == WHOLE:
         return value.try_cast("bigint")
-    return value.try_cast("double") if kind == NUMBER else value
+    return _dotted(value, decimal).try_cast("double") if kind == NUMBER else value
 
 
-def moment(value: Column, kind: str, pattern: str | None) -> Column:
+def moment(value: Column, kind: str, pattern: str | None, decimal: str = ".") -> Column:
     """Return the time in a text, null where it cannot be read; numbers without a pattern are in their own order."""
     from pyspark.sql import functions as F
 
     if pattern in ("epoch_s", "epoch_ms"):
-        seconds = number(value) / (1000.0 if pattern == "epoch_ms" else 1.0)
+        seconds = number(value, decimal) / (1000.0 if pattern == "epoch_ms" else 1.0)
         return F.when(F.abs(seconds) <= float(_LAST_SECOND), F.timestamp_seconds(seconds))
     if pattern is not None:
         return F.try_to_timestamp(value, F.lit(pattern))
-    return F.try_to_timestamp(value) if kind == TEXT else typed(value, kind)
+    return F.try_to_timestamp(value) if kind == TEXT else typed(value, kind, decimal)
 
 
 def check_pattern(session: SparkSession, pattern: str | None) -> None:

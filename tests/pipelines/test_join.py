@@ -194,7 +194,7 @@ def test_a_join_stays_with_its_snapshot(spark, objects, tmp_path):
 def test_an_empty_store_and_no_queries(spark, index, store, objects, tmp_path):
     """No rows; with left, rows of nulls."""
     nowhere = str(tmp_path / "store")
-    rebuild(spark.createDataFrame(objects.slice(0, 0)), nowhere)
+    rebuild(spark.createDataFrame(objects.slice(0, 0)), nowhere, allow_empty=True)
     frame = spark.createDataFrame(pa.table({"query_id": [3], "lon": [1.0], "lat": [0.0]}))
     assert joined(knn_join(frame, nowhere, 2)) == []
     assert joined(range_join(frame, nowhere, 1e9, how="left")) == [

@@ -1,0 +1,78 @@
+"""Whether there is enough: an input that is empty, or lost most of its objects, does not become current unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dtoss.errors import InputError, StoreError
+from dtoss.store import Store
+
+TOLD = 0.5
+"""A shrink by more than this share of the objects is told."""
+
+
+def objects_now(store: Store) -> int | None:
+    """Return how many objects the current snapshot has; None where there is none, or it cannot be read."""
+    try:
+        return int(store.manifest()["objects"])
+    except (StoreError, KeyError, TypeError, ValueError):
+        return None
+
+
+def check_enough(
+    objects: int,
+    before: int | None,
+    min_objects: int,
+    max_shrink: float | None,
+    allow_empty: bool,
+    warn: Callable[[str], None],
+) -> None:
+    """Raise where there are too few objects; tell where they are less than half of those before.
+
+    Parameters
+    ----------
+    objects : how many there are, or at the most.
+    before : of the current snapshot, None where there is none.
+    min_objects : the fewest that may become current.
+    max_shrink : the share of ``before`` that may be missing; any when None.
+    allow_empty : whether none at all may become current.
+
+    Raises
+    ------
+    InputError
+        With both numbers and the option that allows it.
+    """
+    stays = "the current snapshot stays"
+    if objects == 0 and not allow_empty:
+        raise InputError(f"there is no object: {stays}; --allow-empty builds an empty one")
+    if objects < min_objects:
+        raise InputError(f"{objects:,} objects are fewer than --min-objects {min_objects:,}: {stays}")
+    if not before or objects >= before:
+        return
+    shrunk = f"{objects:,} objects, the current snapshot has {before:,}: {1.0 - objects / before:.1%} fewer"
+    if max_shrink is not None and before - objects > max_shrink * before:
+        raise InputError(f"{shrunk}, more than --max-shrink {max_shrink:.4g} allows; {stays}")
+    if max_shrink is None and before - objects > TOLD * before:
+        warn(f"{shrunk}; --max-shrink 50% would have refused that")
+
+
+def share_of(text: str) -> float:
+    """Return the share that a text such as ``50%`` or ``0.5`` means.
+
+    Raises
+    ------
+    ValueError
+        If it is neither, or not from 0 to 1.
+
+    Examples
+    --------
+    >>> share_of("50%"), share_of("0.25")
+    (0.5, 0.25)
+    """
+    try:
+        share = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"max_shrink is {text!r}: a share such as 50% or 0.5 is wanted")
+    return share
