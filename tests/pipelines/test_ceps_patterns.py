@@ -297,7 +297,7 @@ def test_reads_cover_every_owner_in_reach(crs, partitions):
         "partitions": [{"furthest": part.furthest} for part in facts],
         "reach": [None if np.isinf(value) else value for value in index.reach.tolist()],
         "metric": index.space.metric, "crs": index.space.crs, "to_lonlat": False,
-        "pivots": regions.pivots.tolist(), "weights": regions.weights.tolist(),
+        "pivots": regions.pivots.tolist(), "weights": regions.weights.tolist(), "pivots_hash": regions.digest,
     }  # fmt: skip
     queries = (lonlat_queries if index.space.metric == "sphere" else planar_queries)(rng, places, 60)
     vectors = index.space.vectors(queries)
