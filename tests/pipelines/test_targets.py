@@ -87,8 +87,10 @@ def test_a_folder_that_is_not_to_be_changed(tmp_path):
         ("rebuild", "a.csv", "--store", "/proc/store"),
     ],
 )
-def test_commands_look_before_they_start(arguments):
+def test_commands_look_before_they_start(tmp_path, arguments):
     """Spark is not loaded."""
+    (tmp_path / "a.csv").write_text("id,lon,lat\n1,2,3\n")
+    arguments = [str(tmp_path / "a.csv") if name == "a.csv" else name for name in arguments]
     assert " cannot be written: " in refused(*arguments)
 
 

@@ -70,5 +70,8 @@ def test_jobs_say_what_is_missing(store, tmp_path):
     """One line with the way out."""
     path, _ = store
     wanted = "error: this needs Spark: pip install 'dtoss[spark]'\n"
-    assert command("rebuild", "a.csv", "--store", tmp_path, code=2) == wanted
-    assert command("knn", "--store", path, "--queries", "a.csv", "--out", tmp_path / "o.csv", code=2) == wanted
+    places = tmp_path / "a.csv"
+    places.write_text("id,lon,lat\n1,2,3\n")
+    assert command("rebuild", places, "--store", tmp_path / "new", code=2) == wanted
+    assert not (tmp_path / "new").exists()
+    assert command("knn", "--store", path, "--queries", places, "--out", tmp_path / "o.csv", code=2) == wanted
