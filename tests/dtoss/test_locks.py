@@ -25,7 +25,7 @@ WAIT = 60
 def town(partitions=4, objects=3000):
     rng = np.random.default_rng(3)
     return dtoss.build(
-        np.arange(objects), rng.normal(0, 1, (objects, 2)), partitions=partitions, columns={"rating": np.arange(objects)}
+        np.arange(objects), rng.normal(0, 1, (objects, 2)), partitions=partitions, columns={"grade": np.arange(objects)}
     )
 
 
@@ -67,13 +67,13 @@ def test_a_long_evaluation_stops_nobody_elses(held):
     expected = np.arange(100)
     found, waited = [], []
     one = threading.Thread(
-        target=lambda: found.append(index.range([0, 0], 1e9, where="rating < 100")), name="slow", daemon=True
+        target=lambda: found.append(index.range([0, 0], 1e9, where="grade < 100")), name="slow", daemon=True
     )
     one.start()
     assert begun.wait(WAIT)
-    two = threading.Thread(target=lambda: waited.append(index._filters.get("rating < 100")), daemon=True)
+    two = threading.Thread(target=lambda: waited.append(index._filters.get("grade < 100")), daemon=True)
     two.start()
-    other = threading.Thread(target=lambda: found.append(index.count([0, 0], 1e9, where="rating < 7")), daemon=True)
+    other = threading.Thread(target=lambda: found.append(index.count([0, 0], 1e9, where="grade < 7")), daemon=True)
     other.start()
     other.join(WAIT)
     assert not other.is_alive()
@@ -83,14 +83,14 @@ def test_a_long_evaluation_stops_nobody_elses(held):
     for thread in (one, two):
         thread.join(WAIT)
     assert sorted(found[0].id) == expected.tolist()
-    assert waited[0] is index._filters.get("rating < 100")
+    assert waited[0] is index._filters.get("grade < 100")
 
 
 def test_a_condition_that_fails_is_not_kept():
     index = town()
     for _ in range(2):
         with pytest.raises(ValueError, match="overflow"):
-            index.knn([0, 0], 1, where="rating * 9223372036854775807 > 0")
+            index.knn([0, 0], 1, where="grade * 9223372036854775807 > 0")
     assert not index._filters._kept
     with pytest.raises(ValueError, match="column 'nope'"):
         index.knn([0, 0], 1, where="nope = 1")
@@ -103,15 +103,15 @@ def test_a_forked_child_waits_for_no_condition(held):
     begun, go = held
     index = town()
     index.knn([[0, 0]], 1)
-    thread = threading.Thread(target=lambda: index.knn([0, 0], 1, where="rating < 100"), name="slow", daemon=True)
+    thread = threading.Thread(target=lambda: index.knn([0, 0], 1, where="grade < 100"), name="slow", daemon=True)
     thread.start()
     assert begun.wait(WAIT)
-    assert in_child(lambda: index.count([0, 0], 1e9, where="rating < 100").tolist() == [100]) == 0
+    assert in_child(lambda: index.count([0, 0], 1e9, where="grade < 100").tolist() == [100]) == 0
     # and the lock of all of them
     holder = threading.Thread(target=index._filters._lock.acquire)
     holder.start()
     holder.join(WAIT)
-    assert in_child(lambda: index.count([0, 0], 1e9, where="rating < 5").tolist() == [5]) == 0
+    assert in_child(lambda: index.count([0, 0], 1e9, where="grade < 5").tolist() == [5]) == 0
     index._filters._lock.release()
     go.set()
     thread.join(WAIT)
@@ -150,13 +150,13 @@ def test_forks_among_working_threads():
     """Thirty forks while threads ask with and without conditions, kept and new: each child gets its answers."""
     index = town()
     queries = np.random.default_rng(1).normal(0, 1, (2 * LEAST, 2))
-    expected = index.knn(queries, 2, where="rating < 1000", threads=2).id
+    expected = index.knn(queries, 2, where="grade < 1000", threads=2).id
     ends = threading.Event()
 
     def ask(first):
         i = first
         while not ends.is_set():
-            index.knn(queries[:300], 2, where=f"rating < {1000 + i % 40}", threads=2)
+            index.knn(queries[:300], 2, where=f"grade < {1000 + i % 40}", threads=2)
             i += 1
 
     askers = [threading.Thread(target=ask, args=(20 * i,), daemon=True) for i in range(3)]
@@ -167,8 +167,8 @@ def test_forks_among_working_threads():
         for i in range(30):
             time.sleep(0.003 * (i % 5))
 
-            def child(text=f"rating < {1000 + i % 3}"):
-                same = index.knn(queries, 2, where="rating < 1000", threads=2).id
+            def child(text=f"grade < {1000 + i % 3}"):
+                same = index.knn(queries, 2, where="grade < 1000", threads=2).id
                 index.count(queries, 10.0, where=text, threads=2)
                 return (same == expected).all()
 
