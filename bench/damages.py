@@ -29,12 +29,10 @@ import numpy as np
 import pyarrow as pa
 
 import dtoss
-from dtoss.border import border_of
-from dtoss.construct import Built
 from dtoss.errors import StoreError
 from dtoss.manifest import hash_of
-from dtoss.snapshot import make_manifest, open_index, write_borders, write_partition
-from dtoss.store import Store
+from dtoss.snapshot import open_index
+from tests.dtoss.stores import stored
 
 OBJECTS = 4000
 PARTITIONS = 3
@@ -95,28 +93,7 @@ def made_world(folder: Path, crs: str | None, strings: bool, seed: int) -> World
     )
     name = f"{crs or 'sphere'} {'strings' if strings else 'integers'}"
     home = folder / name.replace(" ", "-").replace(":", "")
-    store = Store(str(home))
-    snapshot = store.begin()
-    entries = [
-        write_partition(store, snapshot, Built(part, border_of(part), 1.0 + part.number)) for part in index.parts.all()
-    ]
-    borders = write_borders(store, snapshot, index.border)
-    manifest = make_manifest(
-        snapshot,
-        "2026-01-01T00:00:00+00:00",
-        index.space,
-        index.regions,
-        index.reach,
-        index._bounds,
-        entries,
-        borders,
-        id_type="string" if strings else "int64",
-        columns={"speed": "bigint", "kind": "string"},
-        parameters={},
-        counts={"read": OBJECTS, "kept": OBJECTS, "duplicates": 0, "quarantined": {}},
-        timings={"build": 0.1},
-    )
-    store.finish(snapshot, manifest)
+    stored(index, home, kinds={"speed": "bigint"})
     some = [
         part.ids[i].as_py() if strings else int(part.ids[i])
         for part in index.parts.all()
