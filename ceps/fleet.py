@@ -17,6 +17,7 @@ Counts = NDArray[np.int64]
 
 _SLACK = 1e-9  # relative; the same as the cost model's tolerance
 _NODES = 200_000  # steps of a search for the cheapest fleet at the most
+_LOOKED = 5_000_000  # partial fleets looked at in it, most of which are no step because they cost too much
 _BRANCHES = 20_000  # numbers of servers of one type that are tried: more are a type far too small
 _TRIED = 10  # numbers of servers of one type looked at for each partial fleet, on average
 _MOST = 1e9  # of what is needed, as much as a server can be said to have
@@ -35,14 +36,17 @@ class _Cover:
         return float(self.dual @ np.maximum(missing, 0.0))
 
 
-def cheapest_fleet(problem: Problem, rate: float | None = None, room: float | None = None) -> Counts:
+def cheapest_fleet(
+    problem: Problem, rate: float | None = None, room: float | None = None, each: int | None = None
+) -> Counts | None:
     """int64 (J,), the cheapest fleet whose servers together have enough requests/s, bytes and number.
 
     Ties: the fewest servers. `rate` (requests/s at target utilisation) and `room` (bytes) raise what is asked
-    for above the problem's own need. Branch and bound over the types; fast up to about ten types. Where it takes more
-    than `_NODES` steps, the cheapest fleet that it found.
+    for above the problem's own need. With `each`, of fleets that have at most so many servers of a type; None where
+    there is none. Branch and bound over the types; fast up to about ten types. Where it takes more than `_NODES`
+    steps, the cheapest fleet that it found.
     """
-    return _cheapest(problem, rate, room)[0]
+    return _cheapest(problem, rate, room, each)[0]
 
 
 def least_fleet_cost(problem: Problem) -> float:
@@ -50,25 +54,32 @@ def least_fleet_cost(problem: Problem) -> float:
 
     The cost of `cheapest_fleet`; of the linear relaxation where the search for it was cut short.
     """
-    counts, relaxed = _cheapest(problem, None, None)
+    counts, relaxed = _cheapest(problem)
+    assert counts is not None
     return fleet_cost(problem, counts) if relaxed is None else min(relaxed, fleet_cost(problem, counts))
 
 
-def _cheapest(problem: Problem, rate: float | None, room: float | None) -> tuple[Counts, float | None]:
+def _cheapest(
+    problem: Problem, rate: float | None = None, room: float | None = None, each: int | None = None
+) -> tuple[Counts | None, float | None]:
     """Cheapest fleet found, and, where it may not be the cheapest of all, what none undercuts."""
     cover = _cover(problem, rate, room)
     if cover is None:
         return np.zeros(len(problem.servers), dtype=np.int64), None
     order = np.argsort(-problem.rates, kind="stable")
-    at_most = _useful(problem)[order].tolist()
+    useful = np.minimum(_useful(problem), each if each is not None else np.iinfo(np.int32).max)[order]
+    at_most = useful.tolist()
+    # reach[level] is what all servers of the types from that level on would supply
+    reach = [tuple(row) for row in np.cumsum((cover.supply.T[order] * useful[:, None])[::-1], axis=0)[::-1].tolist()]
     supply = [tuple(column) for column in cover.supply.T[order].tolist()]
     prices, dual = cover.prices[order].tolist(), tuple(cover.dual.tolist())
-    best_cost, best, cut, nodes = np.inf, (0,) * len(order), False, 0
+    best_cost, best, cut, nodes, looked = np.inf, (0,) * len(order), False, 0, 0
     seen: dict[tuple[float, ...], float] = {}
     stack: list[tuple[float, tuple[float, float, float], tuple[int, ...]]] = [(0.0, (1.0, 1.0, 1.0), ())]
     while stack:
         cost, missing, counts = stack.pop()
         level = len(counts)
+        looked += 1
         least = cost + sum(price * gap for price, gap in zip(dual, missing, strict=True) if gap > 0)
         if least >= best_cost - cover.finest / 10:
             continue
@@ -78,8 +89,10 @@ def _cheapest(problem: Problem, rate: float | None, room: float | None) -> tuple
         key = (level, *(round(gap, 12) for gap in missing))
         if level == len(order) or seen.get(key, np.inf) <= cost:
             continue
+        if any(gap > most + _SLACK for gap, most in zip(missing, reach[level], strict=True)):
+            continue
         nodes += 1
-        if nodes > _NODES and best_cost < np.inf:
+        if (nodes > _NODES or looked > _LOOKED) and best_cost < np.inf:
             cut = True
             break
         seen[key] = cost
@@ -94,6 +107,8 @@ def _cheapest(problem: Problem, rate: float | None, room: float | None) -> tuple
         for number in numbers:  # popped in reverse: most first
             left = (missing[0] - number * has[0], missing[1] - number * has[1], missing[2] - number * has[2])
             stack.append((cost + number * prices[level], left, (*counts, number)))
+    if best_cost == np.inf:
+        return None, None
     found = np.zeros(len(order), dtype=np.int64)
     found[order] = best
     return found, cover.bound(np.ones(3)) * (1 - 1e-6) - 2 * cover.finest if cut else None

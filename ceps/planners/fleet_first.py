@@ -94,12 +94,12 @@ def fleet_ladder(problem: Problem, most: float) -> list[Ints]:
     factor = 1.0
     usable = np.flatnonzero(problem.types_that_hold(problem.columns).any(axis=0))
     within = replace(problem, servers=tuple(problem.servers[kind] for kind in usable)) if len(problem) else problem
-    # Servers that cost nothing set no end: as many of the largest as there are items do.
+    # Servers that cost nothing set no end: as many of the largest as there are items do, by requests/s or by bytes.
     end = [len(problem) * float(within.rates.max()) / rate] if rate else []
     end += [len(problem) * float(within.room.max()) / room] if room else []
-    while len(problem) and factor <= max(end, default=1.0) * _FINEST:
-        counts = cheapest_fleet(within, rate * factor, room * factor)
-        if fleet_cost(within, counts) > most * (1 + TOLERANCE):
+    while len(problem) and factor <= min(end, default=1.0) * _FINEST:
+        counts = cheapest_fleet(within, rate * factor, room * factor, each=len(problem))
+        if counts is None or fleet_cost(within, counts) > most * (1 + TOLERANCE):
             break
         if counts.sum() > len(problem):
             factor *= _COARSE

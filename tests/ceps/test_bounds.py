@@ -55,6 +55,20 @@ def test_fleet_bound_equals_trying_all_fleets(made, types, copies):
     assert fleet_cost(problem, cheapest_fleet(problem)) == pytest.approx(expected, rel=1e-9)
 
 
+@settings(deadline=None)
+@given(small_patterns(), small_servers(), st.integers(1, 3), st.integers(1, 4), st.sampled_from([1.0, 1.7, 4.0]))
+def test_fleets_of_few_of_each_type_equal_trying_all(made, types, copies, each, factor):
+    """And None where so few are too little."""
+    problem = build_problem(made, types, 1.0, copies=copies)
+    rate, size, count = problem.need
+    found = cheapest_fleet(problem, rate * factor, size * factor, each=each)
+    expected = oracles.cheapest_fleet(rate * factor, size * factor, count, *numbers(problem), each)
+    assert (found is None) == (expected == np.inf)
+    if found is not None:
+        assert found.max() <= each
+        assert fleet_cost(problem, found) == pytest.approx(expected, rel=1e-9)
+
+
 @settings(max_examples=50, deadline=None)
 @given(small_patterns(most=6), small_servers())
 def test_bounds_and_optimum(made, types):

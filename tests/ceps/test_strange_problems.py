@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ceps
@@ -57,6 +57,8 @@ price = st.sampled_from([0.0, 1e-9, 0.1, 1.0, 1e9])
 
 @pytest.mark.timeout(240)
 @settings(max_examples=40, deadline=None)
+# A free type for any bytes: fleets of ever more servers, 517 s of them.
+@example([(1e-9, 1e-9)], [(1e-9, np.inf, 0.0), (7.0, 1e6, 0.0), (1.0, 7.0, 1e-9)], 2, -1)
 @given(
     st.lists(st.tuples(size, size), min_size=0, max_size=7),
     st.lists(st.tuples(size, st.one_of(size, st.just(np.inf)), price), min_size=1, max_size=3),
