@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,20 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import column_names, distances, whole_number
 from dtoss.batch import answer
-from dtoss.border import BorderTable
-from dtoss.cell_of import CellView, cell_at, reverse_nearest
 from dtoss.columns import take_columns, take_ids
-from dtoss.filters import Filters, schema_of
 from dtoss.found import Found
 from dtoss.hits import Hits
 from dtoss.kernels import operand
 from dtoss.locks import once
-from dtoss.lookup import Lookup, Place
 from dtoss.parts import Parts
 from dtoss.regions import Regions
 from dtoss.space import Space, as_positions, same_crs
-from dtoss.within import Shape, boxes_of, polygons_of, search_within
 from dtoss.world import World
+
+if TYPE_CHECKING:
+    from dtoss.border import BorderTable
+    from dtoss.cell_of import Cell, CellView
+    from dtoss.filters import Filters
+    from dtoss.lookup import Lookup, Place
+    from dtoss.within import Shape
 
 
 class Index:
@@ -67,7 +69,6 @@ class Index:
             string_ids=string_ids,
             objects=sum(facts.objects for facts in parts.facts),
         )
-        self._filters = Filters(self._world, space)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._origin is not None and (opening := self._origin()):
@@ -239,7 +240,7 @@ class Index:
         Sides of a box on the sphere are meridians and parallels, and positions are compared as they were read. Cost
         O(r) for r objects in the discs that cover the box.
         """
-        found = self._within(boxes_of(boxes, self.space), where, whole_number("threads", threads, 1))
+        found = self._within(self._boxes(boxes), where, whole_number("threads", threads, 1))
         return self._hits(found, columns, having)
 
     def within(
@@ -270,16 +271,16 @@ class Index:
         Edges on the sphere are great-circle arcs; a place is inside where it is inside of an odd number of rings,
         decided exactly. Cost O(r v) for r objects in the discs that cover it, and v corners.
         """
-        found = self._within(polygons_of(polygons, self.space), where, whole_number("threads", threads, 1))
+        found = self._within(self._polygons(polygons), where, whole_number("threads", threads, 1))
         return self._hits(found, columns, having)
 
     def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
-        return self._within(boxes_of(boxes, self.space), where, whole_number("threads", threads, 1)).count
+        return self._within(self._boxes(boxes), where, whole_number("threads", threads, 1)).count
 
     def count_within(self, polygons: Any, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
-        return self._within(polygons_of(polygons, self.space), where, whole_number("threads", threads, 1)).count
+        return self._within(self._polygons(polygons), where, whole_number("threads", threads, 1)).count
 
     def locate(self, positions: ArrayLike, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
         """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
@@ -304,6 +305,8 @@ class Index:
         ValueError
             If a position is not legal, or the CRS is another one.
         """
+        from dtoss.cell_of import reverse_nearest
+
         self._same_crs(crs)
         places = as_positions(positions, self.space)
         return reverse_nearest(self._view, places)
@@ -349,7 +352,7 @@ class Index:
         KeyError
             If there is no object of this id.
         """
-        return self.space.positions(cell_at(self._view, self._find(object_id)).vertices)
+        return self.space.positions(self._cell(object_id).vertices)
 
     def neighbours(self, object_id: Any) -> NDArray[Any]:
         """Return the lowest id on each place whose cell shares an edge with the object's, counter-clockwise.
@@ -361,7 +364,7 @@ class Index:
         KeyError
             If there is no object of this id.
         """
-        return cell_at(self._view, self._find(object_id)).neighbours
+        return self._cell(object_id).neighbours
 
     def area(self, object_id: Any) -> float:
         """Return the area of an object's cell: square metres on the sphere, square CRS units in the plane.
@@ -371,13 +374,22 @@ class Index:
         KeyError
             If there is no object of this id.
         """
-        return cell_at(self._view, self._find(object_id)).area
+        return self._cell(object_id).area
 
     # -- how ----------------------------------------------------------------------------------------------------------
+    # what answers other questions than who is near is loaded when it is first asked: a command asks one
 
     @once
     def _lookup(self) -> Lookup:
+        from dtoss.lookup import Lookup
+
         return Lookup(self.parts, self.string_ids)
+
+    @once
+    def _filters(self) -> Filters:
+        from dtoss.filters import Filters
+
+        return Filters(self._world, self.space)
 
     @once
     def border(self) -> BorderTable | None:
@@ -387,7 +399,14 @@ class Index:
 
     @property
     def _view(self) -> CellView:
+        from dtoss.cell_of import CellView
+
         return CellView(self.space, self._world, self._bounds, self.border)
+
+    def _cell(self, object_id: Any) -> Cell:
+        from dtoss.cell_of import cell_at
+
+        return cell_at(self._view, self._find(object_id))
 
     def _find(self, object_id: Any) -> Place:
         place = self._lookup.find(object_id)
@@ -410,7 +429,19 @@ class Index:
             return answer(self._world, queries, radius, k, threads)
         return self._filters.get(where).answer(queries, radius, k, threads)
 
+    def _boxes(self, boxes: ArrayLike) -> list[list[Shape]]:
+        from dtoss.within import boxes_of
+
+        return boxes_of(boxes, self.space)
+
+    def _polygons(self, polygons: Any) -> list[list[Shape]]:
+        from dtoss.within import polygons_of
+
+        return polygons_of(polygons, self.space)
+
     def _within(self, shapes: list[list[Shape]], where: str | None, threads: int) -> Found:
+        from dtoss.within import search_within
+
         return search_within(
             shapes,
             lambda centres, radii: self._answer(centres, radii, 0, where, threads),
@@ -437,6 +468,7 @@ class Index:
         ValueError
             As :func:`dtoss.where.parse_condition`.
         """
+        from dtoss.filters import schema_of
         from dtoss.where import parse_condition
 
         parsed = parse_condition(condition, schema_of(self.parts[0]))

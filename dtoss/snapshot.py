@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.border import BorderTable, decode_border, encode_border
 from dtoss.errors import StoreError
 from dtoss.index import Index
 from dtoss.manifest import hash_of
@@ -24,12 +23,12 @@ from dtoss.regions import Regions
 from dtoss.space import FURTHEST, Space
 from dtoss.store import FORMAT, Source, Store
 from dtoss.structure import Claims, check_border, check_partition
-from dtoss.xxh64 import xxh64
 
 Verify: TypeAlias = bool | Literal["touch"]
 """Which checksums are compared: none, each file's when it is first read (the fast one), all at once (SHA-256)."""
 
 if TYPE_CHECKING:
+    from dtoss.border import BorderTable
     from dtoss.construct import Built
 
 
@@ -62,6 +61,8 @@ def write_partition(store: Store, snapshot: str, built: Built) -> dict[str, Any]
 
 def write_borders(store: Store, snapshot: str, table: BorderTable) -> dict[str, Any]:
     """Write the border table and return its entry in the manifest."""
+    from dtoss.border import encode_border
+
     written = _write(store, snapshot, "borders", encode_border(table))
     return {
         "points": len(table.sites),
@@ -72,6 +73,8 @@ def write_borders(store: Store, snapshot: str, table: BorderTable) -> dict[str, 
 
 
 def _write(store: Store, snapshot: str, stem: str, data: pa.Buffer) -> Written:
+    from dtoss.xxh64 import xxh64
+
     digest = checksum(data)
     file = f"{stem}-{digest[:16]}.arrow"
     store.write(snapshot, file, data)
@@ -294,7 +297,12 @@ def check(source: Source, entry: dict[str, Any], kind: str) -> None:
     StoreError
         If they differ; the message names the file.
     """
-    made = xxh64(source.data) if kind == "xxh64" else checksum(source.data)
+    if kind == "xxh64":
+        from dtoss.xxh64 import xxh64
+
+        made = xxh64(source.data)
+    else:
+        made = checksum(source.data)
     if made != entry[kind]:
         raise StoreError(
             f"{source.path} does not have the checksum that the manifest states: it is damaged; roll back or rebuild"
@@ -302,6 +310,8 @@ def check(source: Source, entry: dict[str, Any], kind: str) -> None:
 
 
 def _read_borders(store: Store, manifest: dict[str, Any], verify: Verify, source: Source | None) -> BorderTable:
+    from dtoss.border import BorderTable, decode_border
+
     entry = manifest["borders"]
     source = source or store.source(manifest["snapshot"], entry["file"], entry["bytes"])
     _touch(source, entry, verify)

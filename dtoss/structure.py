@@ -10,19 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.blocks import BLOCK
-from dtoss.border import BorderTable
 from dtoss.errors import StoreError
 from dtoss.kernels import kernel
 from dtoss.partition import FAN, Graph, Partition
 from dtoss.pointers import float64_at, int32_at, int64_at
 from dtoss.space import FURTHEST
+
+if TYPE_CHECKING:
+    from dtoss.border import BorderTable
 
 OFFSETS, STARTS, INDEXES, PICKED, KEYS, WITHIN, SITES = range(7)
 """What an array is checked to be, by :func:`_first_bad`."""

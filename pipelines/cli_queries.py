@@ -11,6 +11,7 @@ import typer
 
 import dtoss
 from dtoss.errors import InputError
+from pipelines.asking import column_list, print_count, print_hits, print_nearest, print_range
 from pipelines.cli_options import (
     At,
     Carry,
@@ -61,7 +62,7 @@ def knn(
     as_json: Json = False,
 ) -> None:
     """Print the k nearest objects of a place, or join those of a file of places."""
-    names = _names(columns)
+    names = column_list(columns)
     if everything:
         if at is not None or queries is not None or having is not None:
             raise ValueError("--all asks about every object: --at, --queries and --having do not go with it")
@@ -82,9 +83,10 @@ def knn(
         _write(graph, target)
         return
     if queries is None:
-        index = dtoss.open(store, snapshot, verify=verify_of(check, "no"))
-        hits = index.knn(_place(at), k, max_distance=max_distance, columns=names, where=where, having=having)
-        _print_hits(index, hits, as_json)
+        print_nearest(
+            store, _place(at), k, max_distance=max_distance, columns=columns, where=where, having=having,
+            snapshot=snapshot, verify=verify_of(check, "no"), as_json=as_json,
+        )  # fmt: skip
         return
     from pipelines.join import knn_join
 
@@ -134,15 +136,12 @@ def range_(
     as_json: Json = False,
 ) -> None:
     """Print all objects within a radius of a place, or join those of a file of places."""
-    names = _names(columns)
+    names = column_list(columns)
     if queries is None:
-        index = dtoss.open(store, snapshot, verify=verify_of(check, "no"))
-        if count:
-            number = int(index.count(_place(at), radius, where=where)[0])
-            print(json.dumps({"snapshot": index.snapshot, "count": number}) if as_json else number)
-            return
-        hits = index.range(_place(at), radius, columns=names, where=where, having=having)
-        _print_hits(index, hits, as_json)
+        print_range(
+            store, _place(at), radius, columns=columns, where=where, having=having, count=count,
+            snapshot=snapshot, verify=verify_of(check, "no"), as_json=as_json,
+        )  # fmt: skip
         return
     from pipelines.join import range_join
 
@@ -187,16 +186,15 @@ def within(
     """Print all objects in a box or polygon, by id."""
     if (box is None) == (polygon is None):
         raise ValueError("one of --box W S E N and --polygon FILE is wanted")
-    names = _names(columns)
+    names = column_list(columns)
     index = dtoss.open(store, snapshot, verify=verify_of(check, "no"))
     if count:
         held = index.count_box(box, where=where) if box else index.count_within(_geojson(polygon), where=where)
-        number = int(held[0])
-        print(json.dumps({"snapshot": index.snapshot, "count": number}) if as_json else number)
+        print_count(index, int(held[0]), as_json)
     elif box:
-        _print_hits(index, index.box(box, where=where, columns=names), as_json)
+        print_hits(index, index.box(box, where=where, columns=names), as_json)
     else:
-        _print_hits(index, index.within(_geojson(polygon), where=where, columns=names), as_json)
+        print_hits(index, index.within(_geojson(polygon), where=where, columns=names), as_json)
 
 
 def _geojson(path: str | None) -> Any:
@@ -209,30 +207,10 @@ def _geojson(path: str | None) -> Any:
         raise InputError(f"--polygon {path} nests too deep for a GeoJSON file: some ten levels are wanted") from None
 
 
-def _place(at: tuple[float, float] | None) -> list[list[float]]:
+def _place(at: tuple[float, float] | None) -> tuple[float, float]:
     if at is None:
         raise ValueError("no place is given: --at LON LAT, or --queries FILE --out FILE")
-    return [list(at)]
-
-
-def _names(columns: str) -> list[str]:
-    return [name.strip() for name in columns.split(",") if name.strip()]
-
-
-def _print_hits(index: dtoss.Index, hits: dtoss.Hits, as_json: bool) -> None:
-    # not by way of an Arrow table, for which Arrow loads pandas
-    names = ["query_id", "id", "distance", "rank", *hits.columns]
-    columns = [values.tolist() for values in (hits.query, hits.id, hits.distance, hits.rank())]
-    rows = list(zip(*columns, *(column.to_pylist() for column in hits.columns.values()), strict=True))
-    if as_json:
-        found = [dict(zip(names, row, strict=True)) for row in rows]
-        print(json.dumps({"snapshot": index.snapshot, "hits": found}, default=str))
-        return
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
+    return at
 
 
 def _queries(

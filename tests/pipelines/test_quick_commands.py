@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -85,19 +86,46 @@ def test_quick_commands_load_no_library(store, form):
     assert printed.strip().startswith(wanted.strip())
 
 
-def test_a_question_loads_what_it_needs(store):
-    """Neither Spark nor the parser of conditions nor what only a rebuild or a projection needs."""
-    code, printed, packages = loaded("knn", "--store", store, "--at", "0", "0", "-k", "2", "--json")
+OTHERS = {"cells", "cell_kernel", "rim", "border", "cell_of", "filters", "within", "lookup", "shapes", "xxh64"}
+"""Modules of the index that only other questions need, or a rebuild."""
+
+
+@pytest.mark.parametrize("form", ["knn -k 2", "knn -k 2 --max-distance 1e7 --json", "range --radius 2e7 --json"])
+def test_a_question_loads_what_it_needs(store, form):
+    """Neither Spark nor the parsers of options and conditions nor what only others need."""
+    code, printed, packages = loaded(*form.split(), "--store", store, "--at", "-10.5", "0")
     assert code == 0
-    assert len(json.loads(printed)["hits"]) == 2
+    if "--json" in form:
+        assert len(json.loads(printed)["hits"]) == (2 if form.startswith("knn") else 30)
     assert {"numba", "pyarrow"} <= packages
-    assert not packages & {"pandas", "scipy.spatial", "pyproj", "sqlglot", "pyspark", "matplotlib", "rich"}
+    unwanted = HEAVY - {"numpy", "pyarrow", "numba", "llvmlite", "scipy"} | PARSER | {"scipy.spatial", "rich"}
+    assert not packages & (unwanted | {"pyarrow.compute"} | {f"dtoss.{name}" for name in OTHERS})
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["knn", "knn -k 3", "knn -k 3 --max-distance 3e6 --json", "knn --columns= --where id<9 --having id>2 -k 30",
+     "range --radius .5e7", "range --radius 1e7 --count", "range --radius 1e7 --count --json --where id<9"],
+)  # fmt: skip
+def test_both_ways_to_an_answer_print_the_same(store, capsys, form):
+    """The quick one, and the one through the parser, which alone knows --verify."""
+    asked = [*form.split(), "--store", store, "--at", "1", "-2.5"]
+    assert answer_quickly(asked)
+    quick = capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main([*asked, "--verify", "no"])
+    assert ended.value.code == 0
+    assert quick == capsys.readouterr().out
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(
     "arguments",
     ["info", "info --store", "info --store x --store y", "info --store x --nothing", "info x", "rollback --json",
-     "rollback --store x --json", "info --store -x", "info --help", "--version x", "knn --store x", "info --json=1"],
+     "rollback --store x --json", "info --store -x", "info --help", "--version x", "knn --store x", "info --json=1",
+     "knn --at 1 2", "knn --store x --at 1", "knn --store x --at=1 2", "knn --store x --at 1 2 -k=3",
+     "knn --store x --at 1,2 -k 3", "knn --store x --at 1 2 -k -1", "knn --store x --at 1 2 -k 2.5",
+     "knn --store x --at 1 2 --all", "knn --store x --at 1 nan", "range --store x --at 1 2", "within --store x"],
 )  # fmt: skip
 def test_what_is_not_plain_goes_to_the_parser(arguments):
     """It says what is wrong; nothing was done."""
