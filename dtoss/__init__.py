@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dtoss.errors import DtossError, InputError, StoreError
+from dtoss.kernel_notice import FIRST, say_early
 
 if TYPE_CHECKING:
     from dtoss.hits import Hits
@@ -34,6 +35,8 @@ def __getattr__(name: str) -> Any:
     # kernels take a second to load, and not every command needs them
     if name not in _HOMES:
         raise AttributeError(f"module 'dtoss' has no attribute {name!r}")
+    if name in FIRST:
+        say_early(name)
     module, attribute = _HOMES[name]
     found = getattr(import_module(module), attribute)
     globals()[name] = found

@@ -18,7 +18,8 @@ from typing import Any
 
 from numba.core.compiler_lock import global_compiler_lock
 
-FOLDER = "compiled"
+from dtoss.kernel_places import SHIPPED
+
 GENERIC = "generic"
 """The processor that shipped code is made for: what every one of the platform has."""
 _WAITING: dict[str, Callable[[], Any]] = {}
@@ -34,7 +35,7 @@ def wanted() -> bool:
 def shipped(file: str) -> bytes | None:
     """Return a file of compiled code that came with this installation, None if there is none."""
     try:
-        return files(__package__).joinpath(FOLDER, file).read_bytes()
+        return files(__package__).joinpath(SHIPPED, file).read_bytes()
     except OSError:
         return None
 

@@ -1,20 +1,13 @@
-"""Compiled kernels between processes: a file each, named by the content of its source, by signature and by machine.
-
-They lie beside the source, or where ``NUMBA_CACHE_DIR`` says; where nothing can be written there (an installation of
-another user, a zip), in the user's cache. All places are looked into: what one of them holds is not compiled again.
-"""
+"""Compiled kernels between processes: a file each, named by the content of its source, by signature and by machine."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 import sys
-import tempfile
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +20,7 @@ from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from dtoss.kernel_bridge import GENERIC, bridge, exchange_code, shipped, wanted
+from dtoss.kernel_places import places, turn, writable
 from dtoss.kernel_stamp import stamp
 
 KEPT = 8
@@ -45,6 +39,7 @@ class KernelFiles:
         self._kernel, self._missed = kernel, missed
         self._stamp: str | None = None
         self._bridged: list[Any] = []
+        self._turn: ExitStack | None = None
         self._name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}".replace("<", "").replace(">", "")
         self._beside = Path(kernel.py_func.__code__.co_filename).absolute().parent / "__pycache__"
 
@@ -65,7 +60,17 @@ class KernelFiles:
                 bridge(self._name, lambda: self._exchange(target))
         if found is None:
             self._missed()
+            if self._turn is not None:
+                self._turn.enter_context(turn(writable(self._beside), self._name))
+                found = self._kept(signature, target, machine)  # another process may have compiled it meanwhile
         return found
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Have this process alone compile the kernel, from the first signature on that has no code."""
+        with ExitStack() as self._turn:
+            yield
+        self._turn = None
 
     def _exchange(self, target: Any) -> None:
         machine = target.codegen().magic_tuple()
@@ -128,34 +133,3 @@ def _rebuilt(data: bytes | None, target: Any) -> CompileResult | None:
         return None
     rtsys.initialize(target)  # what compiled code calls; numba's refresh() would load the compiler as well
     return CompileResult._rebuild(target, *pickle.loads(data[_DIGEST:]))
-
-
-def places(beside: Path) -> list[Path]:
-    """Return the directories where code of sources that lie beside one is looked for."""
-    own = Path(config.CACHE_DIR) / "dtoss" if config.CACHE_DIR else None
-    return [place for place in (own, beside, _of_user()) if place is not None]
-
-
-@lru_cache(maxsize=32)
-def writable(beside: Path) -> Path | None:
-    """Return the first of the places that can be written to, made where it is missing; None if there is none."""
-    for place in places(beside):
-        if place == beside and not place.parent.is_dir():
-            continue  # in a zip
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=place).close()
-        except OSError:
-            continue
-        return place
-    return None
-
-
-def _of_user() -> Path | None:
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "dtoss"
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or home / ".cache") / "dtoss"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
 from dtoss.kernel_files import KernelFiles
+from dtoss.kernel_notice import say
 
 
 def operand(array: Any, dtype: Any = None) -> NDArray[Any]:
@@ -28,7 +28,6 @@ def operand(array: Any, dtype: Any = None) -> NDArray[Any]:
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 DECLARED: dict[str, Any] = {}
 """Kernels that state their signatures, by module and name: those that Python calls."""
-_SAID: list[bool] = []
 
 if hasattr(os, "register_at_fork"):
     # a fork amid compiling would leave locks of numba and of LLVM held in the child: it waits until nobody compiles
@@ -57,7 +56,7 @@ def kernel(*signatures: Any) -> Any:
 def _kept(function: Callable[..., Any]) -> Any:
     dispatcher: Any = njit(**_OPTIONS)(function)
     if not config.DISABLE_JIT:
-        dispatcher._cache = KernelFiles(dispatcher, _say)
+        dispatcher._cache = KernelFiles(dispatcher, say)
     return dispatcher
 
 
@@ -69,8 +68,9 @@ def _declared(dispatcher: Any, signatures: tuple[Any, ...]) -> Any:
     def ready() -> None:
         with global_compiler_lock:
             if dispatcher._can_compile:
-                for signature in signatures:
-                    dispatcher.compile(signature)
+                with dispatcher._cache.turn():
+                    for signature in signatures:
+                        dispatcher.compile(signature)
                 dispatcher.disable_compile()
 
     template = dispatcher.get_call_template
@@ -88,15 +88,3 @@ def _declared(dispatcher: Any, signatures: tuple[Any, ...]) -> Any:
     dispatcher.ready = ready
     DECLARED[f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"] = dispatcher
     return dispatcher
-
-
-def _say() -> None:
-    """Say on stderr, once a process, that compiling has begun: it may take half a minute, in silence."""
-    if _SAID or os.environ.get("DTOSS_QUIET"):
-        return
-    _SAID.append(True)
-    print(
-        "dtoss: compiling for this processor, once; up to a minute. `dtoss warm` compiles everything beforehand",
-        file=sys.stderr,
-        flush=True,
-    )

@@ -17,7 +17,7 @@ from typing import Any
 
 import dtoss
 from dtoss.kernel_bridge import GENERIC
-from dtoss.kernel_files import writable
+from dtoss.kernel_places import writable
 from dtoss.kernels import DECLARED
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from dtoss.errors import InputError
+from dtoss.kernel_notice import say_early
 from pipelines.signals import interrupt_once
 
 
@@ -31,6 +33,12 @@ def start_spark(master: str | None, driver_memory: str | None) -> Any:
         raise InputError(str(error)) from None
     interrupt_once(stop_java)  # Spark has set a handler of its own
     return session
+
+
+def say_compiling(function: Literal["build", "open"]) -> None:
+    """Say that compiling begins, before anything is loaded, where nothing that a function calls is compiled yet."""
+    if say_early(function):
+        os.environ["DTOSS_QUIET"] = "1"  # the processes that Spark starts need not say it again
 
 
 def print_table(rows: Sequence[tuple[str, str]]) -> None:

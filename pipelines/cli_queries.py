@@ -30,7 +30,7 @@ from pipelines.cli_options import (
     Where,
     verify_of,
 )
-from pipelines.cli_output import start_spark
+from pipelines.cli_output import say_compiling, start_spark
 from pipelines.targets import check_file
 
 
@@ -62,6 +62,7 @@ def knn(
     as_json: Json = False,
 ) -> None:
     """Print the k nearest objects of a place, or join those of a file of places."""
+    say_compiling("open")
     names = column_list(columns)
     if everything:
         if at is not None or queries is not None or having is not None:
@@ -136,6 +137,7 @@ def range_(
     as_json: Json = False,
 ) -> None:
     """Print all objects within a radius of a place, or join those of a file of places."""
+    say_compiling("open")
     names = column_list(columns)
     if queries is None:
         print_range(

@@ -11,7 +11,7 @@ import typer
 
 from dtoss.errors import DtossError
 from pipelines.cli_options import DriverMemory, Json, Master, Snapshot, Store
-from pipelines.cli_output import print_table, start_spark
+from pipelines.cli_output import print_table, say_compiling, start_spark
 from pipelines.store_info import facts_of_manifest, print_info, roll_back
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def rebuild(
     as_json: Json = False,
 ) -> None:
     """Build a new snapshot of all positions and make it current."""
+    say_compiling("build")
     from dtoss.space import space_of
     from dtoss.store import Store as StorePlace
     from dtoss.store import on_stderr

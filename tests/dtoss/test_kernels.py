@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import dtoss
+from dtoss import kernel_places
 
 ROOT = Path(__file__).parents[2]
 HELPER = """
@@ -150,6 +151,91 @@ def test_one_line_says_that_compiling_has_begun(small):
     assert small.run(DTOSS_QUIET="").stderr == ""
     small.helper(body="x + 2")
     assert small.run(DTOSS_QUIET="1").stderr == ""
+
+
+def test_processes_that_need_a_kernel_at_once_compile_it_once(small):
+    """One has its turn, the others wait and load what it made: the workers of a rebuild all begin with the same one."""
+    code = """
+import sys, time
+from small.outer import outer
+print("ready", flush=True)
+sys.stdin.readline()
+print(outer(20), sum(outer.stats.cache_hits.values()), sum(outer.stats.cache_misses.values()))
+"""
+    env = small.env | {"PYTHONPATH": os.pathsep.join([str(small.place), str(ROOT)])}
+    run = [sys.executable, "-B", "-c", code]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    several = [subprocess.Popen(run, cwd=small.place, env=env, **pipes) for _ in range(4)]
+    for process in several:
+        assert process.stdout.readline() == "ready\n"
+    for process in several:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=200)[0] for process in several]
+    assert sorted(said) == ["21 0 1\n", *["21 1 0\n"] * 3]
+
+
+def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_long(tmp_path, monkeypatch):
+    """Nor is a place waited for whose files cannot be locked."""
+    held = subprocess.Popen(
+        [sys.executable, "-c", "import sys, pathlib; from dtoss.kernel_places import turn\n"
+         "with turn(pathlib.Path(sys.argv[1]), 'a.b'): print('held', flush=True); sys.stdin.readline()", str(tmp_path)],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert held.stdout.readline() == "held\n"
+    monkeypatch.setattr(kernel_places, "LONGEST_WAIT_SECONDS", 0.2)
+    for kernel in ("a.b", "a.c"):
+        with kernel_places.turn(tmp_path, kernel):
+            pass
+    with kernel_places.turn(tmp_path / "none", "a.b"), kernel_places.turn(None, "a.b"):
+        held.communicate("\n", timeout=60)
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    """The sources alone: nothing is compiled beside them."""
+    place = tmp_path_factory.mktemp("fresh")
+    for package in ("dtoss", "pipelines", "ceps"):
+        shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("__pycache__", "compiled"))
+    return place
+
+
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = None
+try:
+    {do}
+except ImportError as error:
+    assert "numba" in str(error), error
+except SystemExit:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "do",
+    ["import dtoss; dtoss.build", "from dtoss import open",
+     "from pipelines.cli import main; main(['rebuild', 'no.csv', '--store', 'x'])",
+     "from pipelines.cli import main; main(['knn', '--store', 'x', '--at', '1', '2'])",
+     "from pipelines.cli import main; main(['within', '--store', 'x', '--box', '1', '2', '3', '4'])"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("env", "kept", "said"),
+    [({}, "", True), ({"DTOSS_QUIET": "1"}, "", False), ({"NUMBA_DISABLE_JIT": "1"}, "", False),
+     ({}, "cell_kernel.cut_cells structure._first_bad", False), ({}, "cell_kernel.cut structure._first", True)],
+)  # fmt: skip
+def test_the_line_comes_before_numba_is_loaded(fresh, tmp_path, do, env, kept, said):
+    """Where no code is anywhere it is known that there will be compiling, a second before it can begin."""
+    (tmp_path / "kept" / "dtoss").mkdir(parents=True)
+    for name in kept.split():
+        (tmp_path / "kept" / "dtoss" / f"dtoss.{name}-00.nbc").touch()
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path), "DTOSS_QUIET": ""} | env
+    run = [sys.executable, "-B", "-P", "-c", WITHOUT_NUMBA.format(do=do)]
+    env = os.environ | {"PYTHONPATH": str(fresh)} | env
+    done = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (done.stderr.startswith("dtoss: compiling for this processor")) == said
+    assert done.stderr.count("dtoss: compiling") == said
 
 
 def test_a_declared_kernel_takes_its_signatures_only(small):

@@ -1,0 +1,109 @@
+"""Where compiled kernels are kept between processes, and whose turn it is to compile one; numba is not needed for it.
+
+They lie beside the source, or where ``NUMBA_CACHE_DIR`` says; where nothing can be written there (an installation of
+another user, a zip), in the user's cache. All places are looked into: what one of them holds is not compiled again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+SHIPPED = "compiled"
+"""The folder of an installation with code that came with it."""
+LONGEST_WAIT_SECONDS = 180.0
+"""A process that compiles a kernel is waited for so long: it may have been stopped."""
+_TURNS = "dtoss.turns"
+
+
+def places(beside: Path) -> list[Path]:
+    """Return the directories where code of sources that lie beside one is looked for."""
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    own = Path(named) / "dtoss" if named else None
+    return [place for place in (own, beside, _of_user()) if place is not None]
+
+
+@lru_cache(maxsize=32)
+def writable(beside: Path) -> Path | None:
+    """Return the first of the places that can be written to, made where it is missing; None if there is none."""
+    for place in places(beside):
+        if place == beside and not place.parent.is_dir():
+            continue  # in a zip
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=place).close()
+        except OSError:
+            continue
+        return place
+    return None
+
+
+def is_anywhere(kernel: str) -> bool:
+    """Return whether there is code of a kernel, for whatever processor and of whatever version, kept or shipped."""
+    start = f"{kernel}-"
+    for place in places(Path(__file__).absolute().parent / "__pycache__"):
+        with suppress(OSError):
+            if any(file.name.startswith(start) for file in place.iterdir()):
+                return True
+    try:
+        return any(file.name.startswith(start) for file in files(__package__).joinpath(SHIPPED).iterdir())
+    except (OSError, ValueError):  # a zip has no such folder
+        return False
+
+
+@contextmanager
+def turn(place: Path | None, kernel: str) -> Iterator[None]:
+    """Let one process at a time compile a kernel that is kept in a place; the others wait, and find it there."""
+    try:
+        import fcntl
+    except ImportError:
+        fcntl = None  # type: ignore[assignment]
+    file = None if place is None or fcntl is None else _turns(place)
+    if file is None:
+        yield
+        return
+    byte, end = zlib.crc32(kernel.encode()), time.monotonic() + LONGEST_WAIT_SECONDS
+    taken = False
+    while not taken and time.monotonic() < end:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            taken = True
+        except (BlockingIOError, PermissionError):  # somebody else has it
+            time.sleep(0.05)
+        except OSError:
+            break  # a file system without locks
+    try:
+        yield
+    finally:
+        if taken:
+            fcntl.lockf(file, fcntl.LOCK_UN, 1, byte)
+
+
+@lru_cache(maxsize=32)
+def _turns(place: Path) -> int | None:
+    """Return the descriptor of the file whose bytes are locked, a byte a kernel; open to the end of the process.
+
+    Closing it anywhere in the process would give all its locks back.
+    """
+    try:
+        return os.open(place / _TURNS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError:
+        return None
+
+
+def _of_user() -> Path | None:
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "dtoss"
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or home / ".cache") / "dtoss"
