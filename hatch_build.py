@@ -24,7 +24,12 @@ class CompiledKernels(BuildHookInterface):
             return
         root = Path(self.root)
         self._made = Path(self.directory) / "compiled-kernels"
-        code = "import sys; from dtoss.warm import make_generic; make_generic(sys.argv[1])"
+        code = """
+import sys
+from dtoss.warm import make_generic
+from pipelines.cli_warm import KERNELS
+make_generic(sys.argv[1], also=KERNELS)
+"""
         run = [sys.executable, "-B", "-c", code, str(self._made)]
         subprocess.run(run, cwd=root, env=os.environ | {"PYTHONPATH": str(root)}, check=True)
         for file in sorted(self._made.glob("*.nbc")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import pkgutil
 import shutil
@@ -21,19 +22,20 @@ from dtoss.kernel_places import writable
 from dtoss.kernels import DECLARED
 
 
-def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = ()) -> int:
+def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = (), also: Sequence[str] = ()) -> int:
     """Compile every kernel of the index that is not kept yet; return how many kernels there are.
 
     Parameters
     ----------
     say : is told about each kernel as it is done.
     names : of the kernels; all if none are given.
+    also : modules of other packages that hold kernels.
 
     Notes
     -----
     About a minute of processor time where nothing is kept, a second where everything is.
     """
-    _load_all()
+    _load_all(also)
     wanted = list(names) or list(DECLARED)
     for number, name in enumerate(wanted, 1):
         began, kernel = time.perf_counter(), DECLARED[name]
@@ -45,10 +47,10 @@ def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = ()) ->
     return len(wanted)
 
 
-def _load_all() -> None:
-    for module in pkgutil.walk_packages(dtoss.__path__, "dtoss."):
+def _load_all(also: Sequence[str]) -> None:
+    for module in [*(found.name for found in pkgutil.walk_packages(dtoss.__path__, "dtoss.")), *also]:
         with suppress(ImportError):  # a library that is an extra
-            importlib.import_module(module.name)
+            importlib.import_module(module)
 
 
 def beside(names: Sequence[str]) -> None:
@@ -77,26 +79,32 @@ def _one_at_a_time() -> Any:
         yield
 
 
-def make_generic(folder: str, names: Sequence[str] = ()) -> None:
+def make_generic(folder: str, names: Sequence[str] = (), also: Sequence[str] = ()) -> None:
     """Write the code of every kernel for any processor of this platform into a folder, for a wheel.
 
     It is made in a process of its own: numba fixes the processor when it is loaded.
     """
     code = """
-import itertools, sys
+import itertools, json, sys
 from numba.core.bytecode import FunctionIdentity
 # names of functions that no process gives, so that this code and that of a process never stand for one another
 FunctionIdentity._unique_ids = itertools.count(1_000_000_000)
+from dtoss import kernel_files
 from dtoss.warm import warm
-warm(lambda line: print(line, file=sys.stderr), sys.argv[1:])
+kernel_files.places = lambda beside: []  # such code as a test keeps has names that a process gives
+warm(lambda line: print(line, file=sys.stderr), *map(json.loads, sys.argv[1:]))
 """
     target = Path(folder)
     with tempfile.TemporaryDirectory() as kept:
         made_for = {"NUMBA_CPU_NAME": GENERIC, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": kept, "HOME": kept,
                     "XDG_CACHE_HOME": kept, "DTOSS_KERNELS": "native", "DTOSS_QUIET": "1"}  # fmt: skip
-        subprocess.run([sys.executable, "-c", code, *names], env=os.environ | made_for, check=True)
+        subprocess.run(
+            [sys.executable, "-c", code, json.dumps([*names]), json.dumps([*also])],
+            env=os.environ | made_for,
+            check=True,
+        )
         target.mkdir(parents=True, exist_ok=True)
-        _load_all()
+        _load_all(also)
         for name in names or DECLARED:
             for file in (Path(kept) / "dtoss").glob(f"{name}-*.nbc"):
                 shutil.copy(file, target)

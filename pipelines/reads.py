@@ -51,11 +51,22 @@ def reads_of(
     reach = np.array([np.inf if value is None else value for value in manifest["reach"]], np.float64)
     b = regions.borders
     return _reads(
-        operand(vectors), home, operand(far), regions.pivots, regions.weights, b.order, b.distance, reach, furthest
+        operand(vectors),
+        operand(home, np.int32),
+        operand(far, np.float64),
+        regions.pivots,
+        regions.weights,
+        b.order,
+        b.distance,
+        reach,
+        furthest,
     )
 
 
-@kernel
+@kernel(
+    "Tuple((int64[::1], int32[::1]))(float64[:, ::1], int32[::1], float64[::1], float64[:, ::1], float64[::1],"
+    " int32[:, ::1], float64[:, ::1], float64[::1], float64[::1])"
+)
 def _reads(
     vectors_: Any,
     home: Any,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -99,3 +100,19 @@ def test_shipped_code_of_another_source_is_not_used(site, tmp_path):
     source.write_text(source.read_text().replace("_BLOCK = 128", "_BLOCK = 64"))
     env = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path / "user")}
     assert ask(other, **env)[1:4] == ("1", "True", "0")
+
+
+def test_generic_code_gives_the_same_bits():
+    """Of every answer and of every file, in worlds that call each kernel of the index at least once."""
+    said = []
+    for made_for in ({}, {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}):
+        env = os.environ | {"DTOSS_KERNELS": "native", "DTOSS_QUIET": "1"} | made_for
+        run = [sys.executable, "-m", "tests.dtoss.every_kernel"]
+        done = subprocess.run(run, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False)
+        assert done.returncode == 0, done.stderr
+        said.append(json.loads(done.stdout))
+    own, generic = said
+    assert own["processor"] != generic["processor"] == "generic"
+    assert own["unused"] == generic["unused"] == []
+    assert len(own["found"]) > 150
+    assert own["found"] == generic["found"]

@@ -1,0 +1,81 @@
+"""What commands cost before they answer: processor seconds of fresh processes, started in turns.
+
+    python -m bench.startup [ROUNDS] [--cold]
+
+A store of 3,000 objects is made in a temporary folder. ``--cold`` also measures the first ``knn`` where no code is kept
+anywhere, once: it compiles. Processor time is that of the process and its children, as the system counts it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import dtoss
+from dtoss.border import border_of
+from dtoss.construct import Built
+from dtoss.snapshot import make_manifest, write_borders, write_partition
+from dtoss.store import Store
+
+COMMAND = [sys.executable, "-c", "from pipelines.cli import main; main()"]
+
+
+def make_store(path: str) -> None:
+    """Write a store of one snapshot, without Spark."""
+    n, place = 3_000, Store(path)
+    index = dtoss.build(np.arange(n), np.random.default_rng(0).uniform(-50, 50, (n, 2)), partitions=1)
+    name = place.begin()
+    (only,) = index.parts.all()
+    parts = [write_partition(place, name, Built(only, border_of(only), 0.0))]
+    place.finish(name, make_manifest(
+        name, "2026-01-01T00:00:00Z", index.space, index.regions, index.reach, None, parts,
+        write_borders(place, name, index.border), id_type="int64", columns={}, parameters={},
+        counts={"read": n, "kept": n, "duplicates": 0, "quarantined": {}}, timings={"all": 1.0},
+    ))  # fmt: skip
+
+
+def seconds(arguments: list[str], env: dict[str, str] | None = None) -> float:
+    """Processor time of one process."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([*COMMAND, *arguments], check=True, stdout=subprocess.DEVNULL, env=env)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    """Print a table: median and worst of each command."""
+    rounds = next((int(word) for word in sys.argv[1:] if word.isdecimal()), 15)
+    with tempfile.TemporaryDirectory() as folder:
+        store = str(Path(folder) / "store")
+        Path(store).mkdir()
+        make_store(store)
+        asked = ["knn", "--store", store, "--at", "0", "0", "-k", "5"]
+        commands = {"--version": ["--version"], "--help": ["--help"], "info": ["info", "--store", store],
+                    "knn --at": asked, "knn --at, by way of the parser": [*asked, "--verify", "no"]}  # fmt: skip
+        seconds(asked)
+        taken: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(rounds):
+            for name, arguments in commands.items():
+                taken[name].append(seconds(arguments))
+        print(f"{os.cpu_count()} processors, {platform.processor() or platform.machine()}; {rounds} rounds")
+        for name, found in taken.items():
+            print(f"{name:32} median {np.median(found):.2f} s, worst {max(found):.2f} s")
+        if "--cold" in sys.argv:
+            source = Path(folder) / "source"
+            here = Path(dtoss.__file__).parents[1]
+            for package in ("dtoss", "pipelines", "ceps"):
+                shutil.copytree(here / package, source / package, ignore=shutil.ignore_patterns("*.nbc", "*.nbi"))
+            kept = {"NUMBA_CACHE_DIR": f"{folder}/kept", "XDG_CACHE_HOME": f"{folder}/user", "PYTHONPATH": str(source)}
+            print(f"{'knn --at, nothing compiled':32} {seconds(asked, os.environ | kept):.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Fixed worlds, built and asked everything: what a process prints of them shows whether its compiled code is another.
+
+Run as a script: one line of JSON with the processor that code was compiled for, the hash of each answer and each file,
+and the kernels that were not used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import dtoss
+from dtoss.border import encode_border
+from dtoss.curve import arranged, curve_keys, radix_order
+from dtoss.distance import distance
+from dtoss.export import export
+from dtoss.kernels import DECLARED
+from dtoss.partition import encode
+from dtoss.snapshot import decode
+from dtoss.structure import Claims, check_partition
+from dtoss.xxh64 import xxh64
+
+POLYGON = [[-20.0, -15.0], [30.0, -12.0], [25.0, 40.0], [5.0, 10.0], [-18.0, 35.0]]
+
+
+def worlds():
+    """(name, positions, how to build them): the sphere with poles and a crowd, a line, and the plane."""
+    rng = np.random.default_rng(0)
+    crowd = np.array([10.0, 50.0]) + rng.uniform(-1e-5, 1e-5, (60, 2))
+    poles = [[0.0, 90.0], [0.0, -90.0], [180.0, 0.0], [-180.0, 0.0]]
+    wide = rng.uniform([-180.0, -90.0], [180.0, 90.0], (700, 2))
+    yield "sphere", np.concatenate([wide, wide[:20], crowd, poles]), {"partitions": 5}
+    yield "line", np.stack([np.full(300, 7.0), np.linspace(-60.0, 60.0, 300)], axis=1), {"partitions": 3}
+    square = rng.uniform(-50.0, 50.0, (600, 2)).round(1)
+    yield "plane", square, {"partitions": 4, "crs": "none", "metric": "plane"}
+    yield "few", wide[:3], {"partitions": 1}
+
+
+def answers(index, asked):
+    """Everything that an index answers about some places, a name at a time."""
+    for k in (1, 8, 40):
+        yield f"knn {k}", index.knn(asked, k)
+    reach = 3e6 if index.space.dimension == 3 else 9.0
+    yield "knn near", index.knn(asked, 8, max_distance=reach)
+    yield "knn where", index.knn(asked, 8, where="grade < 3")
+    yield "range", index.range(asked, reach)
+    yield "range where", index.range(asked, reach, where="grade > 90")
+    yield "count", index.count(asked, reach)
+    yield "box", index.box([-30.0, -20.0, 25.0, 30.0])
+    yield "within", index.within(np.array(POLYGON))
+    yield "reverse", index.reverse_nearest(asked[:40])
+    for i in list(index)[:25]:
+        yield f"cell {i}", (index.cell(i), index.neighbours(i), np.float64(index.area(i)))
+
+
+def bytes_of(answer):
+    """An answer's content, to the last bit."""
+    if isinstance(answer, dtoss.Hits):
+        answer = (answer.query, answer.id, answer.distance)
+    parts = answer if isinstance(answer, tuple) else (answer,)
+    return b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
+
+
+def files(index, folder):
+    """The bytes of everything that would be written of an index."""
+    for partition in index.parts.all():
+        data = encode(partition)
+        again = decode(data, "a partition")
+        check_partition(again, _claims(index, again), "a partition")
+        yield f"partition {partition.number}", bytes(data)
+        yield f"checksum {partition.number}", xxh64(data).encode()
+    yield "border", bytes(encode_border(index.border))
+    for what in ("objects", "cells", "regions"):
+        path = folder / f"{what}.parquet"
+        export(index, what, str(path))
+        yield f"export {what}", path.read_bytes()
+
+
+def _claims(index, partition):
+    size = index.space.dimension == 3
+    box = (-180.0, -90.0, 180.0, 90.0) if size else (-1e99, -1e99, 1e99, 1e99)
+    return Claims(
+        partition.number, partition.owned_objects, partition.owned_sites,
+        len(partition.positions) - partition.owned_objects, len(partition.uncertified), partition.furthest,
+        index.space.dimension, len(index.parts), box, False, frozenset(partition.attributes),
+    )  # fmt: skip
+
+
+def main():
+    """Print the line."""
+    found = {}
+    for name, places, how in worlds():
+        grade = pa.array((np.arange(len(places)) * 7 % 100).astype(np.int32))
+        index = dtoss.build(np.arange(len(places)), places, columns={"grade": grade}, **how)
+        rng = np.random.default_rng(1)
+        asked = np.concatenate([places[:30], rng.uniform(-89.0, 89.0, (150, 2))])
+        for question, answer in answers(index, asked):
+            found[f"{name}: {question}"] = hashlib.sha256(bytes_of(answer)).hexdigest()
+        with tempfile.TemporaryDirectory() as folder:
+            for file, data in files(index, Path(folder)):
+                found[f"{name}: {file}"] = hashlib.sha256(data).hexdigest()
+        vectors = index.space.vectors(asked)
+        vectors = arranged(vectors, radix_order(curve_keys(vectors)))
+        found[f"{name}: distance"] = hashlib.sha256(distance(vectors, vectors[::-1]).tobytes()).hexdigest()
+    unused = [name for name, kernel in DECLARED.items() if name.startswith("dtoss.") and not kernel.overloads]
+    processor = DECLARED["dtoss.knn_kernel.knn_kernel"].targetctx.codegen().magic_tuple()[1]
+    print(json.dumps({"processor": processor, "found": found, "unused": unused}))
+
+
+if __name__ == "__main__":
+    main()
