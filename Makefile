@@ -12,7 +12,7 @@ demo: setup
 	@$(BIN)/python -m datasets.demo
 
 test: setup
-	@$(BIN)/python -m pytest -q -p no:cacheprovider
+	@$(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 2 --dist loadgroup --no-loadscope-reorder --durations=25
 
 check: setup
 	@$(BIN)/ruff check .

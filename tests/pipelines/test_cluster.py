@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
+from dtoss.kernel_files import writable
 from dtoss.space import space_of
 from pipelines.rebuild import rebuild
 from tests.pipelines.stores import assert_answers, brute, snapshot_bytes
@@ -37,12 +38,18 @@ def environment(tmp_path_factory):
     pyspark = pytest.importorskip("pyspark")
     from pipelines.java import java_home
 
-    keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    names = ("PATH", "HOME", "LANG", "TMPDIR", "SPARK_CONF_DIR")
+    keep = {name: os.environ[name] for name in names if name in os.environ}
+    # what is compiled here is the same there; that a zip's code is compiled is tested in test_kernel_bridge
+    compiled = tmp_path_factory.mktemp("compiled")
+    (compiled / "dtoss").symlink_to(writable(Path(dtoss.__file__).parent / "__pycache__"))
     return keep | {
         "SPARK_HOME": pyspark.__path__[0],
         "JAVA_HOME": str(java_home()),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "NUMBA_CACHE_DIR": str(compiled),
         "SPARK_WORKER_DIR": str(tmp_path_factory.mktemp("work")),
     }
 

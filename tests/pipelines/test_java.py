@@ -78,9 +78,10 @@ def test_a_spark_job_runs_on_the_packages_java_where_java_is_hidden(tmp_path):
         found = next((Path(d) / tool for d in ("/usr/bin", "/bin") if (Path(d) / tool).exists()), None)
         if found:
             (tmp_path / tool).symlink_to(found)
-    hidden = {name: value for name, value in os.environ.items() if not name.startswith(("JAVA", "SPARK", "PYSPARK"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JAVA", "SPARK", "PYSPARK"))}
+    hidden = kept | {"PATH": str(tmp_path), "SPARK_CONF_DIR": os.environ["SPARK_CONF_DIR"]}
     done = subprocess.run(
-        [sys.executable, "-c", JOB], cwd=ROOT, env=hidden | {"PATH": str(tmp_path)}, capture_output=True, text=True,
+        [sys.executable, "-c", JOB], cwd=ROOT, env=hidden, capture_output=True, text=True,
         timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
