@@ -34,6 +34,7 @@ from pipelines.positions import RAW, REASON, Columns, Positions, attribute_name,
 from pipelines.progress import Stages
 from pipelines.quarantine import quarantine
 from pipelines.session import configured, cores
+from pipelines.settled import settled
 from pipelines.survey import Profile, judge, sampled_vectors, survey
 from pipelines.texts import exactly
 from pipelines.workers import Plan, build_one, builder, discard, fixer, sender
@@ -353,8 +354,8 @@ def _make(
         if check and positions.string_ids:
             frame = frame.withColumn("key", F.xxhash64("id"))
         send = sender(plan, carried, build_tasks, keep_latest=keep_latest, check=check)
-        sent = frame.mapInArrow(send, parcels.SCHEMA).repartitionById(build_tasks, F.col("task"))
-        made = sent.mapInArrow(builder(plan, build_tasks), "entry string").toArrow()
+        sent = frame.mapInArrow(settled(send), parcels.SCHEMA).repartitionById(build_tasks, F.col("task"))
+        made = sent.mapInArrow(settled(builder(plan, build_tasks)), "entry string").toArrow()
         return [json.loads(text) for text in made.column(0).to_pylist()]
 
     with stages.stage("build"):
