@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from dtoss.batch import answer
 from dtoss.border import BorderTable
 from dtoss.distance import EARTH_RADIUS, distance
+from dtoss.edge_doubt import edges_in_doubt
+from dtoss.edge_length import edge_length
 from dtoss.errors import StoreError
 from dtoss.hits import Hits
 from dtoss.lookup import Place
@@ -22,6 +25,8 @@ from dtoss.world import World
 
 SHORTEST = 1e-9
 """Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""
+MOST = 48
+"""Sites of one end's list that are asked where the ends of an edge list many."""
 AS_ROUGH = 1e-24
 """Squared chord, 6 micrometres, up to which the rounding of unit vectors shows in cells."""
 
@@ -108,14 +113,14 @@ def cell_at(view: CellView, place: Place) -> Cell:
     """Return the cell of the site on which an object is."""
     site = place.partition.sites[place.site]
     shape, others, ids, length = _cut(view, place.partition, place.site)
-    counts = length > view.shortest
-    for i in np.flatnonzero(~counts).tolist():
-        # rounding decides which side sees an edge of sites that are an ulp apart: what either sees counts for both
-        counts[i] = _length_from(view, others[i], site) > view.shortest
+    shortest = view.shortest
+    counts, doubt = _counted(shape, site, others, length, shortest)
+    which = np.flatnonzero(doubt)
+    for i, (partition, at) in zip(which.tolist(), _places(view, others[which]), strict=True):
+        counts[i] = _is_edge(view, site, others, partition, at)
     # in the order of their edges; an arc of a hemisphere's rim is in pieces; what only the other side sees comes last
-    _, first = np.unique(shape.owner[shape.owner >= 0], return_index=True)
-    around = shape.owner[shape.owner >= 0][np.sort(first)]
-    around = np.concatenate([around, np.setdiff1d(np.arange(len(others)), around)])
+    owners = dict.fromkeys(shape.owner.tolist())
+    around = np.array([i for i in owners if i >= 0] + [i for i in range(len(others)) if i not in owners], np.int64)
     around = around[counts[around]]
     if isinstance(ids, pa.Array):
         neighbours = ids.take(pa.array(around)).to_numpy(zero_copy_only=False).astype(object)
@@ -125,17 +130,58 @@ def cell_at(view: CellView, place: Place) -> Cell:
     return Cell(shape.vertices, neighbours, float(shape.area[0]) * scale)
 
 
-def _length_from(view: CellView, site: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Return the length of the edge between two sites as the first one's cell has it."""
-    found = answer(view.world, site[None], np.zeros(1), 1)
-    if len(found.part) == 0:
-        raise StoreError(
-            f"the border table lists {site.tolist()}, where no object is: it is damaged; roll back or rebuild"
-        )
-    partition = view.world.parts[int(found.part[0])]
-    at = int(np.searchsorted(partition.first_object, found.item[0], side="right")) - 1
-    _, others, _, length = _cut(view, partition, at)
-    return float(length[(others == other).all(axis=1)].max(initial=0.0))
+def _counted(
+    shape: Shapes, site: NDArray[np.float64], others: NDArray[np.float64], length: NDArray[np.float64], shortest: float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which candidates have for sure an edge that is long enough, and of which it is not sure."""
+    counts = length > shortest
+    doubt = ~counts | edges_in_doubt(shape, site[None], np.array([0, len(others)]), others, length, shortest)
+    return counts & ~doubt, doubt
+
+
+def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int]]:
+    """Return the partition and the number in it of each of some sites (m, dimension) that others list."""
+    found = answer(view.world, sites, np.zeros(len(sites)), 1) if len(sites) else None
+    for i in range(len(sites)):
+        if found is None or found.count[i] == 0:
+            raise StoreError(
+                f"the border table lists {sites[i].tolist()}, where no object is: it is damaged; roll back or rebuild"
+            )
+        row = int(found.count[:i].sum())
+        partition = view.world.parts[int(found.part[row])]
+        yield partition, int(np.searchsorted(partition.first_object, found.item[row], side="right")) - 1
+
+
+def _is_edge(
+    view: CellView, site: NDArray[np.float64], others: NDArray[np.float64], partition: Partition, at: int
+) -> bool:
+    """Return whether the edge between a site, with its candidates, and another counts: the same from either end.
+
+    Rounding decides whether cells of sites an ulp apart, or far apart for their size, have an edge. Where the cell of
+    one end leaves no doubt it counts, and else exact numbers say.
+    """
+    shape, near, _, length = _cut(view, partition, at)
+    other = partition.sites[at]
+    counts, _ = _counted(shape, other, near, length, view.shortest)
+    if counts[(near == site).all(axis=1)].any():
+        return True
+    return edge_length(site, other, _around(site, others, other, near), view.bounds) > view.shortest
+
+
+def _around(
+    one: NDArray[np.float64], near_one: NDArray[np.float64], two: NDArray[np.float64], near_two: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return sites that may bound the edge of two sites, the same from either end.
+
+    The list of one end is enough in truth. The longer one, that of a site in the middle of a ring, say, is asked for
+    what is near the other end only.
+    """
+    if (len(near_one), one.tolist()) > (len(near_two), two.tolist()):
+        one, near_one, two, near_two = two, near_two, one, near_one
+    if len(near_two) > MOST:
+        gap2 = ((near_two - one) ** 2).sum(axis=1)
+        near_two = near_two[np.argsort(gap2, kind="stable")[:MOST]]
+    return np.concatenate([near_one, near_two])
 
 
 def reverse_nearest(view: CellView, places: NDArray[np.float64]) -> Hits:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dtoss.border import BorderTable
 from dtoss.cell_of import CellView, cell_at
 from dtoss.distance import EARTH_RADIUS
+from dtoss.edge_doubt import edges_in_doubt
 from dtoss.kernels import kernel, operand
 from dtoss.lookup import Place
 from dtoss.partition import Partition
@@ -131,14 +132,15 @@ def _neighbour_counts(
 ) -> NDArray[np.int32]:
     """Return how many neighbours each cell has; where an edge is about as long as counts, both sides are asked."""
     cells = len(made.area)
-    length = np.bincount(made.owner[made.owner >= 0], made.length[made.owner >= 0], minlength=len(others))
+    real = made.owner >= 0
+    length = np.bincount(made.owner[real], made.length[real], minlength=len(others)).astype(np.float64)
     cell = np.repeat(np.arange(cells), np.diff(first))
     count = np.bincount(cell[length > view.shortest], minlength=cells)
-    doubtful = (length > 0.99 * view.shortest) & (length < 1.01 * view.shortest)
     # rounding turns an edge by its share of the distance to the site beyond it: in a long cell it moves the far end
     gap = np.full(cells, np.inf)
     np.minimum.at(gap, cell, np.sqrt(((others - partition.sites[begin : begin + cells][cell]) ** 2).sum(axis=1)))
-    doubtful |= (_TURN * made.radius**2 > 0.01 * view.shortest * gap)[cell]
+    doubtful = (_TURN * made.radius**2 > 0.01 * view.shortest * gap)[cell]
+    doubtful |= edges_in_doubt(made, partition.sites[begin : begin + cells], first, others, length, view.shortest)
     for i in np.unique(cell[doubtful]).tolist():
         item = int(partition.first_object[begin + i])
         count[i] = len(cell_at(view, Place(partition, item, begin + i)).neighbours)

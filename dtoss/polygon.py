@@ -26,7 +26,10 @@ PAD = 8
 MASKED = 48
 """Polygons of more vertices are cut without masks."""
 
-SLACK = 1e-13
+ACUTE = 1e-2
+"""Lines that cross at less than about this angle lose digits where they cross, which a second step finds again."""
+
+SLACK = 4e-15
 """A cut shallower than this share of the squared distance to the other site is rounding, not an edge."""
 
 
@@ -130,12 +133,19 @@ def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):
     if abs(p - q) > 1e-6 * (abs(p) + abs(q)):
         f = 1.0 / (p - q)
         au, av = (eh[a] * dy - ey[a] * h) * f, (ex[a] * h - eh[a] * dx) * f
+        if abs(p - q) < ACUTE * (abs(p) + abs(q)):
+            # once more with what is left: near both lines again, not only near where they cross
+            s, t = eh[a] - (ex[a] * au + ey[a] * av), h - (dx * au + dy * av)
+            au, av = au + (s * dy - ey[a] * t) * f, av + (ex[a] * t - s * dx) * f
     else:
         au, av = _between(u, v, a, a + 1 if a + 1 < m else 0, dx, dy, h)
     p, q = bx * dy, by * dx
     if abs(p - q) > 1e-6 * (abs(p) + abs(q)):
         f = 1.0 / (p - q)
         bu, bv = (bh * dy - by * h) * f, (bx * h - bh * dx) * f
+        if abs(p - q) < ACUTE * (abs(p) + abs(q)):
+            s, t = bh - (bx * bu + by * bv), h - (dx * bu + dy * bv)
+            bu, bv = bu + (s * dy - by * t) * f, bv + (bx * t - s * dx) * f
     else:
         bu, bv = _between(u, v, e, b, dx, dy, h)
 
