@@ -27,12 +27,23 @@ def free_names(names: Iterable[str]) -> dict[str, str]:
     free = {name: name for name in given}
     taken = {*RESERVED, *(name.lower() for name in given)}
     for name in sorted(name for name in free if name.lower() in RESERVED):
-        fresh = f"{name}_"
-        while fresh.lower() in taken:
-            fresh += "_"
-        taken.add(fresh.lower())
-        free[name] = fresh
+        free[name] = unused(name, taken)
+        taken.add(free[name].lower())
     return free
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """Return a name with as many underscores behind as are needed to differ, in any case, from all that are taken.
+
+    Examples
+    --------
+    >>> unused("_x", ["_y", "_X"]), unused("_y", ["_x"])
+    ('_x_', '_y')
+    """
+    others = {other.lower() for other in taken}
+    while name.lower() in others:
+        name += "_"
+    return name
 
 
 def renamed(names: Iterable[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ import pyproj
 from pyproj.exceptions import CRSError
 
 from dtoss.errors import InputError
+from dtoss.names import unused
 from pipelines.positions import Columns
 from pipelines.texts import exactly
 
@@ -30,8 +31,6 @@ def point_columns(frame: DataFrame, schema: pa.Schema, columns: Columns) -> tupl
     InputError
         If the geometries are no points, or their encoding is another one than WKB or point.
     """
-    from pyspark.sql import functions as F
-
     metadata = (schema.metadata or {}).get(b"geo")
     if metadata is None:
         return frame, None, columns
@@ -52,9 +51,11 @@ def point_columns(frame: DataFrame, schema: pa.Schema, columns: Columns) -> tupl
         covering = {path[0] for path in about.get("covering", {}).get("bbox", {}).values()}
         attributes = [found for found in frame.columns if found not in {name, columns.id, *covering}]
         attributes = [found for found in attributes if not found.startswith("_")]
-    frame = frame.withColumn("_point", point)
-    frame = frame.withColumn("_x", F.col("_point.x")).withColumn("_y", F.col("_point.y")).drop("_point")
-    return frame, _crs(about), replace(columns, x="_x", y="_y", attributes=attributes)
+    # columns of the file stay what they are, whatever they are called
+    pair, x, y = (unused(wanted, frame.columns) for wanted in ("_point", "_x", "_y"))
+    frame = frame.withColumn(pair, point)
+    frame = frame.withColumn(x, exactly(pair)["x"]).withColumn(y, exactly(pair)["y"]).drop(pair)
+    return frame, _crs(about), replace(columns, x=x, y=y, attributes=attributes)
 
 
 def _crs(about: dict[str, Any]) -> str | None:

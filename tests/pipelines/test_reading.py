@@ -174,6 +174,29 @@ def test_a_geoparquet_file_says_its_crs(spark, table, tmp_path):
             read_positions(spark, [str(tmp_path / "bad.parquet")], Columns())
 
 
+@pytest.mark.parametrize("encoding", ["WKB", "point"])
+def test_attributes_called_as_the_coordinates_of_geoparquet_are(spark, table, tmp_path, encoding):
+    """`_x`, `_Y` and `_point` of the file stay what they are; the columns of ours get an underscore behind."""
+    made = geo_table(table, encoding)
+    for name, begin in (("_x", 1000), ("_Y", 2000), ("_x_", 3000), ("_point", 4000)):
+        made = made.append_column(name, pa.array(range(begin, begin + N)))
+    pq.write_table(made, tmp_path / "a.parquet")
+    read = read_positions(spark, [str(tmp_path / "a.parquet")], Columns(attributes=["_x", "_Y", "_x_", "_point"]))
+    rebuild(read, str(tmp_path / "store"))
+    index = dtoss.open(str(tmp_path / "store"))
+    for row, (id_, lon, lat) in enumerate(
+        zip(*(table[name].to_pylist() for name in ("id", "lon", "lat")), strict=True)
+    ):
+        found = index[id_]
+        assert (found["_x"], found["_Y"], found["_x_"], found["_point"]) == (
+            1000 + row,
+            2000 + row,
+            3000 + row,
+            4000 + row,
+        )
+        assert (found["lon"], found["lat"]) == (lon, lat)
+
+
 def test_wkb_points_of_any_kind():
     """Both byte orders, Z and SRID flags; null, empty, short and other geometries are null."""
     z = struct.pack("<BIddd", 1, 1001, 3.0, 4.0, 9.0)
