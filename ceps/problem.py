@@ -226,7 +226,7 @@ def build_problem(
     utilisation = number(
         "utilisation", utilisation, "above 0 and at most 1 (0.9 leaves 10 % headroom)", above=0, most=1
     )
-    growth = number("growth", growth, "above 0 and finite (1.2 plans for 20 % more requests)", above=0)
+    growth = number("growth", growth, "from 1e-9 to 1e9 (1.2 plans for 20 % more requests)", least=1e-9, most=1e9)
     copies = whole("copies", copies, 1, MOST_COPIES, ": each stands on another server")
     types = checked_servers(servers)
     count = len(patterns)

@@ -27,6 +27,10 @@ SHOWN = 40
 """Servers that the table shows at the most."""
 
 
+MOST_SERVER = 2**53
+"""The largest number of a server that a partition may be pinned to."""
+
+
 def plan(
     patterns: str,
     servers: str,
@@ -136,6 +140,8 @@ def load_servers(path: str) -> tuple[ServerType, ...]:
         return ceps.load_servers(path)
     except FileNotFoundError as error:
         raise InputError(str(error)) from None
+    except IsADirectoryError:
+        raise InputError(f"{path or '(nothing)'} is a folder: name a TOML file in it") from None
 
 
 def load_plan(path: str) -> Plan:
@@ -150,6 +156,8 @@ def load_plan(path: str) -> Plan:
         return ceps.load_plan(path)
     except FileNotFoundError:
         raise InputError(f"there is no plan at {path}: dtoss plan writes one") from None
+    except IsADirectoryError:
+        raise InputError(f"{path or '(nothing)'} is a folder: name a plan in it") from None
 
 
 def with_bytes(patterns: Patterns, store: str) -> Patterns:
@@ -215,7 +223,12 @@ def pinned(pins: Sequence[str], patterns: Patterns) -> NDArray[np.int64]:
             raise ValueError(f"pin {text!r}: write PARTITION=SERVER, two numbers, such as 12=0")
         if int(left) not in row:
             raise ValueError(f"pin {text!r}: there is no partition {int(left)}; there are {len(patterns)}")
-        found[row[int(left)]] = int(right)
+        place, server = row[int(left)], int(right)
+        if server > MOST_SERVER:
+            raise ValueError(f"pin {text!r}: the number of a server is at most {MOST_SERVER:,}")
+        if found[place] not in (-1, server):
+            raise ValueError(f"pin {text!r}: partition {int(left)} is pinned to server {found[place]} already")
+        found[place] = server
     return found
 
 

@@ -160,8 +160,17 @@ def test_what_is_wrong_with_a_plan_is_one_line(patterns, servers, tmp_path, caps
     assert "there is no folder" in wrong(capsys, "plan", patterns, "--servers", servers, "--out", missing / "p.json")
     assert "--method" in wrong(capsys, *good, "--method", "best")
     assert "partition(s) fit no server type: 0, 1, 2" in wrong(capsys, *good, "--growth", "100")
+    assert "growth = 1e+308; it must be from 1e-9 to 1e9" in wrong(capsys, *good, "--growth", "1e308")
+    assert "partition 3 is pinned to server 0 already" in wrong(capsys, *good, "--pin", "3=0", "--pin", "3=1")
+    assert "the number of a server is at most" in wrong(capsys, *good, "--pin", f"3={10**20}")
+    assert "is a folder: name a plan" in wrong(capsys, *good, "--previous", tmp_path)
+    assert "is a folder: name a TOML file" in wrong(capsys, "plan", patterns, "--servers", tmp_path, "--out", out)
+    for option in ("--growth", "--utilisation", "--time-limit", "--prove"):
+        for value in ("nan", "inf", "-1"):
+            assert f"{option.removeprefix('--').replace('-', '_')} = " in wrong(capsys, *good, option, value)
     assert not out.exists()
     assert run(*good) == 0
+    assert run(*good, "--growth", "1e-9", "--pin", "3=0", "--pin", "3=0") == 0
     assert "neither bytes" in wrong(capsys, *good, "--previous", out, "--move-budget", "much")
     other = replace(ceps.read_patterns(patterns), pivots_hash="f" * 16)
     ceps.write_patterns(tmp_path / "other.parquet", other)
