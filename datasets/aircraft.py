@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import typer
 
-from datasets.command import BadInput, expand, run
+from datasets.command import BadInput, Out, expand, run
 from datasets.positions import Numbers
 from datasets.rows import Part, assemble, numbered, save, standard_schema
 from datasets.times import parse_times
@@ -96,7 +96,7 @@ def _texts(series: Any) -> pa.Array:
 
 def main(
     files: Annotated[list[str], typer.Argument(help="JSON files, .gz or not, or folders of them.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
 ) -> None:
     """Read tracks of aircraft."""
     save(aircraft(files), SCHEMA, out, "aircraft")

@@ -18,7 +18,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from datasets.command import BadInput, expand, run
+from datasets.command import BadInput, Out, expand, run
 from datasets.fields import header
 from datasets.rows import Part, numbered, save
 from datasets.source import Column, Source, read_source, source_schema
@@ -76,7 +76,7 @@ def _layout(path: Path) -> Source:
 
 def main(
     files: Annotated[list[str], typer.Argument(help="CSV files of decoded AIS.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
 ) -> None:
     """Read decoded AIS messages."""
     save(ais(files), SCHEMA, out, "ais")

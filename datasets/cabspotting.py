@@ -14,7 +14,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from datasets.command import expand, run
+from datasets.command import Out, expand, run
 from datasets.fields import Layout
 from datasets.rows import Part, save
 from datasets.source import Column, Source, read_source, source_schema
@@ -51,7 +51,7 @@ def cabspotting(files: Iterable[str | Path]) -> Iterator[Part]:
 
 def main(
     files: Annotated[list[str], typer.Argument(help="Cab files or folders of them.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
 ) -> None:
     """Read Cabspotting files."""
     save(cabspotting(files), SCHEMA, out, "cabspotting")

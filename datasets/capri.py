@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
-from datasets.command import expand, run
+from datasets.command import Out, expand, run
 from datasets.counts import Counts
 from datasets.fields import Layout, read_fields
 from datasets.positions import Numbers
@@ -81,7 +81,7 @@ def _join(path: Path, places: pa.Table, note: str) -> Iterator[Part]:
 def main(
     files: Annotated[list[str], typer.Argument(help="Files of check-ins, or a folder of them.")],
     places: Annotated[Path, typer.Option(help="File of places: number, latitude, longitude.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
 ) -> None:
     """Read check-ins and the places they name."""
     save(capri(files, places), SCHEMA, out, "capri")

@@ -3,14 +3,27 @@
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-__all__ = ["BadInput", "expand", "run", "say"]
+from dtoss.errors import InputError
+from dtoss.targets import check_file
+
+__all__ = ["BadInput", "Out", "expand", "run", "say"]
 
 
 class BadInput(ValueError):
     """A mistake in what the user gave; its message says what is wrong and what to do."""
+
+
+def _checked(out: Path) -> Path:
+    check_file("--out", str(out))
+    return out
+
+
+Out = Annotated[Path, typer.Option(help="Parquet file to write.", callback=_checked)]
+"""The file that a command writes; refused before the work begins where it cannot be."""
 
 
 def say(line: str) -> None:
@@ -30,7 +43,7 @@ def run(main: Callable[..., None]) -> None:
     app.command()(main)
     try:
         app()
-    except (BadInput, OSError) as error:
+    except (BadInput, InputError, OSError) as error:
         say(f"error: {error}")
         sys.exit(2)
 

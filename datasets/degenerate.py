@@ -7,7 +7,6 @@ it on the globe.
 import math
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -16,7 +15,7 @@ import typer
 from numpy.typing import NDArray
 
 from datasets.batches import BATCH_ROWS, spans, stream, write_parquet
-from datasets.command import BadInput, run, say
+from datasets.command import BadInput, Out, run, say
 from datasets.places import travel
 from datasets.uniform import PLANE_SCHEMA, SPHERE_SCHEMA, Metric
 
@@ -231,7 +230,7 @@ SPHERE: dict[Kind, _Maker] = {
 def main(
     kind: Annotated[Kind, typer.Option(help="What is degenerate.")],
     rows: Annotated[int, typer.Option(help="Number of objects.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
     seed: Annotated[int, typer.Option(help="0 or more; the same seed gives the same bytes.")] = 0,
     metric: Annotated[Metric, typer.Option(help="plane: id, x, y. sphere: id, lon, lat.")] = Metric.plane,
 ) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
-from datasets.command import BadInput, expand, run
+from datasets.command import BadInput, Out, expand, run
 from datasets.fields import Layout, read_fields
 from datasets.positions import is_missing
 from datasets.rows import Part, save
@@ -90,7 +90,7 @@ def _character(name: str) -> str:
 
 def main(
     files: Annotated[list[str], typer.Argument(help="Files, or folders of *.csv.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
     lon: Annotated[str, typer.Option(help="Field of the longitude.")] = "lon",
     lat: Annotated[str, typer.Option(help="Field of the latitude.")] = "lat",
     wkt: Annotated[str | None, typer.Option(help="Field with POINT (lon lat), instead.")] = None,

@@ -20,6 +20,7 @@ from datasets.batches import write_parquet
 from datasets.command import BadInput, run, say
 from datasets.fleet import SCHEMA, fleet_at
 from datasets.taxis import Fleet, make_fleet
+from dtoss.targets import check_folder
 
 __all__ = ["main"]
 
@@ -46,6 +47,7 @@ def main(
 
     if objects < 1:
         raise BadInput(f"objects is {objects}: give 1 or more")
+    check_folder("--out", str(out))
     out.mkdir(parents=True, exist_ok=True)
     positions, store = out / "fleet.parquet", out / "store"
     fleet = make_fleet(objects, cities)

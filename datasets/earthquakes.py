@@ -11,7 +11,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from datasets.command import expand, run
+from datasets.command import Out, expand, run
 from datasets.rows import Part, save
 from datasets.source import Column, Source, read_source, source_schema
 
@@ -45,7 +45,7 @@ def earthquakes(files: Iterable[str | Path]) -> Iterator[Part]:
 
 def main(
     files: Annotated[list[str], typer.Argument(help="CSV files of the USGS.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
 ) -> None:
     """Read earthquakes of the USGS."""
     save(earthquakes(files), SCHEMA, out, "earthquakes")

@@ -17,6 +17,7 @@ import typer
 from datasets.batches import spans, write_parquet
 from datasets.command import BadInput, run, say
 from datasets.taxis import Fleet, Floats, Ints, make_fleet, phase, where
+from dtoss.targets import check_file, check_folder
 
 __all__ = ["SCHEMA", "START", "fleet_at", "fleet_updates"]
 
@@ -116,6 +117,10 @@ def main(
         raise BadInput("--steps, --rows, --at and --cycles exclude each other; give one")
     if city and cities is not None:
         raise BadInput("--city and --cities exclude each other; give one")
+    if cycles is None:
+        check_file("--out", str(out))
+    else:
+        check_folder("--out", str(out))
     try:
         begin = datetime.fromisoformat(start)
     except ValueError as error:

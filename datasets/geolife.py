@@ -14,7 +14,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from datasets.command import expand, run
+from datasets.command import Out, expand, run
 from datasets.fields import Layout
 from datasets.rows import Part, save
 from datasets.source import Column, Source, read_source, source_schema
@@ -53,7 +53,7 @@ def geolife(files: Iterable[str | Path]) -> Iterator[Part]:
 
 def main(
     files: Annotated[list[str], typer.Argument(help=".plt files or folders of them.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
 ) -> None:
     """Read GeoLife files."""
     save(geolife(files), SCHEMA, out, "geolife")

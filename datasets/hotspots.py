@@ -6,7 +6,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -15,7 +14,7 @@ import typer
 from numpy.typing import NDArray
 
 from datasets.batches import BATCH_ROWS, spans, stream, write_parquet
-from datasets.command import BadInput, run, say
+from datasets.command import BadInput, Out, run, say
 from datasets.land import on_land
 from datasets.places import cities, travel
 
@@ -147,7 +146,7 @@ def _scatter(
 
 def main(
     rows: Annotated[int, typer.Option(help="Number of objects.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
     seed: Annotated[int, typer.Option(help="0 or more; the same seed gives the same bytes.")] = 0,
     count: Annotated[int, typer.Option("--hotspots", help="Number of hotspots.")] = 100,
     spread: Annotated[float, typer.Option(help="Standard deviation of the distance, metres.")] = 20_000.0,

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from datasets.command import expand, run
+from datasets.command import Out, expand, run
 from datasets.fields import Layout
 from datasets.rows import Part, save
 from datasets.source import Column, Source, read_source, source_schema
@@ -41,7 +41,7 @@ def snap(files: Iterable[str | Path]) -> Iterator[Part]:
 
 def main(
     files: Annotated[list[str], typer.Argument(help="Check-in files, .gz or not.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
 ) -> None:
     """Read Gowalla or Brightkite check-ins as SNAP has them."""
     save(snap(files), SCHEMA, out, "snap")

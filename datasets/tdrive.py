@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from datasets.command import expand, run
+from datasets.command import Out, expand, run
 from datasets.fields import Layout
 from datasets.rows import Part, save
 from datasets.source import Source, read_source, source_schema
@@ -41,7 +41,7 @@ def tdrive(files: Iterable[str | Path]) -> Iterator[Part]:
 
 def main(
     files: Annotated[list[str], typer.Argument(help="Taxi files or folders of them.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
 ) -> None:
     """Read T-Drive files."""
     save(tdrive(files), SCHEMA, out, "tdrive")

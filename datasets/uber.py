@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from datasets.command import expand, run
+from datasets.command import Out, expand, run
 from datasets.rows import Part, save
 from datasets.source import Column, Source, read_source, source_schema
 
@@ -40,7 +40,7 @@ def uber(files: Iterable[str | Path]) -> Iterator[Part]:
 
 def main(
     files: Annotated[list[str], typer.Argument(help="Monthly files of 2014, or a folder of them.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
 ) -> None:
     """Read Uber's pick-ups of 2014."""
     save(uber(files), SCHEMA, out, "uber")

@@ -6,7 +6,6 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -15,7 +14,7 @@ import typer
 from numpy.typing import NDArray
 
 from datasets.batches import BATCH_ROWS, spans, stream, write_parquet
-from datasets.command import BadInput, run, say
+from datasets.command import BadInput, Out, run, say
 
 __all__ = ["GLOBE", "PLANE_SCHEMA", "SPHERE_SCHEMA", "UD_BOX", "uniform_plane", "uniform_sphere"]
 
@@ -124,7 +123,7 @@ class Metric(StrEnum):
 
 def main(
     rows: Annotated[int, typer.Option(help="Number of objects.")],
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Out,
     seed: Annotated[int, typer.Option(help="0 or more; the same seed gives the same bytes.")] = 0,
     metric: Annotated[Metric, typer.Option(help="plane: id, x, y. sphere: id, lon, lat.")] = Metric.plane,
     box: Annotated[

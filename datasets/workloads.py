@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from ceps.patterns import DAY, Patterns
 from ceps.patterns_file import write_patterns
+from dtoss.errors import InputError
+from dtoss.targets import check_file
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -290,8 +292,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(parser.parse_args(arguments))
     out = options.pop("out")
     try:
+        check_file("--out", str(out))
         made = make(options.pop("workload"), **options)
-    except ValueError as error:
+    except (ValueError, InputError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     write_patterns(out, made)

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from dtoss.targets import check_file, check_folder
 from pipelines.cli_output import print_table, start_spark
-from pipelines.targets import check_file, check_folder
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Of the random choices; the same seed gives the same plan.")]

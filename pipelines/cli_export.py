@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from dtoss.errors import InputError
+from dtoss.targets import check_file
 from pipelines.cli_options import Check, verify_of
-from pipelines.targets import check_file
 
 
 def export(

@@ -11,6 +11,7 @@ import typer
 
 import dtoss
 from dtoss.errors import InputError
+from dtoss.targets import check_file
 from pipelines.asking import column_list, print_count, print_hits, print_nearest, print_range
 from pipelines.cli_options import (
     At,
@@ -31,7 +32,6 @@ from pipelines.cli_options import (
     verify_of,
 )
 from pipelines.cli_output import say_compiling, start_spark
-from pipelines.targets import check_file
 
 
 def knn(

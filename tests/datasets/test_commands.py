@@ -43,6 +43,29 @@ def test_uniform_writes_either_metric_and_refuses_in_one_line(tmp_path):
     assert "Missing option '--out'" in command("uniform", "--rows", 1, code=2)
 
 
+@pytest.mark.parametrize(
+    ("module", "options"),
+    [
+        ("uniform", ("--rows", 10**12)),
+        ("hotspots", ("--rows", 10**12)),
+        ("degenerate", ("--kind", "grid", "--rows", 10**12)),
+        ("fleet", ("--taxis", 10**9)),
+        ("fleet", ("--taxis", 10**9, "--cycles", 1)),
+        ("delimited", ("missing.csv",)),
+        ("snap", ("missing.csv",)),
+        ("capri", ("missing.csv", "--places", "missing.txt")),
+        ("workloads", ()),
+        ("demo", ()),
+    ],
+)
+def test_a_result_that_cannot_be_written_is_refused_before_the_work(tmp_path, module, options):
+    """A file as a folder: the line names it, not the input that is missing, and nothing long begins."""
+    (tmp_path / "file").touch()
+    said = command(module, *options, "--out", tmp_path / "file" / "a.parquet", code=2)
+    assert said.startswith(f"error: --out {tmp_path}/file/a.parquet: ")
+    assert said.count("\n") == 1
+
+
 def test_fleet_writes_updates_and_cycles(tmp_path):
     common = ("--taxis", 50, "--city", "San Francisco", "--seed", 1)
     command("fleet", *common, "--steps", 3, "--out", tmp_path / "updates.parquet")
