@@ -167,7 +167,13 @@ ROAD = np.array([[0.0, 0.0], [40.0, 30.0], [80.0, 0.0], [80.0, 0.3], [40.0, 30.3
 def test_places_on_the_globe(globe, shape):
     index, positions = globe
     ring = shape["coordinates"][0] if isinstance(shape, dict) else shape
-    held = oracles.in_polygon(SPHERE, [ring], positions)
+    # a cap smaller than a hemisphere is convex: with the corners it holds all of the shape
+    corners, vectors = SPHERE.vectors(np.asarray(ring, dtype=float)), SPHERE.vectors(positions)
+    middle = corners.mean(axis=0) / np.linalg.norm(corners.mean(axis=0))
+    near = np.flatnonzero(vectors @ middle > (corners @ middle).min() - 0.01)
+    assert (corners @ middle).min() > 0.1
+    held = np.zeros(len(positions), np.bool_)
+    held[near] = oracles.in_polygon(SPHERE, [ring], positions[near])
     assert 0 < sum(held) < 3000
     assert index.within(shape).id.tolist() == np.flatnonzero(held).tolist()
 
