@@ -32,7 +32,7 @@ from dtoss.eights import (
 )
 from dtoss.kernels import kernel
 from dtoss.near import ALL, LIST, NEAR, box_gap, box_gaps, list_leaves, list_near
-from dtoss.oriented import NEAREST, least_of_lanes, nearest_beyond
+from dtoss.oriented import NEAREST, ROW, least_along, nearest_beyond
 from dtoss.pointers import bits_float, pointer, shifted, trailing_zeros
 from dtoss.polygon import FRAME, PAD, SLACK, chord, cut, frame, furthest, lanes_in, plane_area, sphere_area
 
@@ -42,9 +42,9 @@ EARLIER = 8
 COMPACT = 32.0 * 32.0
 """Squared ratio of the distances of a compact cell's furthest vertex and nearest edge, at the most."""
 
-COLUMNS = 13
-"""Columns of floats of a polygon: its own five, four of the discs, four of the corners as oriented boxes see them."""
-BESIDES = 6 * NEAR + NEAR + 6 * LIST + LIST + STACK + NEAREST + 16
+COLUMNS = 9
+"""Columns of floats of a polygon: its own five, and four of the discs."""
+BESIDES = 6 * NEAR + NEAR + 6 * LIST + LIST + STACK + NEAREST + 8
 """What the workspace of floats holds besides the polygon."""
 
 DONE, MORE_VERTICES, MORE_NEIGHBOURS, THIN = 0, 1, 2, 3
@@ -96,14 +96,6 @@ def _corner(u, v, i, basis):
         return u[i], v[i], 0.0
     a, b = u[i], v[i]
     return a * basis[0] + b * basis[3], a * basis[1] + b * basis[4], a * basis[2] + b * basis[5]
-
-
-@kernel
-def _corners(u, v, m, basis, vx, vy, vz, kappa):
-    """Fill the columns by which oriented boxes see the vertices."""
-    for i in range(m):
-        vx[i], vy[i], vz[i] = _corner(u, v, i, basis)
-        kappa[i] = 1.0
 
 
 @kernel
@@ -177,7 +169,7 @@ def _cut_by(u, v, ex, ey, eh, edge, m, pos, c, dimension, x, y, z, basis):
 @kernel(
     "int64(float64[:, ::1], float64[:, :, ::1], float64[:, :, ::1], int64[::1], float64[:, ::1], float64[:, ::1], "
     "float64[::1], int64, int64, uint8[::1], float64[::1], int64[::1], int32[::1], uint8[::1], uint8[::1], int32[::1], "
-    "int32[::1], float64[::1], float64[::1], uint8[::1], uint8[::1], float64[:, ::1], int64[::1])"
+    "int32[::1], float64[::1], float64[::1], uint8[::1], uint8[::1], float64[:, :, ::1], int64[::1])"
 )
 def cut_cells(
     vectors,
@@ -230,7 +222,6 @@ def cut_cells(
     u, v, ex, ey, eh = (r, shifted(r, room), shifted(r, 2 * room), shifted(r, 3 * room), shifted(r, 4 * room))
     cx, cy, cz = shifted(r, 5 * room), shifted(r, 6 * room), shifted(r, 7 * room)
     reach = shifted(r, 8 * room)
-    vx, vy, vz, kappa = shifted(r, 9 * room), shifted(r, 10 * room), shifted(r, 11 * room), shifted(r, 12 * room)
     near_box = shifted(pointer(real), COLUMNS * room)
     near_gap = shifted(near_box, 6 * NEAR)
     list_box = shifted(near_gap, NEAR)
@@ -238,7 +229,6 @@ def cut_cells(
     waiting_gap = shifted(list_gap, LIST)
     bound_of = shifted(waiting_gap, STACK)
     basis = shifted(bound_of, NEAREST)
-    gap_of = shifted(basis, 8)
     w = pointer(whole)
     edge, found = shifted(w, PAD), shifted(w, room)
     candidate = shifted(found, NEAR)
@@ -334,12 +324,17 @@ def cut_cells(
         from_tree, t, waiting = False, 0, 0
         todo = 0  # mask of listed leaves, from the eight before t
         drawn = False  # whether the discs belong to the polygon as it is
-        seen = False  # whether the corners do
         guided = 0  # cuts of a long cell, counted from 1
         unbounded = False  # whether a corner on the frame is known to stay
         while not unbounded:
             if not from_tree:
                 if todo == 0:
+                    if aligned and sphere and t == WIDTH:
+                        # a cell of a line, most likely: it is cut again in 3-D, by any site
+                        for i in range(m):
+                            unbounded |= edge[i] < 0
+                        if unbounded:
+                            continue
                     if t < listed_count and list_gap[t] < limit:
                         todo = above(splat(limit), lanes_at(list_gap, t)) & lanes_in(listed_count, t)
                         if t > 0:
@@ -351,33 +346,12 @@ def cut_cells(
                         continue
                     from_tree = True
                     if aligned and (known > EARLIER or _long(edge, eh, m, furthest(u, v, m))):
-                        # all sites at once; and a cell whose corner on the frame stays is cut again in 3-D
+                        # all sites at once; and a cell that still reaches 80 degrees is cut again in 3-D
                         all_of_them, guided = True, 1
                         stack[0], level_of[0], waiting_gap[0] = starts[levels] - 1, levels - 1, 0.0
                         waiting = 1
-                        i = 0
-                        while sphere and i < m and guided < GUIDED:
-                            if edge[i] >= 0 and edge[i - 1 if i > 0 else m - 1] >= 0:
-                                i += 1
-                                continue
-                            p, q, o = _corner(u, v, i, basis)
-                            c = nearest_beyond(
-                                pos, vectors.shape[0], dimension, starts, low, high, oriented, x, y, z, p, q, o, 1.0,
-                                SLACK, 0.0, edge, m, nearest_stack, nearest_level, bound_of,
-                            )  # fmt: skip
-                            size = -1
-                            if c >= 0:
-                                size = _cut_by(u, v, ex, ey, eh, edge, m, pos, c, dimension, x, y, z, basis)
-                            if size < 0:
-                                unbounded = c == -1
-                                break
-                            m, i = size, 0
-                            guided += 1
-                            if m + 2 > capacity:
-                                return MORE_VERTICES
-                        far = furthest(u, v, m)
-                        limit = 4.0 * far / (1.0 + far) if sphere else 4.0 * far
-                        drawn = False
+                        for i in range(m):
+                            unbounded |= sphere and edge[i] < 0
                     elif limit > leaf_gap:
                         stack[0] = starts[levels] - 1
                         level_of[0] = levels - 1
@@ -417,20 +391,13 @@ def cut_cells(
                         left &= _meeting(boxes, FAN, dimension, m, cx, cy, cz, reach)
                     first = starts[level - 1] + (other - starts[level]) * FAN
                     if aligned and left != 0:
-                        if not seen:
-                            _corners(u, v, m, basis, vx, vy, vz, kappa)
-                            seen = True
-                        put_lanes(gap_of, 0, gaps)
-                        among = left
-                        while among != 0:
-                            lane = trailing_zeros(among)
-                            among &= among - 1
-                            below, cuts = splat(-SLACK * gap_of[lane]), 0
-                            for i in range(0, m, WIDTH):
-                                lanes = least_of_lanes(oriented, first + lane, dimension, x, y, z, vx, vy, vz, kappa, i)
-                                cuts |= above(below, lanes) & lanes_in(m, i)
-                            if cuts == 0:
-                                left ^= 1 << lane
+                        along = shifted(oriented, (other - starts[1]) * ROW * FAN)
+                        below, cuts, i = splat(0.0) - gaps * SLACK, 0, 0
+                        while i < m and cuts & left != left:
+                            p, q, o = _corner(u, v, i, basis)
+                            cuts |= above(below, least_along(along, dimension, x, y, z, p, q, o, 1.0))
+                            i += 1
+                        left &= cuts
                     while left != 0:  # the nearest on top
                         distance2 = greatest(where(left, gaps, splat(-1.0)))
                         lane = trailing_zeros(left & equal(gaps, splat(distance2)))
@@ -476,7 +443,7 @@ def cut_cells(
                     px, py, pd = _seen_from(pos, c, dimension, x, y, z, basis)
                     p, q, o = _corner(u, v, _deepest(u, v, m, px, py), basis)
                     best = nearest_beyond(
-                        pos, vectors.shape[0], dimension, starts, low, high, oriented, x, y, z, p, q, o, 1.0,
+                        columns, vectors.shape[0], dimension, starts, children, oriented, x, y, z, p, q, o, 1.0,
                         SLACK, 0.0, edge, m, nearest_stack, nearest_level, bound_of,
                     )  # fmt: skip
                     if best >= 0 and best != c:
@@ -486,7 +453,7 @@ def cut_cells(
                             left |= 1 << lane
                             if m + 2 > capacity:
                                 return MORE_VERTICES
-                            drawn, seen = False, False
+                            drawn = False
                             far = furthest(u, v, m)
                             limit = 4.0 * far / (1.0 + far) if sphere else 4.0 * far
                             continue
@@ -496,7 +463,7 @@ def cut_cells(
                 m = size
                 if m + 2 > capacity:
                     return MORE_VERTICES
-                drawn, seen = False, False
+                drawn = False
                 far = furthest(u, v, m)
                 limit = 4.0 * far / (1.0 + far) if sphere else 4.0 * far
 

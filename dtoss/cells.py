@@ -17,7 +17,7 @@ from dtoss.kernels import kernel, operand
 from dtoss.near import LIST, NEAR
 from dtoss.oriented import NEAREST, Oriented
 from dtoss.polygon import PAD
-from dtoss.rim import cut_rim_cells
+from dtoss.rim import CORNER, cut_rim_cells
 
 PIECE = 16_384
 """Sites cut in one go: always the same pieces, so that the result does not depend on the number of threads."""
@@ -44,6 +44,25 @@ class Diagram:
     area: NDArray[np.float64]
     radius: NDArray[np.float64]
     rim: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What finds the sites that may cut a cell: a tree of boxes, its leaves and inner nodes by coordinate.
+
+    ``oriented`` makes the boxes along the sites when they are asked for.
+    """
+
+    tree: Boxes
+    columns: NDArray[np.float64]
+    children: NDArray[np.float64]
+    oriented: Oriented
+
+
+def search_of(sites: NDArray[np.float64]) -> Search:
+    """Return what finds sites (n, dimension) in curve order, n >= 1. Cost O(n)."""
+    tree = box_tree(sites)
+    return Search(tree, leaf_columns(sites), child_columns(tree), Oriented(tree, sites))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +131,8 @@ def voronoi(
         from dtoss.qhull import qhull_diagram
 
         return qhull_diagram(sites, bounds, wanted)
-    tree = box_tree(sites)
-    columns, children = leaf_columns(sites), child_columns(tree)
+    search = search_of(sites)
     flags = np.zeros(0, np.uint8) if wanted is None else operand(wanted, dtype=np.uint8)
-    oriented = Oriented(tree, sites)
     made = _Made(np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.uint8), np.empty(n, np.uint8))
     begins = range(0, n, PIECE)
     room = np.empty(ROOM * n + 4096, np.int32)
@@ -123,14 +140,14 @@ def voronoi(
     def cut_piece(begin: int) -> NDArray[np.int32]:
         end = min(begin + PIECE, n)
         own = room[ROOM * begin : ROOM * end if end < n else len(room)]
-        return _cut_piece(sites, columns, children, tree, oriented, bounds, flags, begin, end, made, own)
+        return _cut_piece(sites, search, bounds, flags, begin, end, made, own)
 
     with ThreadPoolExecutor(threads) if threads > 1 and len(begins) > 1 else nullcontext() as pool:
         over = map if pool is None else pool.map
         lists = list(over(cut_piece, begins))
         first, neighbours = _offsets(made.degree), _joined(lists, room)
         if dimension == 3 and made.rim.any():
-            first, neighbours = _with_rim_cells(sites, tree, oriented, first, neighbours, made)
+            first, neighbours = _with_rim_cells(sites, search, first, neighbours, made)
         if wanted is None:
             first, neighbours = symmetric(first, neighbours, made.doubt, neighbours.base, over)
     return Diagram(first, neighbours, made.area, made.radius, made.rim.view(np.bool_))
@@ -149,10 +166,7 @@ class _Made:
 
 def _cut_piece(
     sites: NDArray[np.float64],
-    columns: NDArray[np.float64],
-    children: NDArray[np.float64],
-    tree: Boxes,
-    oriented: Oriented,
+    search: Search,
     bounds: NDArray[np.float64],
     wanted: NDArray[np.uint8],
     begin: int,
@@ -175,11 +189,11 @@ def _cut_piece(
         whole = np.empty(capacity + 2 * PAD + 2 * NEAR + LIST + 2 * STACK + 2 * NEAREST, np.int64)
         status = cut_cells(
             sites,
-            columns,
-            children,
-            tree.starts,
-            tree.low,
-            tree.high,
+            search.columns,
+            search.children,
+            search.tree.starts,
+            search.tree.low,
+            search.tree.high,
             bounds,
             begin,
             end,
@@ -205,7 +219,7 @@ def _cut_piece(
         elif status == MORE_NEIGHBOURS:
             neighbours = np.concatenate([neighbours, np.empty_like(neighbours)])
         else:
-            boxes = oriented.boxes()
+            boxes = search.oriented.boxes()
 
 
 @kernel("void(int32[::1], int64[::1], int64[::1])")
@@ -235,18 +249,17 @@ def _offsets(degree: NDArray[np.int32]) -> NDArray[np.int32]:
 
 def rim_cells(
     sites: NDArray[np.float64],
-    tree: Boxes,
-    oriented: Oriented,
+    search: Search,
     which: NDArray[np.int64],
     first_known: NDArray[np.int64],
     known: NDArray[np.int32],
 ) -> RimCells:
     """Return the spherical cells of the sites ``which``, cut in 3-D.
 
-    ``known[first_known[i]:first_known[i + 1]]`` are sites near ``which[i]`` to begin with; the tree finds the others.
+    ``known[first_known[i]:first_known[i + 1]]`` are sites near ``which[i]`` to begin with; the search finds the others.
     """
     none = np.zeros(0, np.int64)
-    return _rim_cells(sites[which], which, sites, tree, oriented, first_known, known, none)
+    return _rim_cells(sites[which], which, sites, search, first_known, known, none)
 
 
 def drawn_rim_cells(centres: NDArray[np.float64], first: NDArray[np.int64], others: NDArray[np.float64]) -> RimCells:
@@ -255,15 +268,14 @@ def drawn_rim_cells(centres: NDArray[np.float64], first: NDArray[np.int64], othe
     The candidates of cell i are ``others[first[i]:first[i + 1]]``, and are what its neighbours and owners count.
     """
     known = np.arange(len(others), dtype=np.int32)
-    return _rim_cells(centres, np.full(len(centres), -1), others, None, None, first, known, np.zeros(1, np.int64))
+    return _rim_cells(centres, np.full(len(centres), -1), others, None, first, known, np.zeros(1, np.int64))
 
 
 def _rim_cells(
     centres: NDArray[np.float64],
     which: NDArray[np.int64],
     sites: NDArray[np.float64],
-    tree: Boxes | None,
-    oriented: Oriented | None,
+    search: Search | None,
     first_known: NDArray[np.int64],
     known: NDArray[np.int32],
     owner: NDArray[np.int64],
@@ -278,16 +290,16 @@ def _rim_cells(
     corners = np.empty((len(owner), 3))
     progress = np.zeros(4, np.int64)
     boxes = Oriented.none
-    none = np.zeros((0, 3))
+    none = np.zeros((0, 0, 0))
     while True:
-        real = np.empty(4 * (capacity + 2 * PAD))
+        real = np.empty(2 * CORNER * capacity)
         status = cut_rim_cells(
             centres,
             which,
             sites,
-            np.zeros(1, np.int64) if tree is None else tree.starts,
-            none if tree is None else tree.low,
-            none if tree is None else tree.high,
+            np.zeros(1, np.int64) if search is None else search.tree.starts,
+            none if search is None else search.columns,
+            none if search is None else search.children,
             boxes,
             first_known,
             known,
@@ -308,8 +320,8 @@ def _rim_cells(
         elif status == MORE_NEIGHBOURS:
             neighbours = np.concatenate([neighbours, np.empty_like(neighbours)])
             corners, owner = np.concatenate([corners, np.empty_like(corners)]), np.concatenate([owner, owner])
-        elif oriented is not None:
-            boxes = oriented.boxes()
+        elif search is not None:
+            boxes = search.oriented.boxes()
     made = int(progress[2])
     return RimCells(
         degree, neighbours[: progress[1]], area, radius, corners[:made], owner[:made], corner_count, int(progress[3])
@@ -318,8 +330,7 @@ def _rim_cells(
 
 def _with_rim_cells(
     sites: NDArray[np.float64],
-    tree: Boxes,
-    oriented: Oriented,
+    search: Search,
     first: NDArray[np.int32],
     neighbours: NDArray[np.int32],
     made: _Made,
@@ -329,7 +340,7 @@ def _with_rim_cells(
     counts = first[which + 1] - first[which]
     first_known = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     known = neighbours[_runs(first[which], counts)]
-    cells = rim_cells(sites, tree, oriented, which, first_known, known)
+    cells = rim_cells(sites, search, which, first_known, known)
     made.area[which], made.radius[which], made.doubt[which] = cells.area, cells.radius, True
     degree = np.diff(first)
     degree[which] = cells.degree

@@ -22,17 +22,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.boxes import FAN, LEAF, Boxes
-from dtoss.eights import above, lanes_at, larger, splat, where
+from dtoss.eights import above, equal, greatest, lanes_at, larger, least, roots, splat, where
 from dtoss.kernels import kernel
-from dtoss.pointers import shifted
+from dtoss.near import box_gaps
+from dtoss.pointers import shifted, trailing_zeros
+from dtoss.polygon import lanes_in
 
 ROW = 21
 """Numbers of a box: a site of it, its radius round that, three axes, three intervals along them, and, on the sphere,
 one of ``c . e + |e|^2 / 2``, which is 0 but for the rounding of unit vectors."""
-NEAREST = 128
-"""Room for the nodes that wait while the site nearest to a corner is looked for."""
-LOOKS = 10
+_PLANES, _LOOKED_AT = 12, 32
+"""Planes through three sites of a node that are tried, and sites of it that are looked at for each, about."""
+_DIGITS = 3e-16
+"""How far the last digits of unit vectors put a site from its plane."""
+LOOKS = 32
 """Nodes looked into for the site nearest to a corner at the most: where all are as near, any will do."""
+NEAREST = LOOKS * FAN
+"""Room for the nodes that wait meanwhile."""
 
 
 @kernel
@@ -44,17 +50,59 @@ def _offset(vectors, i, row, dimension, e):
         e[2] = 0.5 * (e[0] * e[0] + e[1] * e[1]) / row[3] if row[3] > 0.0 else 0.0
 
 
-@kernel("void(float64[:, ::1], int64[::1], float64[:, ::1])")
-def _fill(vectors, starts, boxes):
+@kernel
+def _on_plane(vectors, begin, end, i, x, y, z, turn):
+    """Return how many sites of a node, of those looked at, lie on a plane through site i as exactly as digits tell."""
+    count = 0
+    for t in range(begin, end, 1 + (end - begin - 1) // _LOOKED_AT):
+        a, b, c = vectors[t, 0] - vectors[i, 0], vectors[t, 1] - vectors[i, 1], vectors[t, 2] - vectors[i, 2]
+        count += abs(a * x + b * y + c * z) <= _DIGITS + turn * np.sqrt(a * a + b * b + c * c)
+    return count
+
+
+@kernel
+def _common_plane(vectors, begin, end, most, normal):
+    """Fill the normal of a plane with more than ``most`` of the sites of a node on it; returns whether there is one.
+
+    Of sites on two near parallels, those of one have a plane: a box that follows it is as thin as the gap.
+    """
+    size = end - begin
+    choice, found = size, False
+    for _ in range(_PLANES):
+        choice = (1103515245 * choice + 12345) % 2147483648
+        i = begin + choice // 65536 % size
+        choice = (1103515245 * choice + 12345) % 2147483648
+        j = begin + choice // 65536 % size
+        choice = (1103515245 * choice + 12345) % 2147483648
+        k = begin + choice // 65536 % size
+        if i in (j, k) or j == k:
+            continue
+        a, b, c = vectors[j, 0] - vectors[i, 0], vectors[j, 1] - vectors[i, 1], vectors[j, 2] - vectors[i, 2]
+        p, q, r = vectors[k, 0] - vectors[i, 0], vectors[k, 1] - vectors[i, 1], vectors[k, 2] - vectors[i, 2]
+        x, y, z = b * r - c * q, c * p - a * r, a * q - b * p
+        area = np.sqrt(x * x + y * y + z * z)
+        if not area > 0.0:
+            continue
+        x, y, z = x / area, y / area, z / area
+        # what the last digits of three sites turn a plane by: over their triangle's least height
+        turn = _DIGITS * max(np.sqrt(a * a + b * b + c * c), np.sqrt(p * p + q * q + r * r)) / area
+        count = _on_plane(vectors, begin, end, i, x, y, z, turn)
+        if count > most:
+            most, found = count, True
+            normal[0], normal[1], normal[2] = x, y, z
+    return found
+
+
+@kernel("void(float64[:, ::1], int64[::1], float64[:, :, ::1])")
+def _fill(vectors, starts, columns):
     n, dimension = vectors.shape
     width = LEAF
-    e = np.empty(3)
-    for level in range(starts.size - 1):
+    e, row, normal = np.empty(3), np.empty(ROW), np.empty(3)
+    for level in range(starts.size - 2):
         for node in range(starts[level], starts[level + 1]):
             begin = (node - starts[level]) * width
             end = min(n, begin + width)
             middle = (begin + end) // 2
-            row = boxes[node]
             row[:] = 0.0
             for axis in range(dimension):
                 row[axis] = vectors[middle, axis]
@@ -82,6 +130,20 @@ def _fill(vectors, starts, boxes):
                     most, p, q, r = gap, x, y, z
             x, y, z = b * r - c * q, c * p - a * r, a * q - b * p
             length = np.sqrt(x * x + y * y + z * z)
+            even, looked_at = 3, -(-(end - begin) // (1 + (end - begin - 1) // _LOOKED_AT))
+            if dimension == 3 and length > 0.0:
+                turn = _DIGITS / length
+                even = max(even, _on_plane(vectors, begin, end, middle, x / length, y / length, z / length, turn))
+            if dimension == 3 and even < looked_at and _common_plane(vectors, begin, end, even, normal):
+                x, y, z = normal[0], normal[1], normal[2]
+                along = a * x + b * y + c * z
+                p, q, r = a - along * x, b - along * y, c - along * z
+                length = np.sqrt(p * p + q * q + r * r)
+                if length > 0.5:
+                    a, b, c = p / length, q / length, r / length
+                else:
+                    x, y, z = 0.0, 0.0, 0.0
+            length = np.sqrt(x * x + y * y + z * z)
             if not length > 0.0:
                 if abs(a) <= min(abs(b), abs(c)):
                     x, y, z = 0.0, c, -b
@@ -106,27 +168,33 @@ def _fill(vectors, starts, boxes):
                     for axis in range(3):
                         along += e[axis] * (row[axis] + 0.5 * e[axis])
                     row[19], row[20] = min(row[19], along), max(row[20], along)
+            parent, lane = divmod(node - starts[level], FAN)
+            for i in range(ROW):
+                columns[parent + starts[level + 1] - starts[1], i, lane] = row[i]
         width *= FAN
 
 
 def oriented_boxes(tree: Boxes, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the box along the sites of each node of a tree, float64 (nodes, ROW). Cost O(n log n)."""
-    boxes = np.empty((len(tree.low), ROW))
-    _fill(vectors, tree.starts, boxes)
-    return boxes
+    """Return the boxes along the sites of each inner node's children, float64 (inner nodes, ROW, FAN).
+
+    Numbers of children that there are not are 0. Cost O(n log n).
+    """
+    columns = np.zeros((len(tree.low) - int(tree.starts[1]), ROW, FAN))
+    _fill(vectors, tree.starts, columns)
+    return columns
 
 
 class Oriented:
     """The boxes along the sites of a tree's nodes, made when first asked for, for all threads."""
 
-    none: NDArray[np.float64] = np.zeros((0, ROW))
+    none: NDArray[np.float64] = np.zeros((0, ROW, FAN))
 
     def __init__(self, tree: Boxes, vectors: NDArray[np.float64]) -> None:
         self._tree, self._vectors, self._lock = tree, vectors, Lock()
         self._boxes: NDArray[np.float64] | None = None
 
     def boxes(self) -> NDArray[np.float64]:
-        """Return float64 (nodes, ROW)."""
+        """Return float64 (inner nodes, ROW, FAN)."""
         with self._lock:
             if self._boxes is None:
                 self._boxes = oriented_boxes(self._tree, self._vectors)
@@ -134,71 +202,48 @@ class Oriented:
 
 
 @kernel
-def least_of_lanes(boxes, node, dimension, x, y, z, vx, vy, vz, kappa, i):
-    """Return the least F over a node for eight corners, from place i on of the columns of V and kappa."""
-    box = shifted(boxes, node * ROW)
-    a, b, c, radius = box[0] - x, box[1] - y, box[2] - z, box[3]
-    v, w, k = lanes_at(vx, i), lanes_at(vy, i), lanes_at(kappa, i)
+def least_along(boxes, dimension, x, y, z, v, w, u, k):
+    """Return the least F for a corner over each of eight boxes along their sites."""
     none = splat(0.0)
+    a, b, c = lanes_at(boxes, 0) - x, lanes_at(boxes, FAN) - y, lanes_at(boxes, 2 * FAN) - z
     if dimension == 2:
-        bound = k * (0.5 * (a * a + b * b)) - (v * a + w * b)
-        p, q, r = k * a - v, k * b - w, k * radius
+        bound = (a * a + b * b) * (0.5 * k) - (a * v + b * w)
+        p, q, r = a * k - v, b * k - w, lanes_at(boxes, 3 * FAN) * k
     else:
-        u = lanes_at(vz, i)
-        bound = k * (0.5 * (a * a + b * b + c * c)) - (v * a + w * b + u * c)
-        bound = bound - larger(none - k * box[19], none - k * box[20])
-        p, q, r = none - (v + k * x), none - (w + k * y), none - (u + k * z)
+        bound = (a * a + b * b + c * c) * (0.5 * k) - (a * v + b * w + c * u)
+        bound = bound - larger(lanes_at(boxes, 19 * FAN) * -k, lanes_at(boxes, 20 * FAN) * -k)
+        p, q, r = splat(-(v + k * x)), splat(-(w + k * y)), splat(-(u + k * z))
     for axis in range(3):
-        g = p * box[4 + 3 * axis] + q * box[5 + 3 * axis] + r * box[6 + 3 * axis]
-        bound = bound - larger(none - g * box[13 + 2 * axis], none - g * box[14 + 2 * axis])
+        at = shifted(boxes, (4 + 3 * axis) * FAN)
+        g = none - (p * lanes_at(at, 0) + q * lanes_at(at, FAN) + r * lanes_at(at, 2 * FAN))
+        at = shifted(boxes, (13 + 2 * axis) * FAN)
+        bound = bound - larger(g * lanes_at(at, 0), g * lanes_at(at, FAN))
     return bound
 
 
 @kernel
-def least_in_box(low, high, node, x, y, z, vx, vy, vz, kappa, i):
-    """Return the least F over the upright box of a node of the sphere, for eight corners from place i on."""
-    k, none = lanes_at(kappa, i), splat(0.0)
-    bound = none
-    for axis in range(3):
+def least_upright(children, dimension, x, y, z, v, w, u, k):
+    """Return the least F for a corner over each of eight upright boxes, as ``child_columns`` has them."""
+    bound = splat(0.0)
+    for axis in range(dimension):
         at = x if axis == 0 else (y if axis == 1 else z)
-        v = lanes_at(vx if axis == 0 else (vy if axis == 1 else vz), i)
-        a, b = low[node * 3 + axis] - at, high[node * 3 + axis] - at
-        inner = above(k, none) & above(v, k * a) & above(k * b, v)
-        ends = none - larger((v - k * (0.5 * a)) * a, (v - k * (0.5 * b)) * b)
-        bound = bound + where(inner, none - v * v * 0.5 / k, ends)
+        t = v if axis == 0 else (w if axis == 1 else u)
+        a, b = lanes_at(children, 2 * axis * FAN) - at, lanes_at(children, (2 * axis + 1) * FAN) - at
+        ends = (splat(t) - a * (0.5 * k)) * a
+        other = (splat(t) - b * (0.5 * k)) * b
+        ends = splat(0.0) - larger(ends, other)
+        if k > 0.0:
+            inner = above(splat(t), a * k) & above(b * k, splat(t))
+            ends = where(inner, splat(-0.5 * t * t / k), ends)
+        bound = bound + ends
     return bound
-
-
-@kernel
-def _least(boxes, node, dimension, x, y, z, v, w, u, k):
-    """Return the least F over a node for one corner."""
-    box = shifted(boxes, node * ROW)
-    a, b, c, radius = box[0] - x, box[1] - y, box[2] - z, box[3]
-    if dimension == 2:
-        bound = k * (0.5 * (a * a + b * b)) - (v * a + w * b)
-        p, q, r = k * a - v, k * b - w, k * radius
-    else:
-        bound = k * (0.5 * (a * a + b * b + c * c)) - (v * a + w * b + u * c)
-        bound += min(k * box[19], k * box[20])
-        p, q, r = -(v + k * x), -(w + k * y), -(u + k * z)
-    for axis in range(3):
-        g = p * box[4 + 3 * axis] + q * box[5 + 3 * axis] + r * box[6 + 3 * axis]
-        bound += min(g * box[13 + 2 * axis], g * box[14 + 2 * axis])
-    return bound
-
-
-@kernel
-def _least_between(low, high, v, k):
-    """Return the least ``k t^2 / 2 - v t`` for t between two numbers."""
-    if k > 0.0 and k * low < v < k * high:
-        return -0.5 * v * v / k
-    return min(low * (0.5 * k * low - v), high * (0.5 * k * high - v))
 
 
 @kernel
 def nearest_beyond(
-    pos, n, dimension, starts, low, high, boxes, x, y, z, v, w, u, k, share, angle, edge, m, stack, level_of, bound_of
-):
+    columns, n, dimension, starts, children, boxes, x, y, z, v, w, u, k, share, angle, edge, m, stack, level_of,
+    bound_of,
+):  # fmt: skip
     """Return the site with the least F for a corner, -1 where none cuts it by more than rounding.
 
     It looks into LOOKS nodes, those with the least bounds first: it may return another that cuts, or -2 where they hold
@@ -208,56 +253,51 @@ def nearest_beyond(
     levels = starts.size - 1
     stack[0], level_of[0], bound_of[0] = starts[levels] - 1, levels - 1, -np.inf
     waiting, looks = 1, 0
-    least, site = 0.0, -1
+    least_of_all, site = 0.0, -1
+    none, infinite = splat(0.0), splat(np.inf)
     while waiting > 0:
         waiting -= 1
-        if bound_of[waiting] >= least and site >= 0:
+        if bound_of[waiting] >= least_of_all and site >= 0:
             continue
         if looks == LOOKS:
             return site if site >= 0 else -2
         looks += 1
         node, level = stack[waiting], level_of[waiting]
         if level > 0:
-            base = waiting
             first = starts[level - 1] + (node - starts[level]) * FAN
-            for child in range(first, min(starts[level], first + FAN)):
-                at = child * dimension
-                p, q = low[at] - x, high[at] - x
-                side = max(max(p, -q), 0.0)
-                gap = side * side
-                bound = _least_between(p, q, v, k)
-                p, q = low[at + 1] - y, high[at + 1] - y
-                side = max(max(p, -q), 0.0)
-                gap += side * side
-                bound += _least_between(p, q, w, k)
-                if dimension == 3:
-                    p, q = low[at + 2] - z, high[at + 2] - z
-                    side = max(max(p, -q), 0.0)
-                    gap += side * side
-                    bound += _least_between(p, q, u, k)
-                most = min(least, -(share * gap + angle * np.sqrt(gap)))
-                if bound > most:
-                    continue
-                bound = max(bound, _least(boxes, child, dimension, x, y, z, v, w, u, k))
-                if bound > most:
-                    continue
-                i = waiting
-                while i > base and bound_of[i - 1] < bound:
-                    bound_of[i], stack[i], level_of[i] = bound_of[i - 1], stack[i - 1], level_of[i - 1]
-                    i -= 1
-                bound_of[i], stack[i], level_of[i] = bound, child, level - 1
+            kids = shifted(children, (node - starts[1]) * 2 * dimension * FAN)
+            gaps = box_gaps(kids, FAN, dimension, x, x, y, y, z, z)
+            bound = larger(
+                least_upright(kids, dimension, x, y, z, v, w, u, k),
+                least_along(shifted(boxes, (node - starts[1]) * ROW * FAN), dimension, x, y, z, v, w, u, k),
+            )
+            most = none - (gaps * share + roots(gaps) * angle)
+            left = above(most, bound) & above(splat(least_of_all), bound) & lanes_in(starts[level] - first, 0)
+            while left != 0:  # the least on top
+                far = greatest(where(left, bound, splat(-np.inf)))
+                lane = trailing_zeros(left & equal(bound, splat(far)))
+                left ^= 1 << lane
+                bound_of[waiting], stack[waiting], level_of[waiting] = far, first + lane, level - 1
                 waiting += 1
             continue
-        for c in range(node * LEAF, min(n, node * LEAF + LEAF)):
-            a, b, d = pos[c * dimension] - x, pos[c * dimension + 1] - y, 0.0
-            if dimension == 3:
-                d = pos[c * dimension + 2] - z
-            gap = a * a + b * b + d * d
-            deep = 0.5 * k * gap - (v * a + w * b + u * d)
-            if deep < least and deep < -(share * gap + angle * np.sqrt(gap)) and gap > 0.0:
-                owns = False
-                for i in range(m):
-                    owns |= edge[i] == c
-                if not owns:
-                    least, site = deep, c
+        column = shifted(columns, node * LEAF * dimension)
+        a, b = lanes_at(column, 0) - x, lanes_at(column, LEAF) - y
+        gaps = a * a + b * b
+        deep = a * v + b * w
+        if dimension == 3:
+            c = lanes_at(column, 2 * LEAF) - z
+            gaps, deep = gaps + c * c, deep + c * u
+        deep = gaps * (0.5 * k) - deep
+        left = above(none - (gaps * share + roots(gaps) * angle), deep) & above(gaps, none)
+        left &= above(splat(least_of_all), deep) & lanes_in(n - node * LEAF, 0)
+        while left != 0:
+            far = least(where(left, deep, infinite))
+            lane = trailing_zeros(left & equal(deep, splat(far)))
+            left ^= 1 << lane
+            owns = False
+            for i in range(m):
+                owns |= edge[i] == node * LEAF + lane
+            if not owns:
+                least_of_all, site = far, node * LEAF + lane
+                break
     return site

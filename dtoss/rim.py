@@ -11,73 +11,115 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.boxes import FAN, LEAF
-from dtoss.cell_kernel import DONE, GUIDED, MORE_NEIGHBOURS, MORE_VERTICES, PLAIN, THIN, VISITS_A_CELL, tangent
-from dtoss.eights import WIDTH, above, lanes_at, splat
+from dtoss.cell_kernel import DONE, GUIDED, MORE_NEIGHBOURS, MORE_VERTICES, PLAIN, THIN, tangent
+from dtoss.eights import WIDTH, above, equal, greatest, lanes_at, larger, least, put_lanes, roots, splat, where
 from dtoss.kernels import kernel
-from dtoss.oriented import NEAREST, least_in_box, least_of_lanes, nearest_beyond
-from dtoss.pointers import pointer, shifted
-from dtoss.polygon import PAD, lanes_in
+from dtoss.near import box_gaps
+from dtoss.oriented import NEAREST, ROW, least_along, least_upright, nearest_beyond
+from dtoss.pointers import pointer, shifted, trailing_zeros
+from dtoss.polygon import lanes_in
 
 _EPSILON = 4e-16
 _NO_LENGTH = 1e-24
+_EVEN = 1e-14
+"""How much nearer than its own site another one may be to a corner of a cell, as a share of half the squared chord:
+what the last digits of unit vectors say."""
 _CROWDED = 4.0
 """How much deeper a cut must be where more than GUIDED sites have cut a cell: many that meet in one corner, mostly."""
 STACK = 1024
+"""Room for nodes of the tree that wait."""
+CORNER = 2 * WIDTH
+"""Numbers of a corner, those below from these places on."""
+X, KAPPA, V, EVEN = 0, 3, 4, 7
+"""Its unit vector; how boxes see it (``dtoss/oriented.py``); how much nearer than its own site another one may be."""
+SLOPE, N, OWNER, GAP = 8, 9, 12, 13
+"""``EVEN`` by the distance of the owner of an edge; the normal, owner and squared distance of the edge that begins."""
+SEEN, DEPTH = 14, 15
+"""Whether no chosen site cuts it off, and room for how far it lies beyond a plane."""
+SPREAD = 32
+"""Room for sites from all over the curve that cut first: two for each power of 8 below the number of sites."""
+_VISITS_A_CELL = 8
+"""Nodes visited for a cell, beside a quarter as many as there are sites, after which oriented boxes are asked for."""
+_FIRST = 16
+"""Cuts by these at the most."""
 
 
 @kernel
-def _normal(x, y, z, basis, a, b, c, out):
-    """Fill the unit normal of the plane between (x, y, z) and the site at (a, b, c) from it, pointing there."""
+def _normal(site, basis, a, b, c):
+    """Return the unit normal of the plane between a site and the one at (a, b, c) from it, pointing there."""
     dx = a * basis[0] + b * basis[1] + c * basis[2]
     dy = a * basis[3] + b * basis[4] + c * basis[5]
     h = 0.5 * (a * a + b * b + c * c)
     f = 1.0 / np.sqrt(dx * dx + dy * dy + h * h)
-    out[0] = f * (dx * basis[0] + dy * basis[3] - h * x)
-    out[1] = f * (dx * basis[1] + dy * basis[4] - h * y)
-    out[2] = f * (dx * basis[2] + dy * basis[5] - h * z)
+    return (
+        f * (dx * basis[0] + dy * basis[3] - h * site[0]),
+        f * (dx * basis[1] + dy * basis[4] - h * site[1]),
+        f * (dx * basis[2] + dy * basis[5] - h * site[2]),
+    )
 
 
 @kernel
-def _place(corner, edge, line, at, x, y, z, owner, nx, ny, nz):
+def _place(row, x, y, z, site, basis, before):
+    """Fill the row of a corner in direction (x, y, z); ``before`` is how far the owner of the edge is that ends there.
+
+    The edge that begins there is in the row already. A site is passed over that cuts a corner by at most ``EVEN``,
+    and the nearer it is than the owners of both edges, the less: whoever asks from what is cut off sees one of these as
+    near as it.
+    """
     length = 1.0 / np.sqrt(x * x + y * y + z * z)
-    corner[at, 0], corner[at, 1], corner[at, 2] = x * length, y * length, z * length
-    edge[at] = owner
-    line[at, 0], line[at, 1], line[at, 2] = nx, ny, nz
+    x, y, z = x * length, y * length, z * length
+    row[X], row[X + 1], row[X + 2] = x, y, z
+    kappa = x * site[0] + y * site[1] + z * site[2]
+    u, v = x * basis[0] + y * basis[1] + z * basis[2], x * basis[3] + y * basis[4] + z * basis[5]
+    row[V] = u * basis[0] + v * basis[3]
+    row[V + 1] = u * basis[1] + v * basis[4]
+    row[V + 2] = u * basis[2] + v * basis[5]
+    row[KAPPA], row[EVEN] = kappa, _EVEN * (1.0 - kappa)
+    row[SLOPE] = row[EVEN] / np.sqrt(max(before, row[GAP]))
+    row[SEEN] = 0.0
 
 
 @kernel
-def _hemisphere(corner, edge, line, n, owner):
+def _edge(row, n, owner, gap):
+    row[N], row[N + 1], row[N + 2], row[OWNER], row[GAP] = n[0], n[1], n[2], owner, gap
+
+
+@kernel
+def _copy(row, other):
+    put_lanes(row, 0, lanes_at(other, 0))
+    put_lanes(row, WIDTH, lanes_at(other, WIDTH))
+
+
+@kernel
+def _hemisphere(rows, n, owner, gap, site, basis):
     """Start from the hemisphere ``x . n <= 0``: four points on its rim, counter-clockwise seen from inside it."""
     inward = np.empty(7)
     tangent(-n[0], -n[1], -n[2], pointer(inward))
     for i in range(4):
         a = 1.0 if i == 0 else (-1.0 if i == 2 else 0.0)
         b = 1.0 if i == 1 else (-1.0 if i == 3 else 0.0)
-        _place(
-            corner,
-            edge,
-            line,
-            i,
-            a * inward[0] + b * inward[3],
-            a * inward[1] + b * inward[4],
-            a * inward[2] + b * inward[5],
-            owner,
-            n[0],
-            n[1],
-            n[2],
-        )
+        row = shifted(rows, i * CORNER)
+        _edge(row, n, owner, gap)
+        x, y, z = a * inward[0] + b * inward[3], a * inward[1] + b * inward[4], a * inward[2] + b * inward[5]
+        _place(row, x, y, z, site, basis, gap)
     # keeps the basis alive while the pointer to it is used
     inward[6] = 0.0
     return 4
 
 
 @kernel
-def _depth(corner, i, n):
-    return corner[i, 0] * n[0] + corner[i, 1] * n[1] + corner[i, 2] * n[2]
+def _between(row, out, kept, site, basis, before):
+    """Fill the row of the corner where an edge leaves the cell between two corners, one of them kept."""
+    b = min(kept[DEPTH], 0.0)
+    f = out[DEPTH] / (out[DEPTH] - b)
+    x = out[X] + f * (kept[X] - out[X])
+    y = out[X + 1] + f * (kept[X + 1] - out[X + 1])
+    z = out[X + 2] + f * (kept[X + 2] - out[X + 2])
+    _place(row, x, y, z, site, basis, before)
 
 
 @kernel
-def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):
+def _cut(rows, spare, m, n, owner, gap, site, basis):
     """Cut the polygon by ``x . n <= 0``; returns the number of corners, or -1 where nothing was cut.
 
     The run of corners outside that holds the furthest one is removed, and all others stay, whatever rounding says of
@@ -85,62 +127,54 @@ def _cut(corner, edge, line, m, n, owner, spare, spare_edge, spare_line):
     """
     deepest, far = _EPSILON, -1
     for i in range(m):
-        depth = _depth(corner, i, n)
+        row = shifted(rows, i * CORNER)
+        depth = row[X] * n[0] + row[X + 1] * n[1] + row[X + 2] * n[2]
+        row[DEPTH] = depth
         if depth > deepest:
             deepest, far = depth, i
     if far < 0:
         return -1
     last_out, enter = far, far + 1 if far + 1 < m else 0
-    while enter != far and _depth(corner, enter, n) > _EPSILON:
+    while enter != far and rows[enter * CORNER + DEPTH] > _EPSILON:
         last_out, enter = enter, enter + 1 if enter + 1 < m else 0
     if enter == far:
         return -1
     first_out, leave = far, far - 1 if far > 0 else m - 1
-    while _depth(corner, leave, n) > _EPSILON:
+    while rows[leave * CORNER + DEPTH] > _EPSILON:
         first_out, leave = leave, leave - 1 if leave > 0 else m - 1
 
-    a = _depth(corner, last_out, n)
-    f = a / (a - min(_depth(corner, enter, n), 0.0))
-    x = corner[last_out, 0] + f * (corner[enter, 0] - corner[last_out, 0])
-    y = corner[last_out, 1] + f * (corner[enter, 1] - corner[last_out, 1])
-    z = corner[last_out, 2] + f * (corner[enter, 2] - corner[last_out, 2])
-    kept = line[last_out]
-    _place(spare, spare_edge, spare_line, 0, x, y, z, edge[last_out], kept[0], kept[1], kept[2])
+    out, kept = shifted(rows, last_out * CORNER), shifted(rows, enter * CORNER)
+    _copy(spare, out)
+    _between(spare, out, kept, site, basis, gap)
     size = 1
     i = enter
     while True:
-        for axis in range(3):
-            spare[size, axis] = corner[i, axis]
-            spare_line[size, axis] = line[i, axis]
-        spare_edge[size] = edge[i]
+        _copy(shifted(spare, size * CORNER), shifted(rows, i * CORNER))
         size += 1
         if i == leave:
             break
         i = i + 1 if i + 1 < m else 0
-    a = min(_depth(corner, leave, n), 0.0)
-    f = a / (a - _depth(corner, first_out, n))
-    x = corner[leave, 0] + f * (corner[first_out, 0] - corner[leave, 0])
-    y = corner[leave, 1] + f * (corner[first_out, 1] - corner[leave, 1])
-    z = corner[leave, 2] + f * (corner[first_out, 2] - corner[leave, 2])
-    _place(spare, spare_edge, spare_line, size, x, y, z, owner, n[0], n[1], n[2])
+    out, kept = shifted(rows, first_out * CORNER), shifted(rows, leave * CORNER)
+    row = shifted(spare, size * CORNER)
+    _edge(row, n, owner, gap)
+    _between(row, out, kept, site, basis, kept[GAP])
     size += 1
     # a lune's new edge is half a great circle: its middle keeps every arc shorter than that
-    px, py, pz = spare[size - 1, 0], spare[size - 1, 1], spare[size - 1, 2]
-    if px * spare[0, 0] + py * spare[0, 1] + pz * spare[0, 2] < -0.5:
+    px, py, pz = row[X], row[X + 1], row[X + 2]
+    if px * spare[X] + py * spare[X + 1] + pz * spare[X + 2] < -0.5:
         # along the great circle, counter-clockwise round the inside: -n x p
         x, y, z = -(n[1] * pz - n[2] * py), -(n[2] * px - n[0] * pz), -(n[0] * py - n[1] * px)
-        _place(spare, spare_edge, spare_line, size, x, y, z, owner, n[0], n[1], n[2])
+        row = shifted(spare, size * CORNER)
+        _edge(row, n, owner, gap)
+        _place(row, x, y, z, site, basis, gap)
         size += 1
     for i in range(size):
-        for axis in range(3):
-            corner[i, axis] = spare[i, axis]
-            line[i, axis] = spare_line[i, axis]
-        edge[i] = spare_edge[i]
+        _copy(shifted(rows, i * CORNER), shifted(spare, i * CORNER))
     return size
 
 
 @kernel
-def _area(corner, line, m, kept):
+def _area(rows, m):
     """Return the solid angle of a polygon by its angles: 2 pi less how much its border turns.
 
     A fan of triangles from the site would lose all digits at corners near its antipode. Edges of no length are passed
@@ -148,69 +182,181 @@ def _area(corner, line, m, kept):
     """
     if m == 0:
         return 4.0 * np.pi
-    count = 0
+    before, count = -1, 0
     for i in range(m):
-        j = i + 1 if i + 1 < m else 0
-        a, b, c = corner[j, 0] - corner[i, 0], corner[j, 1] - corner[i, 1], corner[j, 2] - corner[i, 2]
-        if a * a + b * b + c * c > _NO_LENGTH:
-            kept[count] = i
-            count += 1
+        row, next_ = shifted(rows, i * CORNER), shifted(rows, (i + 1 if i + 1 < m else 0) * CORNER)
+        a, b, c = next_[X] - row[X], next_[X + 1] - row[X + 1], next_[X + 2] - row[X + 2]
+        row[DEPTH] = 1.0 if a * a + b * b + c * c > _NO_LENGTH else 0.0
+        if row[DEPTH] > 0.0:
+            before, count = i, count + 1
     turned = 0.0
-    before = kept[count - 1]
-    for t in range(count):
-        i = kept[t]
-        px, py, pz = line[before, 0], line[before, 1], line[before, 2]
-        qx, qy, qz = line[i, 0], line[i, 1], line[i, 2]
-        a, b, c = py * qz - pz * qy, pz * qx - px * qz, px * qy - py * qx
-        across = a * corner[i, 0] + b * corner[i, 1] + c * corner[i, 2]
-        turned += np.arctan2(across, px * qx + py * qy + pz * qz)
-        before = i
+    for i in range(m):
+        row = shifted(rows, i * CORNER)
+        if row[DEPTH] > 0.0:
+            p = shifted(rows, before * CORNER + N)
+            q = shifted(row, N)
+            a, b, c = p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2], p[0] * q[1] - p[1] * q[0]
+            turned += np.arctan2(a * row[X] + b * row[X + 1] + c * row[X + 2], p[0] * q[0] + p[1] * q[1] + p[2] * q[2])
+            before = i
     return 2.0 * np.pi - turned
 
 
 @kernel
-def _corners(corner, m, x, y, z, basis, vx, vy, vz, kappa):
-    """Fill the columns by which boxes see the corners (``dtoss/oriented.py``)."""
-    for i in range(m):
-        a, b, c = corner[i, 0], corner[i, 1], corner[i, 2]
-        u, v = a * basis[0] + b * basis[1] + c * basis[2], a * basis[3] + b * basis[4] + c * basis[5]
-        vx[i], vy[i], vz[i] = u * basis[0] + v * basis[3], u * basis[1] + v * basis[4], u * basis[2] + v * basis[5]
-        kappa[i] = a * x + b * y + c * z
+def _level(row, far, rounding):
+    """Return how deep sites at eight distances must cut a corner."""
+    none = splat(0.0)
+    shared = none - larger(far * -row[SLOPE], splat(-row[EVEN]))
+    return none - larger(shared, far * rounding)
 
 
 @kernel
-def _cut_corner(vx, vy, vz, kappa, m, a, b, c, gap, rounding):
-    """Return the corner that the site at (a, b, c) from the cell's cuts off deepest, or -1."""
-    below, cuts = splat(-rounding * np.sqrt(gap)), 0
-    for i in range(0, m, WIDTH):
-        lanes = lanes_at(kappa, i) * (0.5 * gap) - (lanes_at(vx, i) * a + lanes_at(vy, i) * b + lanes_at(vz, i) * c)
-        cuts |= above(below, lanes) & lanes_in(m, i)
-    if cuts == 0:
-        return -1
-    least, deepest = np.inf, -1
+def _reaching(children, boxes, aligned, gaps, count, site, rows, m, rounding):
+    """Return the mask of those of eight nodes that may hold a site that cuts the cell; ``gaps`` are their distances."""
+    among = lanes_in(count, 0)
+    far, reaching = roots(gaps), 0
+    x, y, z = site[0], site[1], site[2]
     for i in range(m):
-        at = 0.5 * kappa[i] * gap - (vx[i] * a + vy[i] * b + vz[i] * c)
-        if at < least:
-            least, deepest = at, i
-    return deepest
-
-
-@kernel
-def _reaches(low, high, aligned, oriented, node, gap, x, y, z, vx, vy, vz, kappa, m, rounding):
-    """Return whether a node, ``sqrt(gap)`` away at the least, may hold a site that cuts the cell."""
-    below, cuts = splat(-rounding * np.sqrt(gap)), 0
-    for i in range(0, m, WIDTH):
+        row = shifted(rows, i * CORNER)
         if aligned:
-            lanes = least_of_lanes(oriented, node, 3, x, y, z, vx, vy, vz, kappa, i)
+            bound = least_along(boxes, 3, x, y, z, row[V], row[V + 1], row[V + 2], row[KAPPA])
         else:
-            lanes = least_in_box(low, high, node, x, y, z, vx, vy, vz, kappa, i)
-        cuts |= above(below, lanes) & lanes_in(m, i)
-    return cuts != 0
+            bound = least_upright(children, 3, x, y, z, row[V], row[V + 1], row[V + 2], row[KAPPA])
+        reaching |= above(_level(row, far, rounding), bound) & among
+        if reaching == among:
+            break
+    return reaching
+
+
+@kernel
+def _deepest_of(a, b, c, gaps, left, rows, m, rounding):
+    """Return which of eight sites at (a, b, c) from the cell's cuts off a corner deepest, or -1."""
+    deepest, far, cutting = splat(np.inf), roots(gaps), 0
+    for i in range(m):
+        row = shifted(rows, i * CORNER)
+        depth = gaps * (0.5 * row[KAPPA]) - (a * row[V] + b * row[V + 1] + c * row[V + 2])
+        cuts = above(_level(row, far, rounding), depth) & left
+        deepest = where(cuts & above(deepest, depth), depth, deepest)
+        cutting |= cuts
+    if cutting == 0:
+        return -1
+    return trailing_zeros(cutting & equal(deepest, splat(least(deepest))))
+
+
+@kernel
+def _deepest_corner(rows, m, a, b, c, gap):
+    """Return the corner that the site at (a, b, c) from the cell's cuts off deepest."""
+    deepest, corner = np.inf, 0
+    for i in range(m):
+        row = shifted(rows, i * CORNER)
+        at = 0.5 * row[KAPPA] * gap - (row[V] * a + row[V + 1] * b + row[V + 2] * c)
+        if at < deepest:
+            deepest, corner = at, i
+    return corner
+
+
+@kernel
+def _spread(pos, n, number, site, chosen, numbers):
+    """Choose sites that lie on the curve before and after one, 1, 8, 64, ... of them away; returns how many.
+
+    Fills columns of ``SPREAD`` with where they lie as seen from it, and their squared distances.
+    """
+    count, step = 0, 1
+    while step < n:
+        for side in range(2):
+            c = number + step if side == 0 else number - step
+            if c < 0 or c >= n:
+                continue
+            a, b, d = pos[3 * c] - site[0], pos[3 * c + 1] - site[1], pos[3 * c + 2] - site[2]
+            gap = a * a + b * b + d * d
+            if gap > 0.0:
+                chosen[count], chosen[SPREAD + count], chosen[2 * SPREAD + count] = a, b, d
+                chosen[3 * SPREAD + count] = gap
+                numbers[count] = c
+                count += 1
+        step *= 8
+    return count
+
+
+@kernel
+def _deepest_spread(chosen, count, row):
+    """Return the chosen site that cuts off a corner deepest, or -1."""
+    deepest, best = 0.0, -1
+    for i in range(0, count, WIDTH):
+        a, b, c = lanes_at(chosen, i), lanes_at(chosen, SPREAD + i), lanes_at(chosen, 2 * SPREAD + i)
+        gaps = lanes_at(chosen, 3 * SPREAD + i)
+        depth = gaps * (0.5 * row[KAPPA]) - (a * row[V] + b * row[V + 1] + c * row[V + 2])
+        level = _level(row, roots(gaps), _EPSILON)
+        cuts = above(level, depth) & above(splat(deepest), depth) & lanes_in(count, i)
+        if cuts != 0:
+            deepest = least(where(cuts, depth, splat(0.0)))
+            best = i + trailing_zeros(cuts & equal(depth, splat(deepest)))
+    return best
+
+
+@kernel
+def _cut_by(rows, spare, m, owner, a, b, c, site, basis):
+    """Cut the polygon by the site ``owner`` at (a, b, c) from the cell's."""
+    return _cut(rows, spare, m, _normal(site, basis, a, b, c), owner, a * a + b * b + c * c, site, basis)
+
+
+@kernel
+def _begin(rows, spare, capacity, pos, n, known, count, site, basis, everyone):
+    """Return the corners of the hemisphere against the nearest of the known sites, cut by all of these.
+
+    Of all sites, if ``everyone`` and none is known. 0 where there is no other site, -1 where there is too little room.
+    """
+    nearest, least_gap = -1, np.inf
+    for t in range(count if count > 0 or not everyone else n):
+        c = known[t] if count > 0 else t
+        a, b, d = pos[3 * c] - site[0], pos[3 * c + 1] - site[1], pos[3 * c + 2] - site[2]
+        gap = a * a + b * b + d * d
+        if 0.0 < gap < least_gap:
+            nearest, least_gap = c, gap
+    if nearest < 0:
+        return 0
+    a, b, d = pos[3 * nearest] - site[0], pos[3 * nearest + 1] - site[1], pos[3 * nearest + 2] - site[2]
+    m = _hemisphere(rows, _normal(site, basis, a, b, d), nearest, least_gap, site, basis)
+    for t in range(count):
+        c = known[t]
+        a, b, d = pos[3 * c] - site[0], pos[3 * c + 1] - site[1], pos[3 * c + 2] - site[2]
+        if c == nearest or a * a + b * b + d * d == 0.0:
+            continue
+        size = _cut_by(rows, spare, m, c, a, b, d, site, basis)
+        if size > 0:
+            m = size
+        if m + 3 > capacity:
+            return -1
+    return m
+
+
+@kernel
+def _cut_by_spread(rows, spare, m, pos, n, number, site, basis, chosen, numbers):
+    """Cut by sites from all over the curve, for each corner the one that cuts it off deepest; returns the corners.
+
+    In a cell of a line all corners are close to one place or two, and each site cuts off a little of what a nearer one
+    has left: the far ones leave least.
+    """
+    count, cuts, i = _spread(pos, n, number, site, chosen, numbers), 0, 0
+    while i < m and cuts < _FIRST:
+        row = shifted(rows, i * CORNER)
+        if row[SEEN] == 0.0:
+            t = _deepest_spread(chosen, count, row)
+            size = -1
+            if t >= 0:
+                a, b, d = chosen[t], chosen[SPREAD + t], chosen[2 * SPREAD + t]
+                size = _cut_by(rows, spare, m, numbers[t], a, b, d, site, basis)
+            if size > 0:
+                m, i = size, 0
+                cuts += 1
+                continue
+            row[SEEN] = 1.0
+        i += 1
+    return m
 
 
 @kernel(
-    "int64(float64[:, ::1], int64[::1], float64[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1], "
-    "float64[:, ::1], int64[::1], int32[::1], float64[::1], int32[::1], int32[::1], float64[::1], float64[::1], "
+    "int64(float64[:, ::1], int64[::1], float64[:, ::1], int64[::1], float64[:, :, ::1], float64[:, :, ::1], "
+    "float64[:, :, ::1], int64[::1], int32[::1], float64[::1], int32[::1], int32[::1], float64[::1], float64[::1], "
     "float64[:, ::1], int64[::1], int64[::1], int64[::1])"
 )
 def cut_rim_cells(
@@ -218,11 +364,11 @@ def cut_rim_cells(
     sites,
     vectors,
     starts,
-    low_,
-    high_,
+    columns_,
+    children_,
     oriented_,
     first_of,
-    known,
+    known_,
     real,
     degree,
     neighbours,
@@ -243,155 +389,127 @@ def cut_rim_cells(
     """
     n = vectors.shape[0]
     levels = starts.size - 1
-    capacity = real.size // 4 - 2 * PAD
-    vx = shifted(pointer(real), PAD)
-    vy, vz, kappa = shifted(vx, real.size // 4), shifted(vx, real.size // 2), shifted(vx, real.size // 4 * 3)
-    pos, low, high, oriented = pointer(vectors), pointer(low_), pointer(high_), pointer(oriented_)
+    capacity = real.size // (2 * CORNER)
+    rows, spare = pointer(real), shifted(pointer(real), capacity * CORNER)
+    pos, known = pointer(vectors), pointer(known_)
+    columns, children, oriented = pointer(columns_), pointer(children_), pointer(oriented_)
     aligned = oriented_.shape[0] > 0
-    corner, line = np.empty((capacity, 3)), np.empty((capacity, 3))
-    spare, spare_line = np.empty((capacity, 3)), np.empty((capacity, 3))
-    edge, spare_edge = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-    basis_ = np.empty(7)
-    basis = pointer(basis_)
-    normal = np.empty(3)
-    stack, level_of = np.empty(STACK, np.int64), np.empty(STACK, np.int64)
+    basis_, site_ = np.empty(7), np.empty(3)
+    basis, site = pointer(basis_), pointer(site_)
+    chosen_, numbers_ = np.empty(4 * SPREAD), np.empty(SPREAD, np.int64)
+    chosen, numbers = pointer(chosen_), pointer(numbers_)
+    stack, level_of, since = np.empty(STACK, np.int64), np.empty(STACK, np.int64), np.empty(STACK, np.int64)
     waiting_gap = np.empty(STACK)
+    edge = np.empty(capacity, np.int64)
     nearest_stack, nearest_level = np.empty(NEAREST, np.int64), np.empty(NEAREST, np.int64)
     bound_of = np.empty(NEAREST)
     listed = np.full(n, -1, np.int32)
+    none, infinite = splat(0.0), splat(np.inf)
     filled, drawn, visits = progress[1], progress[2], progress[3]
     for r in range(progress[0], sites.size):
         progress[0], progress[1], progress[2], progress[3] = r, filled, drawn, visits
-        if not aligned and levels > 0 and visits > n // 4 + VISITS_A_CELL * r:
+        if not aligned and levels > 1 and visits > n // 4 + _VISITS_A_CELL * r:
             return THIN
         x, y, z = centres[r, 0], centres[r, 1], centres[r, 2]
+        site[0], site[1], site[2] = x, y, z
         tangent(x, y, z, basis)
-        nearest, gap = -1, np.inf
-        for t in range(first_of[r], first_of[r + 1]):
-            c = known[t]
-            a, b, d = vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z
-            if 0.0 < a * a + b * b + d * d < gap:
-                nearest, gap = c, a * a + b * b + d * d
-        if nearest < 0 and levels > 0:
-            for c in range(n):
-                a, b, d = vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z
-                if 0.0 < a * a + b * b + d * d < gap:
-                    nearest, gap = c, a * a + b * b + d * d
-        m = 0
-        if nearest >= 0:
-            _normal(
-                x,
-                y,
-                z,
-                basis,
-                vectors[nearest, 0] - x,
-                vectors[nearest, 1] - y,
-                vectors[nearest, 2] - z,
-                normal,
-            )
-            m = _hemisphere(corner, edge, line, normal, nearest)
-            for t in range(first_of[r], first_of[r + 1]):
-                c = known[t]
-                a, b, d = vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z
-                if c == nearest or a * a + b * b + d * d == 0.0:
+        count = first_of[r + 1] - first_of[r]
+        m = _begin(rows, spare, capacity, pos, n, shifted(known, first_of[r]), count, site, basis, levels > 0)
+        if m < 0:
+            return MORE_VERTICES
+        waiting = 0
+        if levels > 0 and m > 0:
+            m = _cut_by_spread(rows, spare, m, pos, n, sites[r], site, basis, chosen, numbers)
+            if m + 3 > capacity:
+                return MORE_VERTICES
+            stack[0], level_of[0], waiting_gap[0], since[0] = starts[levels] - 1, levels - 1, 0.0, 0
+            waiting = 1
+        cuts, rounding = 0, _EPSILON
+        while waiting > 0:
+            waiting -= 1
+            node, level = stack[waiting], level_of[waiting]
+            if since[waiting] < cuts and level < levels - 1:
+                # cut since it was pushed: it may not reach any more
+                place, lane = divmod(node - starts[level], FAN)
+                place += starts[level + 1] - starts[1]
+                kids, along = shifted(children, place * 6 * FAN), shifted(oriented, place * ROW * FAN)
+                gaps = splat(waiting_gap[waiting])
+                if (_reaching(kids, along, aligned, gaps, FAN, site, rows, m, rounding) >> lane) & 1 == 0:
                     continue
-                _normal(x, y, z, basis, a, b, d, normal)
-                size = _cut(corner, edge, line, m, normal, c, spare, spare_edge, spare_line)
+            visits += 1
+            if level > 0:
+                place = node - starts[1]
+                kids, along = shifted(children, place * 6 * FAN), shifted(oriented, place * ROW * FAN)
+                first = starts[level - 1] + (node - starts[level]) * FAN
+                gaps = box_gaps(kids, FAN, 3, x, x, y, y, z, z)
+                left = _reaching(kids, along, aligned, gaps, starts[level] - first, site, rows, m, rounding)
+                while left != 0:  # the nearest on top
+                    gap = greatest(where(left, gaps, splat(-1.0)))
+                    lane = trailing_zeros(left & equal(gaps, splat(gap)))
+                    left ^= 1 << lane
+                    stack[waiting], level_of[waiting] = first + lane, level - 1
+                    waiting_gap[waiting], since[waiting] = gap, cuts
+                    waiting += 1
+                continue
+            column = shifted(columns, node * LEAF * 3)
+            p, q, o = lanes_at(column, 0) - x, lanes_at(column, LEAF) - y, lanes_at(column, 2 * LEAF) - z
+            gaps = p * p + q * q + o * o
+            left = above(gaps, none) & above(infinite, gaps)
+            while left != 0:
+                lane = _deepest_of(p, q, o, gaps, left, rows, m, rounding)
+                if lane < 0:
+                    break
+                c = node * LEAF + lane
+                by = c
+                a, b, d = pos[3 * c] - x, pos[3 * c + 1] - y, pos[3 * c + 2] - z
+                cuts += 1
+                if not aligned and levels > 1 and cuts > 4 * PLAIN:
+                    return THIN
+                if cuts > GUIDED:
+                    rounding = _CROWDED * _EPSILON
+                elif aligned and cuts > 1:
+                    # the nearest sites may each cut off a little; the one nearest to the corner cuts most
+                    row = shifted(rows, _deepest_corner(rows, m, a, b, d, a * a + b * b + d * d) * CORNER)
+                    for i in range(m):
+                        edge[i] = int(rows[i * CORNER + OWNER])
+                    by = nearest_beyond(
+                        columns, n, 3, starts, children, oriented, x, y, z, row[V], row[V + 1], row[V + 2], row[KAPPA],
+                        0.0, _EPSILON, edge, m, nearest_stack, nearest_level, bound_of,
+                    )  # fmt: skip
+                    if by < 0:
+                        by = c
+                    a, b, d = pos[3 * by] - x, pos[3 * by + 1] - y, pos[3 * by + 2] - z
+                size = _cut_by(rows, spare, m, by, a, b, d, site, basis)
                 if size > 0:
                     m = size
+                if size < 0 or by == c:
+                    left ^= 1 << lane
                 if m + 3 > capacity:
                     return MORE_VERTICES
-            waiting = 0
-            if levels > 0:
-                stack[0], level_of[0], waiting_gap[0] = starts[levels] - 1, levels - 1, 0.0
-                waiting = 1
-            seen, cuts, rounding = False, 0, _EPSILON
-            while waiting > 0:
-                waiting -= 1
-                visits += 1
-                node, level = stack[waiting], level_of[waiting]
-                if not seen:
-                    _corners(corner, m, x, y, z, basis, vx, vy, vz, kappa)
-                    seen = True
-                if level > 0:
-                    base = waiting
-                    first = starts[level - 1] + (node - starts[level]) * FAN
-                    for child in range(first, min(starts[level], first + FAN)):
-                        a = max(max(low[child * 3] - x, x - high[child * 3]), 0.0)
-                        b = max(max(low[child * 3 + 1] - y, y - high[child * 3 + 1]), 0.0)
-                        d = max(max(low[child * 3 + 2] - z, z - high[child * 3 + 2]), 0.0)
-                        gap = a * a + b * b + d * d
-                        if not _reaches(
-                            low, high, aligned, oriented, child, gap, x, y, z, vx, vy, vz, kappa, m, rounding
-                        ):
-                            continue
-                        i = waiting
-                        while i > base and waiting_gap[i - 1] < gap:
-                            waiting_gap[i] = waiting_gap[i - 1]
-                            stack[i] = stack[i - 1]
-                            i -= 1
-                        waiting_gap[i], stack[i] = gap, child
-                        level_of[waiting] = level - 1
-                        waiting += 1
-                    continue
-                c = node * LEAF
-                while c < min(n, node * LEAF + LEAF):
-                    a, b, d = vectors[c, 0] - x, vectors[c, 1] - y, vectors[c, 2] - z
-                    gap = a * a + b * b + d * d
-                    if gap == 0.0:
-                        c += 1
-                        continue
-                    if not seen:
-                        _corners(corner, m, x, y, z, basis, vx, vy, vz, kappa)
-                        seen = True
-                    i = _cut_corner(vx, vy, vz, kappa, m, a, b, d, gap, rounding)
-                    if i < 0:
-                        c += 1
-                        continue
-                    by = c
-                    cuts += 1
-                    if cuts > GUIDED:
-                        rounding = _CROWDED * _EPSILON
-                    elif aligned and cuts > PLAIN:
-                        # the nearest sites may each cut off a little; the one nearest to the corner cuts most
-                        by = nearest_beyond(
-                            pos, n, 3, starts, low, high, oriented, x, y, z, vx[i], vy[i], vz[i], kappa[i], 0.0,
-                            _EPSILON, edge, m, nearest_stack, nearest_level, bound_of,
-                        )  # fmt: skip
-                        if by < 0:
-                            by = c
-                    a, b, d = vectors[by, 0] - x, vectors[by, 1] - y, vectors[by, 2] - z
-                    _normal(x, y, z, basis, a, b, d, normal)
-                    size = _cut(corner, edge, line, m, normal, by, spare, spare_edge, spare_line)
-                    if size > 0:
-                        m, seen = size, False
-                    if size < 0 or by == c:
-                        c += 1
-                    if m + 3 > capacity:
-                        return MORE_VERTICES
         if filled + m > neighbours.size:
             return MORE_NEIGHBOURS
         if corners.shape[0] > 0:
             if drawn + m > corners.shape[0]:
                 return MORE_NEIGHBOURS
             for i in range(m):
-                for axis in range(3):
-                    corners[drawn + i, axis] = corner[i, axis]
-                owner[drawn + i] = edge[i]
+                row = shifted(rows, i * CORNER)
+                corners[drawn + i, 0], corners[drawn + i, 1], corners[drawn + i, 2] = row[X], row[X + 1], row[X + 2]
+                owner[drawn + i] = int(row[OWNER])
             drawn += m
         corner_count[r] = m
-        before = filled
+        before, far = filled, 0.0
         for i in range(m):
-            if listed[edge[i]] != r:
-                listed[edge[i]] = r
-                neighbours[filled] = edge[i]
+            row = shifted(rows, i * CORNER)
+            c = int(row[OWNER])
+            if listed[c] != r:
+                listed[c] = r
+                neighbours[filled] = c
                 filled += 1
+            far = max(far, (row[X] - x) ** 2 + (row[X + 1] - y) ** 2 + (row[X + 2] - z) ** 2)
         degree[r] = filled - before
-        area[r] = _area(corner, line, m, spare_edge)
-        far = 0.0
-        for i in range(m):
-            far = max(far, (corner[i, 0] - x) ** 2 + (corner[i, 1] - y) ** 2 + (corner[i, 2] - z) ** 2)
+        area[r] = _area(rows, m)
         radius[r] = np.sqrt(far) if m > 0 else 2.0
-    basis_[6] = 0.0
+    # keeps the arrays alive while pointers to them are used
+    basis_[6], chosen_[0], site_[0], numbers_[0] = 0.0, 0.0, 0.0, 0
     progress[0], progress[1], progress[2], progress[3] = sites.size, filled, drawn, visits
     return DONE

@@ -75,6 +75,31 @@ def test_the_work_grows_as_the_logarithm(name, monkeypatch):
         assert sum(made.visits for made in seen) <= most * np.log2(n) * n
 
 
+@pytest.mark.parametrize(("name", "most"), [("two parallels", 2), ("cross", 6)])
+def test_the_work_of_lines_that_meet_or_nearly_do(name, most, monkeypatch):
+    """Nodes looked into for a cell, over the logarithm: the sites of both lines lie between each other on the curve."""
+    seen = []
+
+    def counted(*arguments):
+        seen.append(rim(*arguments))
+        return seen[-1]
+
+    rim = cells.rim_cells
+    monkeypatch.setattr(cells, "rim_cells", counted)
+    rng = np.random.default_rng(4)
+    for n in (4_000, 16_000):
+        along, first, none = rng.uniform(-80, 80, n), rng.random(n) < 0.5, np.zeros(n)
+        if name == "cross":
+            places = np.where(first[:, None], np.stack([along, none], axis=1), np.stack([none, along], axis=1))
+        else:
+            places = np.stack([2 * along, np.where(first, 10.0, 10.001)], axis=1)
+        seen.clear()
+        area, _ = diagram_of(space_of(None, None).vectors(places))
+        assert sum(len(made.degree) for made in seen) > n / 3
+        assert sum(made.visits for made in seen) <= most * np.log2(n) * n
+        assert area.sum() == pytest.approx(4 * np.pi, rel=1e-12)
+
+
 def test_cells_of_tilted_lines_in_the_plane():
     """Coordinates of millions of metres, whose last digits put no site exactly on the line."""
     rng = np.random.default_rng(3)
