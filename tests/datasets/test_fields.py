@@ -41,8 +41,8 @@ PLAIN = "name,lon,lat\na,1,2\nb,3,4\n"
         (b"\xef\xbb\xbf" + PLAIN.encode(), "mark.csv"),
         (b"\xef\xbb\xbf" + PLAIN.replace("\n", "\r\n").encode(), "mark crlf.csv"),
         (PLAIN.replace("a,", '"a",').encode(), "quotes.csv"),
-        (gzip.compress(PLAIN.encode()), "packed.csv.gz"),
-        (gzip.compress(PLAIN[:20].encode()) + gzip.compress(PLAIN[20:].encode()), "two members.gz"),
+        (gzip.compress(PLAIN.encode(), mtime=0), "packed.csv.gz"),
+        (gzip.compress(PLAIN[:20].encode(), mtime=0) + gzip.compress(PLAIN[20:].encode(), mtime=0), "two members.gz"),
         (bz2.compress(PLAIN.encode()), "packed.bz2"),
     ],
 )
