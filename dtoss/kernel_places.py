@@ -99,6 +99,22 @@ def _turns(place: Path) -> int | None:
         return None
 
 
+@contextmanager
+def only_native(**also: str) -> Iterator[None]:
+    """Have this process and those it starts use no code that came with an installation; ``also`` is set meanwhile."""
+    meant = {"DTOSS_KERNELS": "native"} | also
+    before = {name: os.environ.get(name) for name in meant}
+    os.environ.update(meant)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 def _of_user() -> Path | None:
     try:
         home = Path.home()

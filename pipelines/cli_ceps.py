@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from datetime import date
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from dtoss.kernel_places import only_native
 from dtoss.targets import check_file, check_folder
 from pipelines.cli_output import print_table, start_spark
 
@@ -208,11 +208,11 @@ def calibrate(
     as_json: Json = False,
 ) -> None:
     """Measure how many requests a second this machine answers, and print a [[server]] block."""
-    os.environ["DTOSS_KERNELS"] = "native"  # what is measured is code for this processor
-    from pipelines.calibrate import calibrate as run
-    from pipelines.calibrate import server_block
+    with only_native():  # what is measured is code for this processor
+        from pipelines.calibrate import calibrate as run
+        from pipelines.calibrate import server_block
 
-    measured = run(store, k=k, limit=p99 / 1000, seconds=seconds)
+        measured = run(store, k=k, limit=p99 / 1000, seconds=seconds)
     for rate in measured.rates:
         text = f"{rate.threads} threads, batches of {rate.batch}: {rate.per_second:,.0f} requests/s"
         print(f"{text}, p99 {1000 * rate.p99:.3g} ms", file=sys.stderr)

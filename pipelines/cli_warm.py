@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
+
+from dtoss.kernel_places import only_native
 
 KERNELS = ("pipelines.reads",)
 """Modules of jobs that hold kernels of their own."""
@@ -11,12 +12,12 @@ KERNELS = ("pipelines.reads",)
 
 def warm() -> None:
     """Compile everything for this processor now, not when it is first needed; what is compiled is kept."""
-    os.environ.update(DTOSS_KERNELS="native", DTOSS_QUIET="1")
     print("compiling for this processor: two minutes where nothing is compiled yet", file=sys.stderr, flush=True)
-    from ceps.warm import warm as warm_planning
-    from dtoss.warm import warm as run
+    with only_native(DTOSS_QUIET="1"):
+        from ceps.warm import warm as warm_planning
+        from dtoss.warm import warm as run
 
-    kernels = run(lambda line: print(line, file=sys.stderr, flush=True), also=KERNELS)
-    print("and those of planning", file=sys.stderr, flush=True)
-    warm_planning()
+        kernels = run(lambda line: print(line, file=sys.stderr, flush=True), also=KERNELS)
+        print("and those of planning", file=sys.stderr, flush=True)
+        warm_planning()
     print(f"{kernels} kernels of the index and of jobs are compiled, and those of planning")

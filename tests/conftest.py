@@ -15,6 +15,14 @@ os.environ["DTOSS_QUIET"] = "1"  # tests compare stderr, and may be the first to
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark")
 
 
+@pytest.fixture(autouse=True)
+def settings_stay():
+    """No test leaves another setting of ours to those that follow: which do depends on the process."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("DTOSS_")}
+    yield
+    assert {name: value for name, value in os.environ.items() if name.startswith("DTOSS_")} == before
+
+
 @pytest.fixture(scope="session")
 def spark():
     """A Spark of two cores that tries a failed task once more, with what our jobs set on every session."""
