@@ -24,6 +24,8 @@ _NO_LENGTH = 1e-24
 _EVEN = 1e-14
 """How much nearer than its own site another one may be to a corner of a cell, as a share of half the squared chord:
 what the last digits of unit vectors say."""
+_STEEPEST = 1e-8
+"""By how much of its own distance a site may be passed over at the most: sites an ulp apart are cut as they stand."""
 _CROWDED = 4.0
 """How much deeper a cut must be where more than GUIDED sites have cut a cell: many that meet in one corner, mostly."""
 STACK = 1024
@@ -75,7 +77,7 @@ def _place(row, x, y, z, site, basis, before):
     row[V + 1] = u * basis[1] + v * basis[4]
     row[V + 2] = u * basis[2] + v * basis[5]
     row[KAPPA], row[EVEN] = kappa, _EVEN * (1.0 - kappa)
-    row[SLOPE] = row[EVEN] / np.sqrt(max(before, row[GAP]))
+    row[SLOPE] = min(row[EVEN] / np.sqrt(max(before, row[GAP])), _STEEPEST)
     row[SEEN] = 0.0
 
 
