@@ -24,6 +24,7 @@ check-data: setup
 	@$(BIN)/python -m bench.conditions
 	@$(BIN)/python -m bench.damages
 	@$(BIN)/python -m bench.worlds
+	@$(BIN)/python -m bench.ulps
 	@$(BIN)/python -m bench.stores
 	@$(BIN)/python -m bench.crowds
 	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/test_kernel_bridge.py

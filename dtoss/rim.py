@@ -121,6 +121,40 @@ def _between(row, out, kept, site, basis, before):
 
 
 @kernel
+def _thin_lune(rows, m, n, owner, gap, site, basis):
+    """Cut a hemisphere by the one opposite; returns the number of corners, or -1 where they are not opposite.
+
+    The cell of a site between two others that are an ulp away: a lune so thin that all its corners lie on both rims.
+    """
+    if m == 0 or rows[N] * n[0] + rows[N + 1] * n[1] + rows[N + 2] * n[2] > -0.5:
+        return -1
+    for i in range(1, m):
+        if rows[i * CORNER + OWNER] != rows[OWNER]:
+            return -1
+    # a pole is a quarter turn from the site; the way from it along the first rim is counter-clockwise seen from inside
+    first = shifted(rows, 0)
+    a, b, c = first[N], first[N + 1], first[N + 2]
+    before = first[GAP]
+    p, q, r = site[1] * c - site[2] * b, site[2] * a - site[0] * c, site[0] * b - site[1] * a
+    length = 1.0 / np.sqrt(p * p + q * q + r * r)
+    p, q, r = p * length, q * length, r * length
+    x, y, z = -(b * r - c * q), -(c * p - a * r), -(a * q - b * p)
+    for i in range(4):
+        row = shifted(rows, i * CORNER)
+        if i < 2:
+            _copy(row, first)
+        else:
+            _edge(row, n, owner, gap)
+        sign = 1.0 if i < 2 else -1.0
+        end = before if i in (1, 2) else gap
+        if i % 2 == 0:
+            _place(row, sign * p, sign * q, sign * r, site, basis, end)
+        else:
+            _place(row, x, y, z, site, basis, end)
+    return 4
+
+
+@kernel
 def _cut(rows, spare, m, n, owner, gap, site, basis):
     """Cut the polygon by ``x . n <= 0``; returns the number of corners, or -1 where nothing was cut.
 
@@ -135,7 +169,7 @@ def _cut(rows, spare, m, n, owner, gap, site, basis):
         if depth > deepest:
             deepest, far = depth, i
     if far < 0:
-        return -1
+        return _thin_lune(rows, m, n, owner, gap, site, basis)
     last_out, enter = far, far + 1 if far + 1 < m else 0
     while enter != far and rows[enter * CORNER + DEPTH] > _EPSILON:
         last_out, enter = enter, enter + 1 if enter + 1 < m else 0
@@ -198,7 +232,9 @@ def _area(rows, m):
             p = shifted(rows, before * CORNER + N)
             q = shifted(row, N)
             a, b, c = p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2], p[0] * q[1] - p[1] * q[0]
-            turned += np.arctan2(a * row[X] + b * row[X + 1] + c * row[X + 2], p[0] * q[0] + p[1] * q[1] + p[2] * q[2])
+            # a border only turns to its left; where it turns back, rounding puts it anywhere
+            sine = abs(a * row[X] + b * row[X + 1] + c * row[X + 2])
+            turned += np.arctan2(sine, p[0] * q[0] + p[1] * q[1] + p[2] * q[2])
             before = i
     return 2.0 * np.pi - turned
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from math import asin, atan2, pi
 from typing import Any
 
 import numpy as np
@@ -184,3 +186,80 @@ def _cut(polygon: list[Any], d: NDArray[Any], h: Any, number: int) -> list[Any]:
         elif depth[j] <= 0:
             out.append((p + depth[i] / (depth[i] - depth[j]) * (q - p), owner))
     return out
+
+
+def exact_cells(vectors: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[tuple[int, int], float]]:
+    """Areas (n,) in steradians and lengths of edges (radians, from either end) of distinct directions, in 90 digits.
+
+    Each quarter of the great circle between two sites is clipped by every other site; a cell is triangles from its own.
+    """
+    with localcontext(Context(prec=90)):
+        sites = [_scaled([Decimal(value) for value in row]) for row in vectors.tolist()]
+        area = np.zeros(len(sites)) if len(sites) > 1 else np.full(len(sites), 4 * pi)
+        edges: dict[tuple[int, int], float] = {}
+        for i, site in enumerate(sites):
+            to = [[a - b for a, b in zip(other, site, strict=True)] for other in sites]
+            for j in range(len(sites)):
+                if j == i:
+                    continue
+                normal = _scaled(to[j])
+                along = _product(site, normal)
+                nearest = [a - along * b for a, b in zip(site, normal, strict=True)]
+                if _product(nearest, nearest) <= _NOTHING:  # opposite sites: all of the circle is as near
+                    axis = min(range(3), key=lambda t: abs(normal[t]))
+                    nearest = _vector(normal, [Decimal(t == axis) for t in range(3)])
+                nearest = _scaled(nearest)
+                # a quarter turn from it, counter-clockwise round the site
+                aside = _vector(nearest, normal)
+                rest = [
+                    (_product(nearest, to[k]), _product(aside, to[k])) for k in range(len(sites)) if k not in (i, j)
+                ]
+                for quarter in range(4):
+                    ends = _clipped(quarter, rest)
+                    if ends is None:
+                        continue
+                    p, q = ([a * x + b * y for x, y in zip(nearest, aside, strict=True)] for a, b in ends)
+                    chord = sum((a - b) ** 2 for a, b in zip(p, q, strict=True)).sqrt()
+                    edges[i, j] = edges.get((i, j), 0.0) + 2 * asin(float(chord / 2))
+                    below = 1 + _product(site, p) + _product(p, q) + _product(q, site)
+                    area[i] += 2 * atan2(float(_product(site, _vector(p, q))), float(below))
+    return area, edges
+
+
+_QUARTERS = [(1, 0), (0, 1), (-1, 0), (0, -1), (1, 0)]
+_NOTHING = Decimal(10) ** -60
+
+
+def _clipped(quarter: int, limits: list[tuple[Decimal, Decimal]]) -> list[tuple[Decimal, Decimal]] | None:
+    """The ends of what ``a c + b d <= 0`` for all limits (c, d) leaves of a quarter circle of (a, b)."""
+    one, two = ((Decimal(a), Decimal(b)) for a, b in _QUARTERS[quarter : quarter + 2])
+    for c, d in limits:
+        size = (c * c + d * d).sqrt()
+        depth, deep = (
+            Decimal(0) if abs(t) <= _NOTHING * size else t for t in (one[0] * c + one[1] * d, two[0] * c + two[1] * d)
+        )
+        if depth >= 0 and deep >= 0 and (depth > 0 or deep > 0):
+            return None
+        if depth <= 0 and deep <= 0:
+            continue
+        share = depth / (depth - deep)
+        a, b = (x + share * (y - x) for x, y in zip(one, two, strict=True))
+        size = (a * a + b * b).sqrt()
+        if depth > 0:
+            one = (a / size, b / size)
+        else:
+            two = (a / size, b / size)
+    return [one, two] if max(abs(one[0] - two[0]), abs(one[1] - two[1])) > _NOTHING else None
+
+
+def _scaled(a: list[Decimal]) -> list[Decimal]:
+    size = _product(a, a).sqrt()
+    return [value / size for value in a]
+
+
+def _product(a: list[Decimal], b: list[Decimal]) -> Decimal:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def _vector(a: list[Decimal], b: list[Decimal]) -> list[Decimal]:
+    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]

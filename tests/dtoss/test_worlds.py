@@ -15,6 +15,7 @@ ONCE_WRONG = (
     ("antipodal crowds 1e-9", 1),
     ("ulps", 0),
     ("ulps", 2),
+    ("ulps", 1000),  # areas that added up to 1.23 of the sphere: a lune as thin as rounding was a part of it
     ("flat two towns", 0),
     ("flat two towns", 4),
 )

@@ -1,0 +1,36 @@
+"""Areas of sites an ulp apart, on the sphere: those of exact arithmetic, in any number of partitions."""
+
+import numpy as np
+import pytest
+
+import dtoss
+from tests import oracles, ulps
+
+
+@pytest.mark.parametrize("first", [70, 100])
+def test_areas_equal_those_of_exact_arithmetic(first):
+    """Larger in ``make check-data``: `python -m bench.ulps`."""
+    for seed in range(first, first + 30):
+        assert ulps.differences(seed) == []
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 5])
+def test_a_site_exactly_between_two_others_has_a_cell_of_no_width(partitions):
+    """The outer ones have half the sphere each: two hemispheres leave a lune of 3e-17 between them, not a whole one."""
+    places = [[0.0, -1e-15], [0.0, 0.0], [0.0, 1e-15]]
+    index = dtoss.build(np.arange(3), places, partitions=partitions)
+    whole = 4.0 * np.pi * dtoss.distance.EARTH_RADIUS**2
+    assert [index.area(i) / whole for i in range(3)] == pytest.approx([0.5, 0.0, 0.5], abs=1e-15)
+    assert index.neighbours(1).tolist() == [0, 2]
+
+
+def test_the_exact_cells_of_an_octahedron():
+    """A sixth of the sphere each, four edges of a cube's; two sites have halves, one has all."""
+    corners = np.concatenate([np.eye(3), -np.eye(3)])
+    area, edges = oracles.exact_cells(corners)
+    assert area == pytest.approx(4 * np.pi / 6, rel=1e-15)
+    assert edges == pytest.approx({(i, j): np.arccos(1 / 3) for i in range(6) for j in range(6) if (i - j) % 3 != 0})
+    area, edges = oracles.exact_cells(corners[:2])
+    assert area == pytest.approx(2 * np.pi, rel=1e-15)
+    assert edges == pytest.approx({(0, 1): 2 * np.pi, (1, 0): 2 * np.pi})
+    assert oracles.exact_cells(corners[:1])[0].tolist() == [4 * np.pi]
