@@ -50,8 +50,11 @@ def edges_in_doubt(
         along = _after(shape, kept[bounds]) - shape.vertices[kept[bounds]]
         normal[bounds] = along[:, ::-1] * [1.0, -1.0]
     gap = np.sqrt((normal**2).sum(axis=1))
-    normal /= gap[:, None]
+    # a piece of the bounds so short that its ends have the same digits
+    unknown = gap == 0.0
+    normal /= np.where(unknown, 1.0, gap)[:, None]
     turn = np.sqrt(((normal - normal[before]) ** 2).sum(axis=1))
+    turn[unknown | unknown[before]] = 0.0
     gap[bounds] = 0.0
     rough = ROUGH * np.maximum(gap, shape.radius[cell])
     own = shape.length[kept]
