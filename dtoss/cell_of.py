@@ -1,4 +1,4 @@
-"""Cells, neighbours and areas of single sites, exact across partitions, and the influence set of a new place."""
+"""Cells, neighbours and areas of single sites, exact across partitions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from dtoss.batch import answer
 from dtoss.border import BorderTable
-from dtoss.distance import EARTH_RADIUS, distance
+from dtoss.distance import EARTH_RADIUS
 from dtoss.edge_doubt import edges_in_doubt
 from dtoss.edge_length import edge_length
 from dtoss.errors import StoreError
-from dtoss.hits import Hits
 from dtoss.lookup import Place
 from dtoss.partition import Ids, Partition
 from dtoss.shapes import Shapes, shapes
@@ -27,8 +26,6 @@ SHORTEST = 1e-9
 """Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""
 MOST = 48
 """Sites of one end's list that are asked where the ends of an edge list many."""
-AS_ROUGH = 1e-24
-"""Squared chord, 6 micrometres, up to which the rounding of unit vectors shows in cells."""
 
 
 @dataclass(frozen=True)
@@ -182,94 +179,3 @@ def _around(
         gap2 = ((near_two - one) ** 2).sum(axis=1)
         near_two = near_two[np.argsort(gap2, kind="stable")[:MOST]]
     return np.concatenate([near_one, near_two])
-
-
-def reverse_nearest(view: CellView, places: NDArray[np.float64]) -> Hits:
-    """Return the objects nearer to each place (m, 2) than to any other object.
-
-    They are among the Voronoi neighbours of the place in the diagram that has it as a site. Its cell is cut by its
-    nearest sites, more of them until none further off can cut it.
-    """
-    queries = view.space.vectors(places)
-    m = len(queries)
-    near = _neighbours_of_new(view, queries)
-    query = np.repeat(np.arange(m), [len(rows) for rows in near]).astype(np.int64)
-    handle = np.concatenate(near) if m else np.zeros((0, 2), np.int64)
-    if len(query) == 0:
-        ids: NDArray[Any] = np.zeros(0, object if view.world.string_ids else np.int64)
-        return Hits(query, ids, np.zeros(0), {})
-    vectors, own_ids, alone = _objects_at(view, handle)
-    to_query = distance(vectors, queries[query])
-    second = answer(view.world, vectors, np.full(len(vectors), np.inf), 2)
-    other = np.full(len(vectors), np.inf)
-    ends = np.cumsum(second.count)
-    other[second.count > 1] = second.distance[ends[second.count > 1] - 1]
-    keep = alone & (to_query < other)
-    query, to_query, own_ids = query[keep], to_query[keep], own_ids[keep]
-    order = np.lexsort((own_ids, to_query, query)) if len(query) else np.zeros(0, np.int64)
-    return Hits(query[order], own_ids[order], to_query[order], {})
-
-
-def _neighbours_of_new(view: CellView, queries: NDArray[np.float64]) -> list[NDArray[np.int64]]:
-    """Return for each new site (partition, object) of one object on each neighbouring site."""
-    out: list[NDArray[np.int64]] = [np.zeros((0, 2), np.int64)] * len(queries)
-    box = view.bounds
-    if box is not None and len(queries):
-        # the middle between a place and an object it is nearest to lies on their common edge: hold them all
-        box = np.concatenate([np.minimum(box[:2], queries.min(axis=0)), np.maximum(box[2:], queries.max(axis=0))])
-    left, k = np.arange(len(queries)), 24
-    while len(left):
-        found = answer(view.world, queries[left], np.full(len(left), np.inf), k)
-        ends = np.cumsum(found.count)
-        vectors = _site_vectors(view, found.part, found.item)
-        shape = shapes(queries[left], np.concatenate([[0], ends]), vectors, box)
-        again = []
-        for i, row in enumerate(left.tolist()):
-            low, high = int(ends[i] - found.count[i]), int(ends[i])
-            furthest = float(np.linalg.norm(vectors[high - 1] - queries[row])) if high > low else 0.0
-            # a site further than twice the radius cannot cut the cell
-            if (
-                high - low < min(k, view.world.objects)
-                or high - low == view.world.objects
-                or furthest > 2.0 * shape.radius[i]
-            ):
-                owners = np.unique(shape.owner[shape.first[i] : shape.first[i + 1]])
-                near = ((vectors[low:high] - queries[row]) ** 2).sum(axis=1)
-                same = np.flatnonzero(near <= (AS_ROUGH if box is None else 0.0)) + low
-                rows = np.unique(np.concatenate([owners[owners >= 0], same]))
-                out[row] = np.stack([found.part[rows], found.item[rows]], axis=1).astype(np.int64)
-            else:
-                again.append(row)
-        left, k = np.array(again, dtype=np.int64), min(4 * k, max(view.world.objects, 1))
-    return out
-
-
-def _site_vectors(view: CellView, part: NDArray[np.int32], item: NDArray[np.int32]) -> NDArray[np.float64]:
-    vectors = np.empty((len(part), view.space.dimension))
-    for number in np.unique(part).tolist():
-        partition = view.world.parts[number]
-        mine = part == number
-        site = np.searchsorted(partition.first_object, item[mine], side="right") - 1
-        vectors[mine] = partition.sites[site]
-    return vectors
-
-
-def _objects_at(
-    view: CellView, handle: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.bool_]]:
-    """Return the vectors and ids of objects, and which of them have their place to themselves."""
-    vectors = np.empty((len(handle), view.space.dimension))
-    ids: NDArray[Any] = np.empty(len(handle), object if view.world.string_ids else np.int64)
-    alone = np.zeros(len(handle), np.bool_)
-    for number in np.unique(handle[:, 0]).tolist():
-        partition = view.world.parts[number]
-        mine = np.flatnonzero(handle[:, 0] == number)
-        item = handle[mine, 1]
-        site = np.searchsorted(partition.first_object, item, side="right") - 1
-        vectors[mine] = partition.sites[site]
-        alone[mine] = partition.first_object[site + 1] - partition.first_object[site] == 1
-        if isinstance(partition.ids, pa.Array):
-            ids[mine] = partition.ids.take(pa.array(item)).to_numpy(zero_copy_only=False)
-        else:
-            ids[mine] = partition.ids[item]
-    return vectors, ids, alone

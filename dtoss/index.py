@@ -305,7 +305,7 @@ class Index:
         ValueError
             If a position is not legal, or the CRS is another one.
         """
-        from dtoss.cell_of import reverse_nearest
+        from dtoss.reverse import reverse_nearest
 
         self._same_crs(crs)
         places = as_positions(positions, self.space)
