@@ -98,24 +98,12 @@ def assign(vectors: NDArray[np.float64], regions: Regions, reach: NDArray[np.flo
     n = len(vectors)
     vectors = operand(vectors)
     home = np.empty(n, np.int32)
-    b = regions.borders
     room = n // 4 + 64
     reach = operand(reach, dtype=np.float64)
     furthest = float(reach.max(initial=0.0)) if len(regions) > 1 else 0.0
     while True:
         row, partition = np.empty(room, np.int32), np.empty(room, np.int32)
-        copies = _assign(
-            vectors,
-            regions.pivots,
-            regions.weights,
-            b.order,
-            b.distance,
-            reach,
-            furthest,
-            home,
-            row,
-            partition,
-        )
+        copies = _assign(vectors, *regions.arrays, reach, furthest, home, row, partition)
         if copies <= room:
             return Assignment(home, row[:copies], partition[:copies])
         room = copies

@@ -59,8 +59,7 @@ def furthest_past(points: NDArray[np.float64], regions: Regions, region: int) ->
     """
     points = operand(points)
     out = np.empty(len(points))
-    b = regions.borders
-    _furthest_past(points, regions.pivots, regions.weights, b.order, b.distance, region, out)
+    _furthest_past(points, *regions.arrays, region, out)
     return out
 
 

@@ -38,7 +38,8 @@ def edges_in_doubt(
     doubt = (length > shortest / NEARLY) & (length < shortest * NEARLY)
     short = np.flatnonzero(length <= shortest)
     if len(short):
-        doubt |= _beside(shape, centres, first, others, short)
+        of = np.searchsorted(first, short, side="right") - 1
+        doubt[_beside(shape, of, centres[of], others[short])] = True
     kept = np.flatnonzero(shape.length > shortest)
     if len(kept) == 0 or len(others) == 0:
         return doubt
@@ -87,29 +88,25 @@ def _after(shape: Shapes, edges: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _beside(
-    shape: Shapes,
-    centres: NDArray[np.float64],
-    first: NDArray[np.int64],
-    others: NDArray[np.float64],
-    short: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    """Return which candidates have an edge at a corner that the line of one of ``short`` goes by, bool (c,)."""
-    doubt = np.zeros(len(others), np.bool_)
-    cell = np.searchsorted(first, short, side="right") - 1
+    shape: Shapes, cell: NDArray[np.int64], centre: NDArray[np.float64], other: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return the candidates with an edge at a corner that the line between a cell's centre and another site goes by.
+
+    Cells, centres and other sites are k rows each; a candidate may stand there more than once.
+    """
     begin, end = shape.first[cell], shape.first[cell + 1]
     count = end - begin
-    row = np.repeat(np.arange(len(short)), count)
+    row = np.repeat(np.arange(len(cell)), count)
     corner = np.arange(len(row)) - np.repeat(np.cumsum(count) - count - begin, count)
-    normal = others[short] - centres[cell]
+    normal = other - centre
     gap = np.sqrt((normal**2).sum(axis=1))
     at = shape.vertices[corner]
-    if centres.shape[1] == 2:
-        depth = ((at - centres[cell][row]) * normal[row]).sum(axis=1) / gap[row] - 0.5 * gap[row]
+    if centre.shape[1] == 2:
+        depth = ((at - centre[row]) * normal[row]).sum(axis=1) / gap[row] - 0.5 * gap[row]
     else:
         depth = (at * normal[row]).sum(axis=1) / gap[row]
     near = depth > -np.maximum(ROUGH * np.maximum(gap, shape.radius[cell])[row], 1e-15 * np.abs(at).max(axis=1))
     corner, row = corner[near], row[near]
     before = np.where(corner == begin[row], end[row], corner) - 1
     owner = shape.owner[np.concatenate([corner, before])]
-    doubt[owner[owner >= 0]] = True
-    return doubt
+    return owner[owner >= 0]

@@ -60,6 +60,11 @@ class Regions:
         """The borders of each region, nearest to its pivot first. Cost O(P^2 log P) once."""
         return _borders(self.pivots, self.weights)
 
+    @property
+    def arrays(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32], NDArray[np.float64]]:
+        """What kernels take of regions: the pivots, their weights, and ``order`` and ``distance`` of the borders."""
+        return self.pivots, self.weights, self.borders.order, self.borders.distance
+
     @once
     def digest(self) -> str:
         """A hash of pivots and weights, in hexadecimal: plans and patterns carry it."""
@@ -68,8 +73,7 @@ class Regions:
 
     def nearest(self, vectors: NDArray[np.float64]) -> NDArray[np.int32]:
         """Return the number of the region that holds each vector (n, dimension), int32 (n,)."""
-        b = self.borders
-        return _nearest(operand(vectors), self.pivots, self.weights, b.order, b.distance)
+        return _nearest(operand(vectors), *self.arrays)
 
     def past(self, vectors: NDArray[np.float64], region: int) -> NDArray[np.float64]:
         """Return ``f_j(x)``, float64 (n, P), seen from one region; its own column is -inf."""

@@ -92,8 +92,7 @@ def _distinct(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
 def _copies(sample: NDArray[np.float64], regions: Regions, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how many rows each region would know of others' for each value of its lambda, float64 (P, STEPS + 1)."""
     counts = np.zeros((len(regions), values.shape[1] + 1), np.int64)
-    b = regions.borders
-    _count_copies(sample, regions.nearest(sample), regions.pivots, regions.weights, b.order, b.distance, values, counts)
+    _count_copies(sample, regions.nearest(sample), *regions.arrays, values, counts)
     return np.cumsum(counts[:, :-1], axis=1).astype(np.float64)
 
 

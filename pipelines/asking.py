@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from typing import Literal
 
 import dtoss
 
 
-def print_nearest(
+def print_near(
     store: str,
     place: tuple[float, float],
-    k: int,
     *,
+    k: int | None = None,
+    radius: float = math.inf,
     max_distance: float | None = None,
-    columns: str = "",
-    where: str | None = None,
-    having: str | None = None,
-    snapshot: str | None = None,
-    verify: bool | Literal["touch"] = False,
-    as_json: bool = False,
-) -> None:
-    """Print the k nearest objects of a place, as CSV or as JSON; ``columns`` are separated by commas.
-
-    Raises
-    ------
-    StoreError, ValueError
-        As :func:`dtoss.open` and :meth:`dtoss.Index.knn`.
-    """
-    index = dtoss.open(store, snapshot, verify=verify)
-    names = column_list(columns)
-    print_hits(
-        index, index.knn(place, k, max_distance=max_distance, columns=names, where=where, having=having), as_json
-    )
-
-
-def print_range(
-    store: str,
-    place: tuple[float, float],
-    radius: float,
-    *,
     columns: str = "",
     where: str | None = None,
     having: str | None = None,
@@ -49,18 +25,24 @@ def print_range(
     verify: bool | Literal["touch"] = False,
     as_json: bool = False,
 ) -> None:
-    """Print all objects within a radius of a place, or only how many there are.
+    """Print the k nearest objects of a place, or without ``k`` all within a radius, or only how many these are.
+
+    As CSV or as JSON; ``columns`` are separated by commas.
 
     Raises
     ------
     StoreError, ValueError
-        As :func:`dtoss.open` and :meth:`dtoss.Index.range`.
+        As :func:`dtoss.open`, :meth:`dtoss.Index.knn` and :meth:`dtoss.Index.range`.
     """
-    index = dtoss.open(store, snapshot, verify=verify)
-    if count:
+    index, names = dtoss.open(store, snapshot, verify=verify), column_list(columns)
+    if k is not None:
+        hits = index.knn(place, k, max_distance=max_distance, columns=names, where=where, having=having)
+    elif count:
         print_count(index, int(index.count(place, radius, where=where)[0]), as_json)
         return
-    print_hits(index, index.range(place, radius, columns=column_list(columns), where=where, having=having), as_json)
+    else:
+        hits = index.range(place, radius, columns=names, where=where, having=having)
+    print_hits(index, hits, as_json)
 
 
 def column_list(columns: str) -> list[str]:

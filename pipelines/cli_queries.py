@@ -12,7 +12,7 @@ import typer
 import dtoss
 from dtoss.errors import InputError
 from dtoss.targets import check_file
-from pipelines.asking import column_list, print_count, print_hits, print_nearest, print_range
+from pipelines.asking import column_list, print_count, print_hits, print_near
 from pipelines.cli_options import (
     At,
     Carry,
@@ -84,8 +84,8 @@ def knn(
         _write(graph, target)
         return
     if queries is None:
-        print_nearest(
-            store, _place(at), k, max_distance=max_distance, columns=columns, where=where, having=having,
+        print_near(
+            store, _place(at), k=k, max_distance=max_distance, columns=columns, where=where, having=having,
             snapshot=snapshot, verify=verify_of(check, "no"), as_json=as_json,
         )  # fmt: skip
         return
@@ -140,8 +140,8 @@ def range_(
     say_compiling("open")
     names = column_list(columns)
     if queries is None:
-        print_range(
-            store, _place(at), radius, columns=columns, where=where, having=having, count=count,
+        print_near(
+            store, _place(at), radius=radius, columns=columns, where=where, having=having, count=count,
             snapshot=snapshot, verify=verify_of(check, "no"), as_json=as_json,
         )  # fmt: skip
         return

@@ -75,14 +75,13 @@ def _ask(command: str, store: str, options: dict[str, Any], **others: Any) -> bo
     """Answer a question about one place; return whether it is one."""
     if "--at" not in options or (command == "range" and "--radius" not in options):
         return False
-    from pipelines.asking import print_nearest, print_range
+    from pipelines.asking import print_near
 
     place = options.pop("--at")
-    others |= {name.removeprefix("--").replace("-", "_"): value for name, value in options.items() if name != "-k"}
+    others |= {name.lstrip("-").replace("-", "_"): value for name, value in options.items()}
     if command == "knn":
-        print_nearest(store, place, options.get("-k", 1), **others)
-    else:
-        print_range(store, place, others.pop("radius"), **others)
+        others.setdefault("k", 1)
+    print_near(store, place, **others)
     return True
 
 

@@ -49,18 +49,7 @@ def reads_of(
     entries = manifest["partitions"]
     furthest = np.array([entry["furthest"] for entry in entries], np.float64)  # below 0: nothing to read
     reach = np.array([np.inf if value is None else value for value in manifest["reach"]], np.float64)
-    b = regions.borders
-    return _reads(
-        operand(vectors),
-        operand(home, np.int32),
-        operand(far, np.float64),
-        regions.pivots,
-        regions.weights,
-        b.order,
-        b.distance,
-        reach,
-        furthest,
-    )
+    return _reads(operand(vectors), operand(home, np.int32), operand(far, np.float64), *regions.arrays, reach, furthest)
 
 
 @kernel(

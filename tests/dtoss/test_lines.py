@@ -39,6 +39,19 @@ def diagram_of(vectors, bounds=None):
     return area, near
 
 
+@pytest.fixture
+def seen(monkeypatch):
+    """What each call of ``rim_cells`` made."""
+    made, rim = [], cells.rim_cells
+
+    def counted(*arguments):
+        made.append(rim(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(cells, "rim_cells", counted)
+    return made
+
+
 @pytest.mark.parametrize("name", CIRCLES)
 def test_cells_of_a_circle_are_lunes(name):
     """Each between the great circles half way to the next ones: the area is the sum of the two gaps."""
@@ -57,16 +70,8 @@ def test_cells_of_a_circle_are_lunes(name):
 
 
 @pytest.mark.parametrize("name", CIRCLES)
-def test_the_work_grows_as_the_logarithm(name, monkeypatch):
+def test_the_work_grows_as_the_logarithm(name, seen):
     """Nodes of the tree looked into for a cell; without boxes along the sites it was one in eight of all sites."""
-    seen = []
-
-    def counted(*arguments):
-        seen.append(rim(*arguments))
-        return seen[-1]
-
-    rim = cells.rim_cells
-    monkeypatch.setattr(cells, "rim_cells", counted)
     for n in (4_000, 16_000):
         seen.clear()
         diagram_of(circle(name, n)[1])
@@ -76,16 +81,8 @@ def test_the_work_grows_as_the_logarithm(name, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "most"), [("two parallels", 2), ("cross", 6)])
-def test_the_work_of_lines_that_meet_or_nearly_do(name, most, monkeypatch):
+def test_the_work_of_lines_that_meet_or_nearly_do(name, most, seen):
     """Nodes looked into for a cell, over the logarithm: the sites of both lines lie between each other on the curve."""
-    seen = []
-
-    def counted(*arguments):
-        seen.append(rim(*arguments))
-        return seen[-1]
-
-    rim = cells.rim_cells
-    monkeypatch.setattr(cells, "rim_cells", counted)
     rng = np.random.default_rng(4)
     for n in (4_000, 16_000):
         along, first, none = rng.uniform(-80, 80, n), rng.random(n) < 0.5, np.zeros(n)
