@@ -1,90 +1,30 @@
-"""The ``dtoss`` command: what ends it, how errors look. The parser is loaded where a quick answer will not do."""
+"""The ``dtoss`` command. Nothing is loaded before Ctrl-C has a line to end with: imports are most of what it does."""
 
 from __future__ import annotations
 
-import os
-import re
 import sys
-import traceback
-from collections.abc import Sequence
-from typing import NoReturn
 
-from dtoss.errors import DtossError
-from pipelines.cli_quick import UsageError, answer_quickly
-from pipelines.signals import interrupted, interruptible
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    raise SystemExit(code)
+TYPE_CHECKING = False  # typing takes as long to load as all else here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit: 0 on success, 2 for bad arguments or input, 1 for a failure inside."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    with interruptible():
-        _main(arguments)
-
-
-def _main(arguments: list[str]) -> NoReturn:
     try:
-        code = 0 if answer_quickly(arguments) else _run(arguments or ["--help"])
-        sys.stdout.flush()
-        raise SystemExit(code)
+        from pipelines.cli_ends import run_command
+
+        run_command(sys.argv[1:] if arguments is None else list(arguments))
     except KeyboardInterrupt:
-        from pipelines.session import end_spark
+        # before the command could see to it
+        print("error: interrupted", file=sys.stderr)
+        raise SystemExit(1) from None
+    finally:
+        if arguments is None:
+            import signal
 
-        end_spark()
-        _fail("interrupted", 1)
-    except UsageError as error:
-        message = str(error)
-        _fail(message.rstrip(".") + _several_numbers(message), 2)
-    except BrokenPipeError:
-        # whoever read our output has gone; that is no failure
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
-    except (DtossError, ValueError) as error:
-        _fail(str(error), 2)
-    except Exception as error:
-        if os.environ.get("DTOSS_DEBUG"):
-            traceback.print_exc()
-        text = str(error).strip()
-        if ours := re.search(r"^\s*dtoss\.errors\.\w+: (.*)", text, re.MULTILINE):
-            _fail(ours[1], 2)  # raised in a task of Spark's
-        _fail(f"{_first_cause(type(error).__name__, text)} (DTOSS_DEBUG=1 shows where)", 1)
-
-
-def _several_numbers(message: str) -> str:
-    """Return how to write several numbers, where a message of the parser's is about an option that takes them."""
-    for option, value in (("--at", "LON LAT"), ("--box", "W S E N"), ("--bounds", "XMIN YMIN XMAX YMAX")):
-        if f"'{option}'" in message:
-            return f"; write {option} {value}: numbers with blanks between them, no commas"
-    return ""
-
-
-def _run(arguments: list[str]) -> int:
-    from pipelines.cli_app import run
-
-    try:
-        code = run(arguments)
-    except Exception:
-        # what fails because of an interruption is none of the user's concern
-        if interrupted():
-            raise KeyboardInterrupt from None
-        raise
-    if interrupted():
-        raise KeyboardInterrupt  # Typer has made an exit code of it
-    return code
-
-
-def _first_cause(kind: str, text: str) -> str:
-    """Return the line of an error's text that says most: of Spark's, what was raised in a task or in Java."""
-    raised = re.findall(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Interrupt)): (.+)", text, re.MULTILINE)
-    if raised and kind in ("PythonException", "Py4JJavaError", "SparkException"):
-        return ": ".join(raised[-1] if kind == "PythonException" else raised[0])
-    if java := re.search(r"^: (.+)", text, re.MULTILINE):
-        return java[1]
-    return f"{kind}: {(text.splitlines() or [''])[0]}"
+            # all is said: what Python does at its end is not to be answered with a traceback
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run_script(command: str) -> None:

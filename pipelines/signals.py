@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    hook = sys.unraisablehook
     before = {number: signal.getsignal(number) for number in ENDING}
     _state.update(inside=True, interrupted=False)
     _ends.clear()
@@ -37,6 +39,7 @@ def interruptible() -> Iterator[None]:
             import logging
 
             logging.disable(logging.NOTSET)
+            sys.unraisablehook = hook
         set_handlers(before)
 
 
@@ -68,6 +71,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
         import logging
 
         logging.disable()  # libraries log a traceback of what is interrupted
+        # where Python cannot raise, within an import among others, it would print one and go on
+        sys.unraisablehook = lambda _: None
     for end in _ends:
         end()
     raise KeyboardInterrupt

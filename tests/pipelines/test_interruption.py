@@ -47,6 +47,21 @@ pipelines.rebuild.builder = builder
 main(sys.argv[1:])
 """
 """The command, whose tasks of the build write their files and then take a minute."""
+INTERRUPTED_AT = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == wanted:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+wanted, sys.argv[1:] = sys.argv[1], sys.argv[2:]
+sys.meta_path.insert(0, Finder())
+from pipelines.cli import main
+main()
+"""
+"""The command, with a Ctrl-C at the moment when it begins to load a module."""
 
 
 @pytest.fixture
@@ -115,6 +130,30 @@ def test_an_interrupted_rebuild_leaves_nothing(spark, tmp_path, positions, kind,
             process.kill()
             process.wait()
     assert len(rebuilt(spark, pq.read_table(positions), store)) == 90
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("pipelines.cli_ends", ["info", "--store", "x"]),
+        ("dtoss", ["info", "--store", "x"]),
+        ("dtoss.signals", ["info", "--store", "x"]),
+        ("dtoss.store", ["info", "--store", "x"]),
+        ("numpy", ["knn", "--store", "x", "--at", "1", "2"]),
+        ("numpy.random", ["knn", "--store", "x", "--at", "1", "2"]),
+        ("numba", ["knn", "--store", "x", "--at", "1", "2"]),
+        ("pyarrow", ["knn", "--store", "x", "--at", "1", "2"]),
+        ("typer", ["export", "--store", "x"]),
+        ("pipelines.cli_ceps", ["export", "--store", "x"]),
+    ],
+)
+def test_a_command_interrupted_while_it_loads_ends_with_one_line(module, command):
+    """Whatever is being imported: no traceback, neither of ours nor of what a library makes of it."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT, module, *command],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: interrupted\n")
 
 
 @pytest.mark.slow
