@@ -27,6 +27,7 @@ check-data: setup
 	@$(BIN)/python -m bench.ulps
 	@$(BIN)/python -m bench.stores
 	@$(BIN)/python -m bench.crowds
+	@$(BIN)/python -m bench.join_worlds
 	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/test_kernel_bridge.py
 	@DTOSS_ALL_SIGNALS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/pipelines/test_interruption.py
 
