@@ -1,13 +1,15 @@
 """Fixed worlds, built and asked everything: what a process prints of them shows whether its compiled code is another.
 
 Run as a script: one line of JSON with the processor that code was compiled for, the hash of each answer and each file,
-and the kernels that were not used.
+and the kernels that were not used. With the name of a file that holds :func:`a_few` of a pickled index, only these.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import pickle
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import pyarrow as pa
 
 import dtoss
 from dtoss.border import encode_border
+from dtoss.cells import voronoi
 from dtoss.curve import arranged, curve_keys, radix_order
 from dtoss.distance import distance
 from dtoss.export import export
@@ -81,6 +84,27 @@ def files(index, folder):
         yield f"export {what}", path.read_bytes()
 
 
+def a_few(index):
+    """Hashes of what the kernels in which a process spends its time make: cells of the plane, kNN and ranges."""
+    rng = np.random.default_rng(2)
+    asked = rng.uniform(-60.0, 60.0, (200, 2))
+    cells = voronoi(index.parts[0].sites, np.array([-60.0, -60.0, 60.0, 60.0]))
+    answers = {
+        "cells": (cells.first, cells.neighbours, cells.area, cells.radius),
+        "knn": index.knn(asked, 8),
+        "knn near": index.knn(asked, 40, max_distance=7.0),
+        "range": index.range(asked, 9.0),
+    }
+    return {name: hashlib.sha256(bytes_of(answer)).hexdigest() for name, answer in answers.items()}
+
+
+def plane():
+    """An index of one partition in the plane, a row of whose objects lies on a lattice."""
+    rng = np.random.default_rng(3)
+    places = np.concatenate([rng.uniform(-50.0, 50.0, (400, 2)), rng.integers(-20, 21, (300, 2)).astype(float)])
+    return dtoss.build(np.arange(len(places)), places, partitions=1, crs="none")
+
+
 def _claims(index, partition):
     size = index.space.dimension == 3
     box = (-180.0, -90.0, 180.0, 90.0) if size else (-1e99, -1e99, 1e99, 1e99)
@@ -93,6 +117,9 @@ def _claims(index, partition):
 
 def main():
     """Print the line."""
+    if len(sys.argv) > 1:
+        say(a_few(pickle.loads(Path(sys.argv[1]).read_bytes())))
+        return
     found = {}
     for name, places, how in worlds():
         grade = pa.array((np.arange(len(places)) * 7 % 100).astype(np.int32))
@@ -107,6 +134,11 @@ def main():
         vectors = index.space.vectors(asked)
         vectors = arranged(vectors, radix_order(curve_keys(vectors)))
         found[f"{name}: distance"] = hashlib.sha256(distance(vectors, vectors[::-1]).tobytes()).hexdigest()
+    say(found)
+
+
+def say(found):
+    """Print hashes, the processor and the kernels that were not used."""
     unused = [name for name, kernel in DECLARED.items() if name.startswith("dtoss.") and not kernel.overloads]
     processor = DECLARED["dtoss.knn_kernel.knn_kernel"].targetctx.codegen().magic_tuple()[1]
     print(json.dumps({"processor": processor, "found": found, "unused": unused}))
