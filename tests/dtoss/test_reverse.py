@@ -23,7 +23,6 @@ def brute(index, ids, positions, queries):
     return rows
 
 
-@pytest.mark.filterwarnings("ignore:lon and lat look swapped")  # by chance
 @pytest.mark.parametrize("kind", worlds.KINDS)
 def test_blocks_hold_whom_a_place_is_nearest_to(kind, monkeypatch):
     """All objects that brute force finds, where no cell is cut first: ids, distances and order."""

@@ -18,7 +18,6 @@ from tests import join_worlds, worlds
 from tests.dtoss.stores import stored
 from tests.join_worlds import KINDS, PARTITIONS, objects_as_queries, objects_of, queries_of, questions, wrong
 
-pytestmark = pytest.mark.filterwarnings("ignore:lon and lat look swapped")  # by chance
 IN_SPARK = ("antimeridian", "town 1e-7", "flat lattice", "poles")
 
 
