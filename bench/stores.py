@@ -54,7 +54,8 @@ def loops(kinds: list[list[Any]]) -> list[dict[str, int]]:
 def rebuilds(folder: Path, count: int, seed: int) -> tuple[int, int, int]:
     """Start two rebuilds at once, kill both at a random moment, and look; return (rounds, finished, refused)."""
     rng = np.random.default_rng(seed)
-    store, finished, refused = Store(str(folder / "store")), 0, 0
+    # a store of its own: the snapshots of a few bytes cannot be opened
+    store, finished, refused = Store(str(folder / "rebuilt")), 0, 0
     files = []
     for number in range(2):
         table = {"id": np.arange(20_000 + number)}
