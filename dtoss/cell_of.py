@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ SHORTEST = 1e-9
 """Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""
 MOST = 48
 """Sites of one end's list that are asked where the ends of an edge list many."""
+KEPT = 4096
+"""Cells that are kept for those asked for next."""
 
 
 @dataclass(frozen=True)
@@ -95,26 +97,58 @@ def _among(ascending: NDArray[np.int32], value: int) -> bool:
     return at < len(ascending) and int(ascending[at]) == value
 
 
-def _cut(
-    view: CellView, partition: Partition, site: int
-) -> tuple[Shapes, NDArray[np.float64], Ids, NDArray[np.float64]]:
-    """Return an owned site's cell, its candidates and their ids, and the length of each one's edge."""
+@dataclass(frozen=True)
+class Cut:
+    """The cell of a site, its candidates and their ids; which of them have an edge for sure, and which are in doubt."""
+
+    shape: Shapes
+    others: NDArray[np.float64]
+    ids: Ids
+    counts: NDArray[np.bool_]
+    doubt: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of cells and of edges in doubt, so that cells asked for one after another share it.
+
+    Parameters
+    ----------
+    cuts : by partition and site; edges : by the vectors of both sites in order.
+    """
+
+    cuts: dict[tuple[int, int], Cut] = field(default_factory=dict)
+    edges: dict[tuple[bytes, ...], bool] = field(default_factory=dict)
+
+
+def _cut(view: CellView, partition: Partition, site: int, seen: Seen) -> Cut:
+    """Return an owned site's cell and what it says of its candidates."""
+    known = seen.cuts.get((partition.number, site))
+    if known is not None:
+        return known
     others, ids = candidates(view, partition, site)
-    shape = shapes(partition.sites[site][None], np.array([0, len(others)]), others, view.bounds)
+    centre, first = partition.sites[site][None], np.array([0, len(others)])
+    shape = shapes(centre, first, others, view.bounds)
     real = shape.owner >= 0
     length = np.bincount(shape.owner[real], shape.length[real], minlength=len(others)).astype(np.float64)
-    return shape, others, ids, length
+    counts = length > view.shortest
+    doubt = ~counts | edges_in_doubt(shape, centre, first, others, length, view.shortest)
+    if len(seen.cuts) >= KEPT:
+        seen.cuts.clear()
+        seen.edges.clear()
+    made = seen.cuts[partition.number, site] = Cut(shape, others, ids, counts & ~doubt, doubt)
+    return made
 
 
-def cell_at(view: CellView, place: Place) -> Cell:
+def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
     """Return the cell of the site on which an object is."""
     site = place.partition.sites[place.site]
-    shape, others, ids, length = _cut(view, place.partition, place.site)
-    shortest = view.shortest
-    counts, doubt = _counted(shape, site, others, length, shortest)
-    which = np.flatnonzero(doubt)
+    seen = Seen() if seen is None else seen
+    own = _cut(view, place.partition, place.site, seen)
+    shape, others, ids, counts = own.shape, own.others, own.ids, own.counts.copy()
+    which = np.flatnonzero(own.doubt)
     for i, (partition, at) in zip(which.tolist(), _places(view, others[which]), strict=True):
-        counts[i] = _is_edge(view, site, others, partition, at)
+        counts[i] = _is_edge(view, site, others, partition, at, seen)
     # in the order of their edges; an arc of a hemisphere's rim is in pieces; what only the other side sees comes last
     owners = dict.fromkeys(shape.owner.tolist())
     around = np.array([i for i in owners if i >= 0] + [i for i in range(len(others)) if i not in owners], np.int64)
@@ -125,15 +159,6 @@ def cell_at(view: CellView, place: Place) -> Cell:
         neighbours = ids[around]
     scale = EARTH_RADIUS**2 if view.space.dimension == 3 else 1.0
     return Cell(shape.vertices, neighbours, float(shape.area[0]) * scale)
-
-
-def _counted(
-    shape: Shapes, site: NDArray[np.float64], others: NDArray[np.float64], length: NDArray[np.float64], shortest: float
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which candidates have for sure an edge that is long enough, and of which it is not sure."""
-    counts = length > shortest
-    doubt = ~counts | edges_in_doubt(shape, site[None], np.array([0, len(others)]), others, length, shortest)
-    return counts & ~doubt, doubt
 
 
 def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int]]:
@@ -150,19 +175,21 @@ def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partit
 
 
 def _is_edge(
-    view: CellView, site: NDArray[np.float64], others: NDArray[np.float64], partition: Partition, at: int
+    view: CellView, site: NDArray[np.float64], others: NDArray[np.float64], partition: Partition, at: int, seen: Seen
 ) -> bool:
     """Return whether the edge between a site, with its candidates, and another counts: the same from either end.
 
     Rounding decides whether cells of sites an ulp apart, or far apart for their size, have an edge. Where the cell of
     one end leaves no doubt it counts, and else exact numbers say.
     """
-    shape, near, _, length = _cut(view, partition, at)
-    other = partition.sites[at]
-    counts, _ = _counted(shape, other, near, length, view.shortest)
-    if counts[(near == site).all(axis=1)].any():
+    cut, other = _cut(view, partition, at, seen), partition.sites[at]
+    if cut.counts[(cut.others == site).all(axis=1)].any():
         return True
-    return edge_length(site, other, _around(site, others, other, near), view.bounds) > view.shortest
+    ends = tuple(sorted((site.tobytes(), other.tobytes())))
+    if ends not in seen.edges:
+        around = _around(site, others, other, cut.others)
+        seen.edges[ends] = edge_length(site, other, around, view.bounds) > view.shortest
+    return seen.edges[ends]
 
 
 def _around(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.border import BorderTable
-from dtoss.cell_of import CellView, cell_at
+from dtoss.cell_of import CellView, Seen, cell_at
 from dtoss.distance import EARTH_RADIUS
 from dtoss.edge_doubt import edges_in_doubt
 from dtoss.kernels import kernel, operand
@@ -141,9 +141,10 @@ def _neighbour_counts(
     np.minimum.at(gap, cell, np.sqrt(((others - partition.sites[begin : begin + cells][cell]) ** 2).sum(axis=1)))
     doubtful = (_TURN * made.radius**2 > 0.01 * view.shortest * gap)[cell]
     doubtful |= edges_in_doubt(made, partition.sites[begin : begin + cells], first, others, length, view.shortest)
+    seen = Seen()
     for i in np.unique(cell[doubtful]).tolist():
         item = int(partition.first_object[begin + i])
-        count[i] = len(cell_at(view, Place(partition, item, begin + i)).neighbours)
+        count[i] = len(cell_at(view, Place(partition, item, begin + i), seen).neighbours)
     return count.astype(np.int32)
 
 
