@@ -144,7 +144,7 @@ def _look_at_lines(session: SparkSession, inputs: Inputs, encoding: str) -> tupl
     from pyspark.sql import functions as F
 
     line, quote = F.col("value"), F.lit('"')
-    odd = F.length(line) - F.length(F.replace(line, quote, F.lit("")))
+    odd = F.octet_length(line) - F.octet_length(F.replace(line, quote, F.lit("")))
     measures = [F.count(F.when(F.contains(line, quote), F.when(odd % 2 == 1, 1))).alias("opened")]
     if encoding == "UTF-8":
         measures.append(F.count(F.when(~F.is_valid_utf8(line), 1)).alias("undecoded"))
