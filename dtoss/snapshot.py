@@ -132,14 +132,17 @@ def space_of_manifest(manifest: dict[str, Any]) -> Space:
     Raises
     ------
     StoreError
-        If positions are to be transformed to degrees, and the CRS that the manifest names cannot be.
+        If positions are to be transformed to degrees, and the CRS that the manifest names is not projected, or unknown.
     """
     space = Space(manifest["crs"], manifest["metric"], manifest["to_lonlat"])
     if space.to_lonlat:
+        from pyproj import CRS
         from pyproj.exceptions import CRSError
 
         try:
             space.vectors(np.zeros((0, 2)))
+            if not CRS.from_user_input(space.crs).is_projected:
+                raise CRSError("to_lonlat is true, and it is not a projected one")
         except CRSError as error:
             raise StoreError(
                 f"manifest.json of snapshot {manifest['snapshot']!r} is damaged: crs is {space.crs!r} ({error}); "

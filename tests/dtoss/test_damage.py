@@ -19,7 +19,7 @@ from bench.damages import another_id, made_world, questions
 from dtoss.errors import StoreError
 from dtoss.manifest import check_manifest, hash_of
 from dtoss.partition import decode
-from dtoss.snapshot import open_index
+from dtoss.snapshot import open_index, space_of_manifest
 from dtoss.store import Store
 from dtoss.structure import Claims, check_border, check_partition
 from dtoss.xxh64 import xxh64
@@ -48,6 +48,14 @@ def test_damage_ends_in_an_error_or_an_answer():
     assert run.returncode == 0, run.stdout + run.stderr
     assert "verify=touch: error" in run.stdout
     assert "verify=False: error" in run.stdout
+
+
+def test_degrees_that_are_said_to_be_projected(tmp_path):
+    """A polygon ended in a ValueError that named the user's places, with whatever was verified."""
+    made = made_world(tmp_path, None, False, 1)
+    manifest = json.loads((made.snapshot / "manifest.json").read_text()) | {"to_lonlat": True}
+    with pytest.raises(StoreError, match=r"manifest.json of snapshot .* is damaged: crs is 'EPSG:4326'"):
+        space_of_manifest(manifest)
 
 
 # -- the checksum -----------------------------------------------------------------------------------------------------
