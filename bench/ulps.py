@@ -1,4 +1,4 @@
-"""Areas of sites an ulp apart against exact arithmetic: `python -m bench.ulps`; part of check-data.
+"""Areas and neighbours of sites an ulp apart against exact arithmetic: `python -m bench.ulps`; part of check-data.
 
 Ends with code 1 where one differs, and names the seed of its world.
 """
@@ -18,7 +18,7 @@ def main(
     count: Annotated[int, typer.Option("--worlds", help="How many.")] = 3000,
     first: Annotated[int, typer.Option(help="The first seed; other seeds are other worlds.")] = 1000,
 ) -> None:
-    """Compare the areas of small worlds of sites an ulp apart with those in 90 digits."""
+    """Compare the cells of small worlds of sites an ulp apart with those in 90 digits."""
     began, wrong = time.perf_counter(), 0
     for seed in range(first, first + count):
         lines = ulps.differences(seed)

@@ -26,6 +26,10 @@ SHORTEST = 1e-9
 """Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""
 MOST = 48
 """Sites of one end's list that are asked where the ends of an edge list many."""
+CROWDED = 1e-14
+"""Chord, 64 nm or 100 ulps, within which rounding decides which sites cut each other's cells."""
+CROWD = 128
+"""Sites among which neighbours in and beside such crowds are decided by exact arithmetic, 0.2 s a cell at the most."""
 KEPT = 4096
 """Cells that are kept for those asked for next."""
 
@@ -99,13 +103,17 @@ def _among(ascending: NDArray[np.int32], value: int) -> bool:
 
 @dataclass(frozen=True)
 class Cut:
-    """The cell of a site, its candidates and their ids; which of them have an edge for sure, and which are in doubt."""
+    """The cell of a site, its candidates and their ids; which of them have an edge for sure, and which are in doubt.
+
+    ``crowded`` says that candidates are those of whole crowds, and that all edges are for exact arithmetic to decide.
+    """
 
     shape: Shapes
     others: NDArray[np.float64]
     ids: Ids
     counts: NDArray[np.bool_]
     doubt: NDArray[np.bool_]
+    crowded: bool
 
 
 @dataclass(frozen=True)
@@ -127,16 +135,20 @@ def _cut(view: CellView, partition: Partition, site: int, seen: Seen) -> Cut:
     if known is not None:
         return known
     others, ids = candidates(view, partition, site)
+    crowds = _with_crowds(view, partition, site) if _crowded(partition.sites[site], others) else None
+    if crowds is not None:
+        others, ids = crowds
     centre, first = partition.sites[site][None], np.array([0, len(others)])
     shape = shapes(centre, first, others, view.bounds)
     real = shape.owner >= 0
     length = np.bincount(shape.owner[real], shape.length[real], minlength=len(others)).astype(np.float64)
-    counts = length > view.shortest
-    doubt = ~counts | edges_in_doubt(shape, centre, first, others, length, view.shortest)
+    counts, doubt = length > view.shortest, np.ones(len(others), np.bool_)
+    if crowds is None:
+        doubt = ~counts | edges_in_doubt(shape, centre, first, others, length, view.shortest)
     if len(seen.cuts) >= KEPT:
         seen.cuts.clear()
         seen.edges.clear()
-    made = seen.cuts[partition.number, site] = Cut(shape, others, ids, counts & ~doubt, doubt)
+    made = seen.cuts[partition.number, site] = Cut(shape, others, ids, counts & ~doubt, doubt, crowds is not None)
     return made
 
 
@@ -147,8 +159,11 @@ def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
     own = _cut(view, place.partition, place.site, seen)
     shape, others, ids, counts = own.shape, own.others, own.ids, own.counts.copy()
     which = np.flatnonzero(own.doubt)
+    if own.crowded:
+        # more sites leave less of an edge: most have none among these already
+        which = which[[edge_length(site, others[i], others, None) > view.shortest for i in which.tolist()]]
     for i, (partition, at) in zip(which.tolist(), _places(view, others[which]), strict=True):
-        counts[i] = _is_edge(view, site, others, partition, at, seen)
+        counts[i] = _is_edge(view, site, own, partition, at, seen)
     # in the order of their edges; an arc of a hemisphere's rim is in pieces; what only the other side sees comes last
     owners = dict.fromkeys(shape.owner.tolist())
     around = np.array([i for i in owners if i >= 0] + [i for i in range(len(others)) if i not in owners], np.int64)
@@ -159,6 +174,60 @@ def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
         neighbours = ids[around]
     scale = EARTH_RADIUS**2 if view.space.dimension == 3 else 1.0
     return Cell(shape.vertices, neighbours, float(shape.area[0]) * scale)
+
+
+def _crowded(site: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
+    """Return whether any two of a site and its candidates are so near each other that rounding chose the candidates.
+
+    In the plane nothing is rounded.
+    """
+    if len(site) == 2:
+        return False
+    points = np.concatenate([site[None], others])
+    points = points[np.argsort(points[:, 0])]
+    apart = 1
+    # along one axis first: few are as near as that
+    while apart < len(points):
+        step = points[apart:] - points[:-apart]
+        near = step[:, 0] <= CROWDED
+        if not near.any():
+            return False
+        if (np.abs(step[near]) <= CROWDED).all(axis=1).any():
+            return True
+        apart += 1
+    return False
+
+
+def _with_crowds(view: CellView, partition: Partition, site: int) -> tuple[NDArray[np.float64], Ids] | None:
+    """Return sites (c, 3) that hold all neighbours of one in or beside a crowd, and the lowest id on each.
+
+    None where these are more than CROWD. Of sites an ulp apart not all that share an edge list each other; what cuts a
+    cell in truth is in the crowd of a site that one of its own crowd lists.
+    """
+    own = _crowds(view, partition.sites[site][None])
+    listed = np.concatenate([candidates(view, part, at)[0] for part, at in own])
+    found = _crowds(view, np.unique(np.concatenate([partition.sites[site][None], listed]), axis=0))
+    rows: dict[bytes, tuple[Partition, int]] = {part.sites[at].tobytes(): (part, at) for part, at in found}
+    if len(rows) > CROWD:
+        return None
+    rows.pop(partition.sites[site].tobytes(), None)
+    sites = np.array([part.sites[at] for part, at in rows.values()]).reshape(-1, 3)
+    ids = [part.ids[int(part.first_object[at])] for part, at in rows.values()]
+    if isinstance(partition.ids, pa.Array):
+        return sites, pa.array([id_.as_py() for id_ in ids], partition.ids.type)
+    return sites, np.array(ids, np.int64)
+
+
+def _crowds(view: CellView, places: NDArray[np.float64]) -> list[tuple[Partition, int]]:
+    """Return the partition and number of the sites within CROWDED of some sites (m, 3), the nearest MOST of each."""
+    found = answer(view.world, places, np.full(len(places), CROWDED * EARTH_RADIUS), MOST)
+    pairs = np.unique(np.stack([found.part, found.item], axis=1), axis=0)
+    sites: dict[tuple[int, int], tuple[Partition, int]] = {}
+    for number, item in pairs.tolist():
+        part = view.world.parts[number]
+        at = int(np.searchsorted(part.first_object, item, side="right")) - 1
+        sites[number, at] = (part, at)
+    return list(sites.values())
 
 
 def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int]]:
@@ -174,20 +243,22 @@ def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partit
         yield partition, int(np.searchsorted(partition.first_object, found.item[row], side="right")) - 1
 
 
-def _is_edge(
-    view: CellView, site: NDArray[np.float64], others: NDArray[np.float64], partition: Partition, at: int, seen: Seen
-) -> bool:
-    """Return whether the edge between a site, with its candidates, and another counts: the same from either end.
+def _is_edge(view: CellView, site: NDArray[np.float64], own: Cut, partition: Partition, at: int, seen: Seen) -> bool:
+    """Return whether the edge between a site, with its cell, and another counts: the same from either end.
 
     Rounding decides whether cells of sites an ulp apart, or far apart for their size, have an edge. Where the cell of
-    one end leaves no doubt it counts, and else exact numbers say.
+    one end leaves no doubt it counts, and else exact numbers say. In and beside crowds these always do, where both list
+    each other.
     """
     cut, other = _cut(view, partition, at, seen), partition.sites[at]
-    if cut.counts[(cut.others == site).all(axis=1)].any():
+    crowded, listed = own.crowded or cut.crowded, (cut.others == site).all(axis=1)
+    if cut.counts[listed].any() and not crowded:
         return True
+    if crowded and not listed.any():
+        return False
     ends = tuple(sorted((site.tobytes(), other.tobytes())))
     if ends not in seen.edges:
-        around = _around(site, others, other, cut.others)
+        around = np.concatenate([own.others, cut.others]) if crowded else _around(site, own.others, other, cut.others)
         seen.edges[ends] = edge_length(site, other, around, view.bounds) > view.shortest
     return seen.edges[ends]
 
