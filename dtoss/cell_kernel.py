@@ -169,7 +169,8 @@ def _cut_by(u, v, ex, ey, eh, edge, m, pos, c, dimension, x, y, z, basis):
 @kernel(
     "int64(float64[:, ::1], float64[:, :, ::1], float64[:, :, ::1], int64[::1], float64[:, ::1], float64[:, ::1], "
     "float64[::1], int64, int64, uint8[::1], float64[::1], int64[::1], int32[::1], uint8[::1], uint8[::1], int32[::1], "
-    "int32[::1], float64[::1], float64[::1], uint8[::1], uint8[::1], float64[:, :, ::1], int64[::1])"
+    "int32[::1], float64[::1], float64[::1], uint8[::1], uint8[::1], float64[:, :, ::1], float64[:, :, ::1], "
+    "float64[:, :, ::1], int32[::1], int64[::1])"
 )
 def cut_cells(
     vectors,
@@ -193,14 +194,18 @@ def cut_cells(
     radius,
     rim,
     doubt,
+    line_columns_,
+    line_children_,
     oriented_,
+    order_,
     progress,
 ):
     """Cut the cells of the sites ``begin:end``; fill degree, neighbours, area, radius, rim and doubt for them.
 
     ``real`` and ``whole`` are workspaces; the polygon's capacity is what they hold. Returns DONE or what was too small:
     called again, it goes on. ``progress`` holds how many cells are done, how many of ``neighbours`` they fill, and how
-    many nodes of the tree they visited. ``oriented_`` has no rows until THIN was returned.
+    many nodes of the tree they visited. Once THIN was returned, the tree along lines finds what
+    may cut long cells; until then it is empty.
     """
     dimension = vectors.shape[1]
     levels = starts.size - 1
@@ -213,8 +218,9 @@ def cut_cells(
             earlier_count[i] = 0
         for i in range(settled_.size):
             settled[i] = 0
-    aligned = oriented_.shape[0] > 0
-    oriented = pointer(oriented_)
+    aligned = order_.size > 0
+    line_columns, line_children = pointer(line_columns_), pointer(line_children_)
+    oriented, order = pointer(oriented_), pointer(order_)
     first_leaf, last_leaf = begin // LEAF, begin // LEAF + settled_.size
     capacity = (real.size - BESIDES) // COLUMNS - 2 * PAD
     room = capacity + 2 * PAD
@@ -321,6 +327,7 @@ def cut_cells(
             limit = 4.0 * far / (1.0 + far) if sphere else 4.0 * far
 
         all_of_them = False  # whether settled sites are looked at as well
+        along_lines = False  # whether the tree is the one along lines
         from_tree, t, waiting = False, 0, 0
         todo = 0  # mask of listed leaves, from the eight before t
         drawn = False  # whether the discs belong to the polygon as it is
@@ -347,7 +354,7 @@ def cut_cells(
                     from_tree = True
                     if aligned and (known > EARLIER or _long(edge, eh, m, furthest(u, v, m))):
                         # all sites at once; and a cell that still reaches 80 degrees is cut again in 3-D
-                        all_of_them, guided = True, 1
+                        all_of_them, along_lines, guided = True, True, 1
                         stack[0], level_of[0], waiting_gap[0] = starts[levels] - 1, levels - 1, 0.0
                         waiting = 1
                         for i in range(m):
@@ -370,7 +377,7 @@ def cut_cells(
                         break
                     if known <= EARLIER and not _long(edge, eh, m, furthest(u, v, m)):
                         break
-                    all_of_them = True
+                    all_of_them, along_lines = True, aligned
                     stack[0] = starts[levels] - 1
                     level_of[0] = levels - 1
                     waiting_gap[0] = 0.0
@@ -384,13 +391,15 @@ def cut_cells(
                     if not drawn:
                         _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach)
                         drawn = True
-                    boxes = shifted(children, (other - starts[1]) * 2 * dimension * FAN)
+                    boxes = shifted(
+                        line_children if along_lines else children, (other - starts[1]) * 2 * dimension * FAN
+                    )
                     gaps = box_gaps(boxes, FAN, dimension, x, x, y, y, z, z)
                     left = above(splat(limit), gaps)
                     if left != 0:
                         left &= _meeting(boxes, FAN, dimension, m, cx, cy, cz, reach)
                     first = starts[level - 1] + (other - starts[level]) * FAN
-                    if aligned and left != 0:
+                    if along_lines and left != 0:
                         along = shifted(oriented, (other - starts[1]) * ROW * FAN)
                         below, cuts, i = splat(0.0) - gaps * SLACK, 0, 0
                         while i < m and cuts & left != left:
@@ -418,7 +427,7 @@ def cut_cells(
                 left = ALL ^ settled[other - first_leaf]
                 if left == 0:
                     continue
-            column = shifted(columns, other * LEAF * dimension)
+            column = shifted(line_columns if along_lines else columns, other * LEAF * dimension)
             dx, dy = lanes_at(column, 0) - x, lanes_at(column, LEAF) - y
             gaps = dx * dx + dy * dy
             if sphere:
@@ -434,7 +443,7 @@ def cut_cells(
                 distance2 = least(where(left, gaps, infinite))
                 lane = trailing_zeros(left & equal(gaps, splat(distance2)))
                 left ^= 1 << lane
-                c = other * LEAF + lane
+                c = order[other * LEAF + lane] if along_lines else other * LEAF + lane
                 if _owns(edge, m, c):
                     continue
                 guided += guided > 0
@@ -443,8 +452,8 @@ def cut_cells(
                     px, py, pd = _seen_from(pos, c, dimension, x, y, z, basis)
                     p, q, o = _corner(u, v, _deepest(u, v, m, px, py), basis)
                     best = nearest_beyond(
-                        columns, vectors.shape[0], dimension, starts, children, oriented, x, y, z, p, q, o, 1.0,
-                        SLACK, 0.0, edge, m, nearest_stack, nearest_level, bound_of,
+                        line_columns, vectors.shape[0], dimension, starts, line_children, oriented, order, x, y, z, p,
+                        q, o, 1.0, SLACK, 0.0, edge, m, nearest_stack, nearest_level, bound_of,
                     )  # fmt: skip
                     if best >= 0 and best != c:
                         size = _cut_by(u, v, ex, ey, eh, edge, m, pos, best, dimension, x, y, z, basis)

@@ -15,7 +15,7 @@ from dtoss.boxes import LEAF, Boxes, box_tree, child_columns, leaf_columns
 from dtoss.cell_kernel import BESIDES, COLUMNS, DONE, EARLIER, MORE_NEIGHBOURS, MORE_VERTICES, STACK, cut_cells
 from dtoss.kernels import kernel, operand
 from dtoss.near import LIST, NEAR
-from dtoss.oriented import NEAREST, Oriented
+from dtoss.oriented import NEAREST, NO_LINES, Oriented
 from dtoss.polygon import PAD
 from dtoss.rim import CORNER, cut_rim_cells
 
@@ -50,7 +50,7 @@ class Diagram:
 class Search:
     """What finds the sites that may cut a cell: a tree of boxes, its leaves and inner nodes by coordinate.
 
-    ``oriented`` makes the boxes along the sites when they are asked for.
+    ``oriented`` makes the tree along lines when it is asked for.
     """
 
     tree: Boxes
@@ -62,7 +62,7 @@ class Search:
 def search_of(sites: NDArray[np.float64]) -> Search:
     """Return what finds sites (n, dimension) in curve order, n >= 1. Cost O(n)."""
     tree = box_tree(sites)
-    return Search(tree, leaf_columns(sites), child_columns(tree), Oriented(tree, sites))
+    return Search(tree, leaf_columns(sites), child_columns(tree), Oriented(sites))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _cut_piece(
     degree, rim, doubt = made.degree[begin:end], made.rim[begin:end], made.doubt[begin:end]
     earlier, earlier_count = np.empty(EARLIER * size, np.int32), np.empty(size, np.uint8)
     settled = np.empty(-(-end // LEAF) - begin // LEAF, np.uint8)
-    boxes, progress = Oriented.none, np.zeros(3, np.int64)
+    lines, progress = NO_LINES, np.zeros(3, np.int64)
     while True:
         real = np.empty(COLUMNS * (capacity + 2 * PAD) + BESIDES)
         whole = np.empty(capacity + 2 * PAD + 2 * NEAR + LIST + 2 * STACK + 2 * NEAREST, np.int64)
@@ -209,7 +209,10 @@ def _cut_piece(
             made.radius[begin:end],
             rim,
             doubt,
-            boxes,
+            lines.columns,
+            lines.children,
+            lines.boxes,
+            lines.order,
             progress,
         )
         if status == DONE:
@@ -219,7 +222,7 @@ def _cut_piece(
         elif status == MORE_NEIGHBOURS:
             neighbours = np.concatenate([neighbours, np.empty_like(neighbours)])
         else:
-            boxes = search.oriented.boxes()
+            lines = search.oriented.lines()
 
 
 @kernel("void(int32[::1], int64[::1], int64[::1])")
@@ -289,8 +292,9 @@ def _rim_cells(
         owner = np.empty(2 * room, np.int64)
     corners = np.empty((len(owner), 3))
     progress = np.zeros(4, np.int64)
-    boxes = Oriented.none
     none = np.zeros((0, 0, 0))
+    columns, children = (none, none) if search is None else (search.columns, search.children)
+    lines = NO_LINES
     while True:
         real = np.empty(2 * CORNER * capacity)
         status = cut_rim_cells(
@@ -298,9 +302,10 @@ def _rim_cells(
             which,
             sites,
             np.zeros(1, np.int64) if search is None else search.tree.starts,
-            none if search is None else search.columns,
-            none if search is None else search.children,
-            boxes,
+            columns,
+            children,
+            lines.boxes,
+            lines.order,
             first_known,
             known,
             real,
@@ -321,7 +326,8 @@ def _rim_cells(
             neighbours = np.concatenate([neighbours, np.empty_like(neighbours)])
             corners, owner = np.concatenate([corners, np.empty_like(corners)]), np.concatenate([owner, owner])
         elif search is not None:
-            boxes = search.oriented.boxes()
+            lines = search.oriented.lines()
+            columns, children = lines.columns, lines.children
     made = int(progress[2])
     return RimCells(
         degree, neighbours[: progress[1]], area, radius, corners[:made], owner[:made], corner_count, int(progress[3])

@@ -16,14 +16,17 @@ The boxes are made where upright ones fail: ``THIN`` is what a kernel returns wh
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.boxes import FAN, LEAF, Boxes
-from dtoss.eights import above, equal, greatest, lanes_at, larger, least, roots, splat, where
+from dtoss.boxes import FAN, LEAF, Boxes, box_tree, child_columns, leaf_columns
+from dtoss.curve import arranged
+from dtoss.eights import above, equal, greatest, lanes_at, larger, least, put_lanes, roots, splat, where
 from dtoss.kernels import kernel
+from dtoss.line_order import line_order
 from dtoss.near import box_gaps
 from dtoss.pointers import shifted, trailing_zeros
 from dtoss.polygon import lanes_in
@@ -31,10 +34,8 @@ from dtoss.polygon import lanes_in
 ROW = 21
 """Numbers of a box: a site of it, its radius round that, three axes, three intervals along them, and, on the sphere,
 one of ``c . e + |e|^2 / 2``, which is 0 but for the rounding of unit vectors."""
-_PLANES, _LOOKED_AT = 12, 32
-"""Planes through three sites of a node that are tried, and sites of it that are looked at for each, about."""
-_DIGITS = 3e-16
-"""How far the last digits of unit vectors put a site from its plane."""
+SEEN_ROWS = 5
+"""Rows of eight numbers that :func:`seen_from` fills."""
 LOOKS = 32
 """Nodes looked into for the site nearest to a corner at the most: where all are as near, any will do."""
 NEAREST = LOOKS * FAN
@@ -50,54 +51,11 @@ def _offset(vectors, i, row, dimension, e):
         e[2] = 0.5 * (e[0] * e[0] + e[1] * e[1]) / row[3] if row[3] > 0.0 else 0.0
 
 
-@kernel
-def _on_plane(vectors, begin, end, i, x, y, z, turn):
-    """Return how many sites of a node, of those looked at, lie on a plane through site i as exactly as digits tell."""
-    count = 0
-    for t in range(begin, end, 1 + (end - begin - 1) // _LOOKED_AT):
-        a, b, c = vectors[t, 0] - vectors[i, 0], vectors[t, 1] - vectors[i, 1], vectors[t, 2] - vectors[i, 2]
-        count += abs(a * x + b * y + c * z) <= _DIGITS + turn * np.sqrt(a * a + b * b + c * c)
-    return count
-
-
-@kernel
-def _common_plane(vectors, begin, end, most, normal):
-    """Fill the normal of a plane with more than ``most`` of the sites of a node on it; returns whether there is one.
-
-    Of sites on two near parallels, those of one have a plane: a box that follows it is as thin as the gap.
-    """
-    size = end - begin
-    choice, found = size, False
-    for _ in range(_PLANES):
-        choice = (1103515245 * choice + 12345) % 2147483648
-        i = begin + choice // 65536 % size
-        choice = (1103515245 * choice + 12345) % 2147483648
-        j = begin + choice // 65536 % size
-        choice = (1103515245 * choice + 12345) % 2147483648
-        k = begin + choice // 65536 % size
-        if i in (j, k) or j == k:
-            continue
-        a, b, c = vectors[j, 0] - vectors[i, 0], vectors[j, 1] - vectors[i, 1], vectors[j, 2] - vectors[i, 2]
-        p, q, r = vectors[k, 0] - vectors[i, 0], vectors[k, 1] - vectors[i, 1], vectors[k, 2] - vectors[i, 2]
-        x, y, z = b * r - c * q, c * p - a * r, a * q - b * p
-        area = np.sqrt(x * x + y * y + z * z)
-        if not area > 0.0:
-            continue
-        x, y, z = x / area, y / area, z / area
-        # what the last digits of three sites turn a plane by: over their triangle's least height
-        turn = _DIGITS * max(np.sqrt(a * a + b * b + c * c), np.sqrt(p * p + q * q + r * r)) / area
-        count = _on_plane(vectors, begin, end, i, x, y, z, turn)
-        if count > most:
-            most, found = count, True
-            normal[0], normal[1], normal[2] = x, y, z
-    return found
-
-
 @kernel("void(float64[:, ::1], int64[::1], float64[:, :, ::1])")
 def _fill(vectors, starts, columns):
     n, dimension = vectors.shape
     width = LEAF
-    e, row, normal = np.empty(3), np.empty(ROW), np.empty(3)
+    e, row = np.empty(3), np.empty(ROW)
     for level in range(starts.size - 2):
         for node in range(starts[level], starts[level + 1]):
             begin = (node - starts[level]) * width
@@ -129,20 +87,6 @@ def _fill(vectors, starts, columns):
                 if gap > most:
                     most, p, q, r = gap, x, y, z
             x, y, z = b * r - c * q, c * p - a * r, a * q - b * p
-            length = np.sqrt(x * x + y * y + z * z)
-            even, looked_at = 3, -(-(end - begin) // (1 + (end - begin - 1) // _LOOKED_AT))
-            if dimension == 3 and length > 0.0:
-                turn = _DIGITS / length
-                even = max(even, _on_plane(vectors, begin, end, middle, x / length, y / length, z / length, turn))
-            if dimension == 3 and even < looked_at and _common_plane(vectors, begin, end, even, normal):
-                x, y, z = normal[0], normal[1], normal[2]
-                along = a * x + b * y + c * z
-                p, q, r = a - along * x, b - along * y, c - along * z
-                length = np.sqrt(p * p + q * q + r * r)
-                if length > 0.5:
-                    a, b, c = p / length, q / length, r / length
-                else:
-                    x, y, z = 0.0, 0.0, 0.0
             length = np.sqrt(x * x + y * y + z * z)
             if not length > 0.0:
                 if abs(a) <= min(abs(b), abs(c)):
@@ -184,21 +128,43 @@ def oriented_boxes(tree: Boxes, vectors: NDArray[np.float64]) -> NDArray[np.floa
     return columns
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A tree over sites in the order of the lines that they lie on, as high as the tree in curve order.
+
+    Parameters
+    ----------
+    order : int32 (n,): the sites of the tree's leaves, one after another.
+    columns, children : the sites of each leaf, and the upright boxes of each inner node's children, by coordinate.
+    boxes : float64 (inner nodes, ROW, FAN): the boxes along the sites of each inner node's children.
+    """
+
+    order: NDArray[np.int32]
+    columns: NDArray[np.float64]
+    children: NDArray[np.float64]
+    boxes: NDArray[np.float64]
+
+
+NO_LINES = Lines(np.zeros(0, np.int32), *(np.zeros((0, 0, 0)) for _ in range(3)))
+
+
 class Oriented:
-    """The boxes along the sites of a tree's nodes, made when first asked for, for all threads."""
+    """The tree along lines, made when it is first asked for, for all threads."""
 
-    none: NDArray[np.float64] = np.zeros((0, ROW, FAN))
+    def __init__(self, vectors: NDArray[np.float64]) -> None:
+        self._vectors, self._lock = vectors, Lock()
+        self._lines: Lines | None = None
 
-    def __init__(self, tree: Boxes, vectors: NDArray[np.float64]) -> None:
-        self._tree, self._vectors, self._lock = tree, vectors, Lock()
-        self._boxes: NDArray[np.float64] | None = None
-
-    def boxes(self) -> NDArray[np.float64]:
-        """Return float64 (inner nodes, ROW, FAN)."""
+    def lines(self) -> Lines:
+        """Return the tree. Cost O(n log n), once."""
         with self._lock:
-            if self._boxes is None:
-                self._boxes = oriented_boxes(self._tree, self._vectors)
-            return self._boxes
+            if self._lines is None:
+                order = line_order(self._vectors)
+                vectors = arranged(self._vectors, order)
+                tree = box_tree(vectors)
+                boxes = oriented_boxes(tree, vectors)
+                self._lines = Lines(order, leaf_columns(vectors), child_columns(tree), boxes)
+            return self._lines
 
 
 @kernel
@@ -216,6 +182,34 @@ def least_along(boxes, dimension, x, y, z, v, w, u, k):
     for axis in range(3):
         at = shifted(boxes, (4 + 3 * axis) * FAN)
         g = none - (p * lanes_at(at, 0) + q * lanes_at(at, FAN) + r * lanes_at(at, 2 * FAN))
+        at = shifted(boxes, (13 + 2 * axis) * FAN)
+        bound = bound - larger(g * lanes_at(at, 0), g * lanes_at(at, FAN))
+    return bound
+
+
+@kernel
+def seen_from(boxes, x, y, z, seen):
+    """Fill what all corners of a spherical cell share of eight boxes: where their sites lie as seen from the cell's.
+
+    The rows of ``seen`` are the three coordinates, half the squared distance, and how far rounding puts ``c . e`` from
+    ``-|e|^2 / 2``.
+    """
+    a, b, c = lanes_at(boxes, 0) - x, lanes_at(boxes, FAN) - y, lanes_at(boxes, 2 * FAN) - z
+    put_lanes(seen, 0, a)
+    put_lanes(seen, FAN, b)
+    put_lanes(seen, 2 * FAN, c)
+    put_lanes(seen, 3 * FAN, (a * a + b * b + c * c) * 0.5)
+    put_lanes(seen, 4 * FAN, larger(splat(0.0) - lanes_at(boxes, 19 * FAN), lanes_at(boxes, 20 * FAN)))
+
+
+@kernel
+def least_seen(boxes, seen, corner, v, kappa):
+    """Return the least F for a corner of a spherical cell over each of eight boxes; ``corner`` and ``v`` are rows."""
+    bound = lanes_at(seen, 3 * FAN) * kappa - lanes_at(seen, 4 * FAN) * abs(kappa)
+    bound = bound - (lanes_at(seen, 0) * v[0] + lanes_at(seen, FAN) * v[1] + lanes_at(seen, 2 * FAN) * v[2])
+    for axis in range(3):
+        at = shifted(boxes, (4 + 3 * axis) * FAN)
+        g = lanes_at(at, 0) * corner[0] + lanes_at(at, FAN) * corner[1] + lanes_at(at, 2 * FAN) * corner[2]
         at = shifted(boxes, (13 + 2 * axis) * FAN)
         bound = bound - larger(g * lanes_at(at, 0), g * lanes_at(at, FAN))
     return bound
@@ -241,7 +235,7 @@ def least_upright(children, dimension, x, y, z, v, w, u, k):
 
 @kernel
 def nearest_beyond(
-    columns, n, dimension, starts, children, boxes, x, y, z, v, w, u, k, share, angle, edge, m, stack, level_of,
+    columns, n, dimension, starts, children, boxes, order, x, y, z, v, w, u, k, share, angle, edge, m, stack, level_of,
     bound_of,
 ):  # fmt: skip
     """Return the site with the least F for a corner, -1 where none cuts it by more than rounding.
@@ -296,8 +290,8 @@ def nearest_beyond(
             left ^= 1 << lane
             owns = False
             for i in range(m):
-                owns |= edge[i] == node * LEAF + lane
+                owns |= edge[i] == order[node * LEAF + lane]
             if not owns:
-                least_of_all, site = far, node * LEAF + lane
+                least_of_all, site = far, order[node * LEAF + lane]
                 break
     return site

@@ -15,7 +15,7 @@ from dtoss.cell_kernel import DONE, GUIDED, MORE_NEIGHBOURS, MORE_VERTICES, PLAI
 from dtoss.eights import WIDTH, above, equal, greatest, lanes_at, larger, least, put_lanes, roots, splat, where
 from dtoss.kernels import kernel
 from dtoss.near import box_gaps
-from dtoss.oriented import NEAREST, ROW, least_along, least_upright, nearest_beyond
+from dtoss.oriented import NEAREST, ROW, SEEN_ROWS, least_seen, least_upright, nearest_beyond, seen_from
 from dtoss.pointers import pointer, shifted, trailing_zeros
 from dtoss.polygon import lanes_in
 
@@ -42,6 +42,14 @@ SPREAD = 32
 """Room for sites from all over the curve that cut first: two for each power of 8 below the number of sites."""
 _VISITS_A_CELL = 8
 """Nodes visited for a cell, beside a quarter as many as there are sites, after which oriented boxes are asked for."""
+_STEEP = 0.1
+"""Sine of the least angle between a border and its site that has a nearest point told well."""
+_UPRIGHT = 0.5 * np.sqrt(3.0)
+"""Sine of a third of a turn."""
+_SIDE = 0.9
+"""Cosine of the widest angle between a corner and its site at which a disc round the corner ends before the horizon."""
+_SHORT = -0.8
+"""Cosine of the longest edge that needs no corner amid it."""
 _FIRST = 16
 """Cuts by these at the most."""
 
@@ -94,19 +102,29 @@ def _copy(row, other):
 
 @kernel
 def _hemisphere(rows, n, owner, gap, site, basis):
-    """Start from the hemisphere ``x . n <= 0``: four points on its rim, counter-clockwise seen from inside it."""
+    """Start from the hemisphere ``x . n <= 0``: three points on its rim, counter-clockwise seen from inside it.
+
+    The first is the one nearest to the site: sites near by cut it off before any other of an edge between two poles.
+    """
     inward = np.empty(7)
-    tangent(-n[0], -n[1], -n[2], pointer(inward))
-    for i in range(4):
-        a = 1.0 if i == 0 else (-1.0 if i == 2 else 0.0)
-        b = 1.0 if i == 1 else (-1.0 if i == 3 else 0.0)
+    u = pointer(inward)
+    along = site[0] * n[0] + site[1] * n[1] + site[2] * n[2]
+    a, b, c = site[0] - along * n[0], site[1] - along * n[1], site[2] - along * n[2]
+    length = np.sqrt(a * a + b * b + c * c)
+    if length > _STEEP:
+        u[0], u[1], u[2] = a / length, b / length, c / length
+        u[3], u[4], u[5] = u[1] * n[2] - u[2] * n[1], u[2] * n[0] - u[0] * n[2], u[0] * n[1] - u[1] * n[0]
+    else:
+        tangent(-n[0], -n[1], -n[2], u)
+    for i in range(3):
+        a = 1.0 if i == 0 else -0.5
+        b = 0.0 if i == 0 else (_UPRIGHT if i == 1 else -_UPRIGHT)
         row = shifted(rows, i * CORNER)
         _edge(row, n, owner, gap)
-        x, y, z = a * inward[0] + b * inward[3], a * inward[1] + b * inward[4], a * inward[2] + b * inward[5]
-        _place(row, x, y, z, site, basis, gap)
+        _place(row, a * u[0] + b * u[3], a * u[1] + b * u[4], a * u[2] + b * u[5], site, basis, gap)
     # keeps the basis alive while the pointer to it is used
     inward[6] = 0.0
-    return 4
+    return 3
 
 
 @kernel
@@ -248,18 +266,27 @@ def _level(row, far, rounding):
 
 
 @kernel
-def _reaching(children, boxes, aligned, gaps, count, site, rows, m, rounding):
+def _reaching(children, boxes, aligned, seen, gaps, count, site, rows, m, rounding):
     """Return the mask of those of eight nodes that may hold a site that cuts the cell; ``gaps`` are their distances."""
     among = lanes_in(count, 0)
     far, reaching = roots(gaps), 0
     x, y, z = site[0], site[1], site[2]
+    if aligned:
+        seen_from(boxes, x, y, z, seen)
     for i in range(m):
         row = shifted(rows, i * CORNER)
+        open_ = among ^ reaching
+        if row[KAPPA] > _SIDE:
+            # nothing is nearer to the corner than the site that is further from it than the disc is wide
+            wide = row[V] * row[V] + row[V + 1] * row[V + 1] + row[V + 2] * row[V + 2]
+            open_ &= ~above(gaps * (row[KAPPA] * row[KAPPA]), splat(4.0 * wide))
+        if open_ == 0:
+            continue
         if aligned:
-            bound = least_along(boxes, 3, x, y, z, row[V], row[V + 1], row[V + 2], row[KAPPA])
+            bound = least_seen(boxes, seen, shifted(row, X), shifted(row, V), row[KAPPA])
         else:
             bound = least_upright(children, 3, x, y, z, row[V], row[V + 1], row[V + 2], row[KAPPA])
-        reaching |= above(_level(row, far, rounding), bound) & among
+        reaching |= above(_level(row, far, rounding), bound) & open_
         if reaching == among:
             break
     return reaching
@@ -368,6 +395,25 @@ def _begin(rows, spare, capacity, pos, n, known, count, site, basis, everyone):
 
 
 @kernel
+def _without_middles(rows, m):
+    """Drop corners amid an edge that needs none, as it is shorter than half a circle by far; returns how many stay."""
+    i = 0
+    while i < m:
+        row, before = shifted(rows, i * CORNER), shifted(rows, (i - 1 if i > 0 else m - 1) * CORNER)
+        after = shifted(rows, (i + 1 if i + 1 < m else 0) * CORNER)
+        to_one = row[X] * before[X] + row[X + 1] * before[X + 1] + row[X + 2] * before[X + 2]
+        to_other = row[X] * after[X] + row[X + 1] * after[X + 1] + row[X + 2] * after[X + 2]
+        whole = before[X] * after[X] + before[X + 1] * after[X + 1] + before[X + 2] * after[X + 2]
+        if row[OWNER] == before[OWNER] and to_one + to_other > 0.0 and whole > _SHORT:
+            m -= 1
+            for j in range(i, m):
+                _copy(shifted(rows, j * CORNER), shifted(rows, (j + 1) * CORNER))
+        else:
+            i += 1
+    return m
+
+
+@kernel
 def _cut_by_spread(rows, spare, m, pos, n, number, site, basis, chosen, numbers):
     """Cut by sites from all over the curve, for each corner the one that cuts it off deepest; returns the corners.
 
@@ -389,13 +435,13 @@ def _cut_by_spread(rows, spare, m, pos, n, number, site, basis, chosen, numbers)
                 continue
             row[SEEN] = 1.0
         i += 1
-    return m
+    return _without_middles(rows, m)
 
 
 @kernel(
     "int64(float64[:, ::1], int64[::1], float64[:, ::1], int64[::1], float64[:, :, ::1], float64[:, :, ::1], "
-    "float64[:, :, ::1], int64[::1], int32[::1], float64[::1], int32[::1], int32[::1], float64[::1], float64[::1], "
-    "float64[:, ::1], int64[::1], int64[::1], int64[::1])"
+    "float64[:, :, ::1], int32[::1], int64[::1], int32[::1], float64[::1], int32[::1], int32[::1], float64[::1], "
+    "float64[::1], float64[:, ::1], int64[::1], int64[::1], int64[::1])"
 )
 def cut_rim_cells(
     centres,
@@ -405,6 +451,7 @@ def cut_rim_cells(
     columns_,
     children_,
     oriented_,
+    order_,
     first_of,
     known_,
     real,
@@ -423,21 +470,23 @@ def cut_rim_cells(
     degree, neighbours, area (solid angle), radius (chord) and, where ``corners`` has rows, the corners of each cell one
     after another, each with the owner of the edge that begins in it. Returns DONE or what was too small: called again,
     it goes on. ``progress`` holds how many cells are done, how many of ``neighbours`` and of ``corners`` they fill, and
-    how many nodes of the tree they visited. ``oriented_`` has no rows until THIN was returned.
+    how many nodes of the tree they visited. Once
+    THIN was returned, the tree is the one along lines, with its boxes and order; until then it has none.
     """
     n = vectors.shape[0]
     levels = starts.size - 1
     capacity = real.size // (2 * CORNER)
     rows, spare = pointer(real), shifted(pointer(real), capacity * CORNER)
     pos, known = pointer(vectors), pointer(known_)
-    columns, children, oriented = pointer(columns_), pointer(children_), pointer(oriented_)
-    aligned = oriented_.shape[0] > 0
+    columns, children, oriented, order = pointer(columns_), pointer(children_), pointer(oriented_), pointer(order_)
+    aligned = order_.size > 0
     basis_, site_ = np.empty(7), np.empty(3)
     basis, site = pointer(basis_), pointer(site_)
     chosen_, numbers_ = np.empty(4 * SPREAD), np.empty(SPREAD, np.int64)
     chosen, numbers = pointer(chosen_), pointer(numbers_)
-    stack, level_of, since = np.empty(STACK, np.int64), np.empty(STACK, np.int64), np.empty(STACK, np.int64)
-    waiting_gap = np.empty(STACK)
+    seen_ = np.empty(SEEN_ROWS * FAN)
+    seen = pointer(seen_)
+    stack, level_of = np.empty(STACK, np.int64), np.empty(STACK, np.int64)
     edge = np.empty(capacity, np.int64)
     nearest_stack, nearest_level = np.empty(NEAREST, np.int64), np.empty(NEAREST, np.int64)
     bound_of = np.empty(NEAREST)
@@ -460,33 +509,24 @@ def cut_rim_cells(
             m = _cut_by_spread(rows, spare, m, pos, n, sites[r], site, basis, chosen, numbers)
             if m + 3 > capacity:
                 return MORE_VERTICES
-            stack[0], level_of[0], waiting_gap[0], since[0] = starts[levels] - 1, levels - 1, 0.0, 0
+            stack[0], level_of[0] = starts[levels] - 1, levels - 1
             waiting = 1
         cuts, rounding = 0, _EPSILON
         while waiting > 0:
             waiting -= 1
             node, level = stack[waiting], level_of[waiting]
-            if since[waiting] < cuts and level < levels - 1:
-                # cut since it was pushed: it may not reach any more
-                place, lane = divmod(node - starts[level], FAN)
-                place += starts[level + 1] - starts[1]
-                kids, along = shifted(children, place * 6 * FAN), shifted(oriented, place * ROW * FAN)
-                gaps = splat(waiting_gap[waiting])
-                if (_reaching(kids, along, aligned, gaps, FAN, site, rows, m, rounding) >> lane) & 1 == 0:
-                    continue
             visits += 1
             if level > 0:
                 place = node - starts[1]
                 kids, along = shifted(children, place * 6 * FAN), shifted(oriented, place * ROW * FAN)
                 first = starts[level - 1] + (node - starts[level]) * FAN
                 gaps = box_gaps(kids, FAN, 3, x, x, y, y, z, z)
-                left = _reaching(kids, along, aligned, gaps, starts[level] - first, site, rows, m, rounding)
+                left = _reaching(kids, along, aligned, seen, gaps, starts[level] - first, site, rows, m, rounding)
                 while left != 0:  # the nearest on top
                     gap = greatest(where(left, gaps, splat(-1.0)))
                     lane = trailing_zeros(left & equal(gaps, splat(gap)))
                     left ^= 1 << lane
                     stack[waiting], level_of[waiting] = first + lane, level - 1
-                    waiting_gap[waiting], since[waiting] = gap, cuts
                     waiting += 1
                 continue
             column = shifted(columns, node * LEAF * 3)
@@ -497,7 +537,7 @@ def cut_rim_cells(
                 lane = _deepest_of(p, q, o, gaps, left, rows, m, rounding)
                 if lane < 0:
                     break
-                c = node * LEAF + lane
+                c = order[node * LEAF + lane] if aligned else node * LEAF + lane
                 by = c
                 a, b, d = pos[3 * c] - x, pos[3 * c + 1] - y, pos[3 * c + 2] - z
                 cuts += 1
@@ -511,8 +551,8 @@ def cut_rim_cells(
                     for i in range(m):
                         edge[i] = int(rows[i * CORNER + OWNER])
                     by = nearest_beyond(
-                        columns, n, 3, starts, children, oriented, x, y, z, row[V], row[V + 1], row[V + 2], row[KAPPA],
-                        0.0, _EPSILON, edge, m, nearest_stack, nearest_level, bound_of,
+                        columns, n, 3, starts, children, oriented, order, x, y, z, row[V], row[V + 1], row[V + 2],
+                        row[KAPPA], 0.0, _EPSILON, edge, m, nearest_stack, nearest_level, bound_of,
                     )  # fmt: skip
                     if by < 0:
                         by = c
@@ -548,6 +588,6 @@ def cut_rim_cells(
         area[r] = _area(rows, m)
         radius[r] = np.sqrt(far) if m > 0 else 2.0
     # keeps the arrays alive while pointers to them are used
-    basis_[6], chosen_[0], site_[0], numbers_[0] = 0.0, 0.0, 0.0, 0
+    basis_[6], chosen_[0], site_[0], seen_[0], numbers_[0] = 0.0, 0.0, 0.0, 0.0, 0
     progress[0], progress[1], progress[2], progress[3] = sites.size, filled, drawn, visits
     return DONE

@@ -7,6 +7,7 @@ import dtoss
 from dtoss import cells
 from dtoss.cells import voronoi
 from dtoss.curve import arranged, curve_keys, radix_order
+from dtoss.line_order import line_order
 from dtoss.space import space_of
 from tests import oracles
 
@@ -76,25 +77,54 @@ def test_the_work_grows_as_the_logarithm(name, seen):
         seen.clear()
         diagram_of(circle(name, n)[1])
         assert sum(len(made.degree) for made in seen) == n
-        most = 25 if name == "small circle" else 10
+        most = 20 if name == "small circle" else 5
         assert sum(made.visits for made in seen) <= most * np.log2(n) * n
 
 
-@pytest.mark.parametrize(("name", "most"), [("two parallels", 2), ("cross", 6)])
-def test_the_work_of_lines_that_meet_or_nearly_do(name, most, seen):
-    """Nodes looked into for a cell, over the logarithm: the sites of both lines lie between each other on the curve."""
+def meeting(name, n):
+    """Places on lines that meet, or nearly do: the sites of all of them lie between each other on the curve."""
     rng = np.random.default_rng(4)
+    along, none = rng.uniform(-80, 80, n), np.zeros(n)
+    if name == "cross":
+        return np.where(
+            (rng.random(n) < 0.5)[:, None], np.stack([along, none], axis=1), np.stack([none, along], axis=1)
+        )
+    if name == "two parallels":
+        return np.stack([2 * along, np.where(rng.random(n) < 0.5, 10.0, 10.001)], axis=1)
+    return np.stack([rng.integers(0, {"two meridians": 2, "ten meridians": 10}[name], n) * 0.001, along], axis=1)
+
+
+@pytest.mark.parametrize("name", ["two parallels", "two meridians", "ten meridians", "cross"])
+def test_the_work_of_lines_that_meet_or_nearly_do(name, seen):
     for n in (4_000, 16_000):
-        along, first, none = rng.uniform(-80, 80, n), rng.random(n) < 0.5, np.zeros(n)
-        if name == "cross":
-            places = np.where(first[:, None], np.stack([along, none], axis=1), np.stack([none, along], axis=1))
-        else:
-            places = np.stack([2 * along, np.where(first, 10.0, 10.001)], axis=1)
         seen.clear()
-        area, _ = diagram_of(space_of(None, None).vectors(places))
-        assert sum(len(made.degree) for made in seen) > n / 3
-        assert sum(made.visits for made in seen) <= most * np.log2(n) * n
+        area, _ = diagram_of(space_of(None, None).vectors(meeting(name, n)))
+        count = sum(len(made.degree) for made in seen)
+        assert count > n / 6
+        most = 8 if name == "cross" else 5
+        assert sum(made.visits for made in seen) <= most * np.log2(n) * count
         assert area.sum() == pytest.approx(4 * np.pi, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["two meridians", "ten meridians"])
+def test_sites_of_a_line_follow_each_other(name):
+    """But for those at its ends, eight sites of a leaf are of one line."""
+    places = meeting(name, 4_000)
+    order = line_order(space_of(None, None).vectors(places))
+    assert np.array_equal(np.sort(order), np.arange(4_000))
+    leaves = places[order, 0].reshape(-1, 8)
+    assert (leaves != leaves[:, :1]).any(axis=1).sum() <= 20
+
+
+@pytest.mark.parametrize("n", [1, 2, 8, 9, 64, 65, 1000])
+@pytest.mark.parametrize("kind", ["sphere", "plane", "one place", "few places", "line"])
+def test_every_site_has_its_place_in_the_order(n, kind):
+    rng = np.random.default_rng(n)
+    sites = rng.normal(size=(n, 2 if kind == "plane" else 3))
+    sites *= {"one place": [[0.0]], "few places": rng.integers(1, 4, (n, 1)), "line": [[1.0, 0.0, 0.0]]}.get(kind, 1.0)
+    if kind == "few places":
+        sites[:] = sites[:, :1]
+    assert np.array_equal(np.sort(line_order(sites)), np.arange(n))
 
 
 def test_cells_of_tilted_lines_in_the_plane():
