@@ -40,6 +40,8 @@ SEEN, DEPTH = 14, 15
 """Whether no chosen site cuts it off, and room for how far it lies beyond a plane."""
 SPREAD = 32
 """Room for sites from all over the curve that cut first: two for each power of 8 below the number of sites."""
+_SITES_A_CUT = 512
+"""A cell may be cut once more for each so many sites before the tree along lines is made: that takes O(n log n)."""
 _VISITS_A_CELL = 8
 """Nodes visited for a cell, beside a quarter as many as there are sites, after which oriented boxes are asked for."""
 _STEEP = 0.1
@@ -541,7 +543,7 @@ def cut_rim_cells(
                 by = c
                 a, b, d = pos[3 * c] - x, pos[3 * c + 1] - y, pos[3 * c + 2] - z
                 cuts += 1
-                if not aligned and levels > 1 and cuts > 4 * PLAIN:
+                if not aligned and levels > 1 and cuts > 4 * PLAIN + n // _SITES_A_CUT:
                     return THIN
                 if cuts > GUIDED:
                     rounding = _CROWDED * _EPSILON
