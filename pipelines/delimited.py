@@ -11,7 +11,8 @@ import codecs
 from typing import TYPE_CHECKING
 
 from dtoss.errors import InputError
-from pipelines.inputs import Inputs
+from pipelines.byte_look import bytes_at_hand, look_at_bytes
+from pipelines.inputs import PACKED, Inputs
 from pipelines.positions import CORRUPT, FLAW, UNDECODED, UNENDED, Columns
 from pipelines.texts import exactly
 
@@ -79,9 +80,8 @@ def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns) -> D
 
     encoding = charset(columns.encoding or inputs.mark or "utf-8")
     wide = encoding.startswith(("UTF-16", "UTF-32"))
-    opened, undecoded = (0, 0) if wide else _look_at_lines(session, inputs, encoding)
-    by_byte = undecoded > 0
-    whole = columns.multiline or wide or opened > 0
+    opened, by_byte = (False, False) if wide else _look_at_lines(session, inputs, encoding)
+    whole = columns.multiline or wide or opened
     if encoding not in ("UTF-8", _BYTES):
         session.conf.set("spark.sql.legacy.javaCharsets", "true")
     separator = "\t" if inputs.kind == "tsv" else NAMES.get(columns.delimiter.lower(), columns.delimiter)
@@ -136,20 +136,23 @@ def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns) -> D
     return _in_lines(frame, names, separator) if whole and not columns.multiline else frame
 
 
-def _look_at_lines(session: SparkSession, inputs: Inputs, encoding: str) -> tuple[int, int]:
-    """Return how many lines have an odd number of quotes, and how many are not UTF-8 where they should be.
+def _look_at_lines(session: SparkSession, inputs: Inputs, encoding: str) -> tuple[bool, bool]:
+    """Return whether a line has an odd number of quotes, and whether one is not UTF-8 where it should be.
 
     In records of one line each, quotes come in pairs.
     """
     from pyspark.sql import functions as F
 
+    if bytes_at_hand(inputs.paths, inputs.files, PACKED):
+        opened, undecoded = look_at_bytes(inputs.files)
+        return opened, undecoded and encoding == "UTF-8"
     line, quote = F.col("value"), F.lit('"')
     odd = F.octet_length(line) - F.octet_length(F.replace(line, quote, F.lit("")))
     measures = [F.count(F.when(F.contains(line, quote), F.when(odd % 2 == 1, 1))).alias("opened")]
     if encoding == "UTF-8":
         measures.append(F.count(F.when(~F.is_valid_utf8(line), 1)).alias("undecoded"))
     seen = session.read.text(list(inputs.paths)).agg(*measures).toArrow().to_pylist()[0]
-    return seen["opened"], seen.get("undecoded", 0)
+    return seen["opened"] > 0, seen.get("undecoded", 0) > 0
 
 
 def _in_lines(frame: DataFrame, names: list[str], delimiter: str) -> DataFrame:
