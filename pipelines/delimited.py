@@ -66,7 +66,7 @@ def charset(encoding: str) -> str:
 
 
 def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFrame:
-    """Return text with every column a string, and ``_corrupt_record`` and ``_flaw`` beside them.
+    """Return text with every column a string, ``_corrupt_record`` beside them, and ``_flaw`` where there may be one.
 
     A line with another number of fields than the first one goes to ``_corrupt_record``.
 
@@ -122,7 +122,6 @@ def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns) -> D
     folders = [exactly(name).cast("string").alias(name) for name in partitions]
     frame = frame.select(*map(exactly, as_read), *folders, CORRUPT).toDF(*names, *partitions, CORRUPT)
     values = [exactly(name) for name in (*names, CORRUPT)]
-    flaw = F.lit(None).cast("string")
     if by_byte:
         texts = [F.encode(value, _BYTES).cast("string") for value in values]
         flaw = F.when(_any([F.coalesce(~F.is_valid_utf8(text), F.lit(False)) for text in texts]), F.lit(UNDECODED))
@@ -131,8 +130,6 @@ def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns) -> D
     elif encoding not in ("UTF-8", _BYTES):
         lost = [F.coalesce(F.contains(value, F.lit("\ufffd")), F.lit(False)) for value in values]
         frame = frame.withColumn(FLAW, F.when(_any(lost), F.lit(UNDECODED)))
-    else:
-        frame = frame.withColumn(FLAW, flaw)
     return _in_lines(frame, names, separator) if whole and not columns.multiline else frame
 
 
@@ -167,7 +164,8 @@ def _in_lines(frame: DataFrame, names: list[str], delimiter: str) -> DataFrame:
     others = [name for name in frame.columns if name not in (CORRUPT, FLAW)]
     frame = frame.select("*", ends.alias(_ENDS), F.explode_outer(pieces).alias(_PIECE))
     piece = F.col(_PIECE)
-    flaw = F.when(F.col(_ENDS) > 0, F.coalesce(F.col(FLAW), F.lit(UNENDED))).otherwise(F.col(FLAW))
+    flaw = F.col(FLAW) if FLAW in frame.columns else F.lit(None).cast("string")
+    flaw = F.when(F.col(_ENDS) > 0, F.coalesce(flaw, F.lit(UNENDED))).otherwise(flaw)
     return frame.select(
         *(F.when(piece.isNull(), exactly(name)).alias(name) for name in others),
         F.coalesce(piece, F.col(CORRUPT)).alias(CORRUPT),

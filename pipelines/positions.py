@@ -151,7 +151,8 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
         whole = unsigned or _whole_ids(id_name, types[id_name], kinds)
         source = exactly(id_name)
         if whole:
-            id_column = texts.whole(source) if id_name in kinds else source.try_cast("bigint")
+            mixed = kinds.get(id_name) == texts.MOSTLY
+            id_column = texts.whole(source) if mixed else source.try_cast("bigint")
         else:
             id_column = source.cast("string")
         rules = [
@@ -164,7 +165,7 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
         rules.insert(0, _Rule("unreadable line", F.col(CORRUPT).isNotNull()))
     if FLAW in frame.columns:
         rules = [*(_Rule(flaw, F.col(FLAW) == flaw) for flaw in (UNDECODED, UNENDED)), *rules]
-    else:
+    elif not text:
         carried = dict.fromkeys([*([id_name] if id_name else []), *attributes])
         unsure = [bad for name in carried if (bad := texts.not_utf8(exactly(name), types[name])) is not None]
         rules = [*(_Rule(UNDECODED, bad) for bad in unsure), *rules]
@@ -287,7 +288,7 @@ def _whole_ids(name: str, kind: Any, kinds: Mapping[str, str]) -> bool:
     from pyspark.sql import types as T
 
     if name in kinds:
-        return kinds[name] == texts.WHOLE
+        return kinds[name] in (texts.WHOLE, texts.MOSTLY)
     whole = isinstance(kind, (T.ByteType, T.ShortType, T.IntegerType, T.LongType))
     if not whole and not isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
         raise InputError(f"column {name!r} is {kind.simpleString()}: ids are integers or strings, cast it first")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 WHOLE = "whole"
+MOSTLY = "mostly whole"
 NUMBER = "number"
 TEXT = "text"
 MOST = 0.9
@@ -44,7 +45,7 @@ def kinds_of(frame: DataFrame, names: Sequence[str], tolerant: Sequence[str], de
     """Return the kind of columns of text, from all their values: an action, one job for all.
 
     All values of an attribute must be numbers for it to be one. ``tolerant`` names the columns of which :data:`MOST`
-    is enough.
+    is enough: where not all are whole numbers, they are MOSTLY so.
     """
     from pyspark.sql import functions as F
 
@@ -61,7 +62,7 @@ def kinds_of(frame: DataFrame, names: Sequence[str], tolerant: Sequence[str], de
         wanted = seen[f"filled{i}"] * (MOST if name in tolerant else 1.0)
         kinds[name] = TEXT
         if wanted and seen[f"w{i}"] >= wanted:
-            kinds[name] = WHOLE
+            kinds[name] = WHOLE if seen[f"w{i}"] == seen[f"filled{i}"] else MOSTLY
         elif wanted and seen[f"n{i}"] >= wanted:
             kinds[name] = NUMBER
     return kinds
@@ -122,7 +123,7 @@ def number(value: Column, decimal: str = ".") -> Column:
 
 def typed(value: Column, kind: str, decimal: str = ".") -> Column:
     """Return a text as what its kind says."""
-    if kind == WHOLE:
+    if kind in (WHOLE, MOSTLY):
         return value.try_cast("bigint")
     return _dotted(value, decimal).try_cast("double") if kind == NUMBER else value
 
