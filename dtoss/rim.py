@@ -50,6 +50,9 @@ _UPRIGHT = 0.5 * np.sqrt(3.0)
 """Sine of a third of a turn."""
 _SIDE = 0.9
 """Cosine of the widest angle between a corner and its site at which a disc round the corner ends before the horizon."""
+_OPPOSITE = 1e-13
+"""How far the normals of two borders may be from opposite where only digits tell: their sites are as near, and the
+directions to them some thousandths of a turn apart or opposite."""
 _SHORT = -0.8
 """Cosine of the longest edge that needs no corner amid it."""
 _FIRST = 16
@@ -144,18 +147,21 @@ def _between(row, out, kept, site, basis, before):
 def _thin_lune(rows, m, n, owner, gap, site, basis):
     """Cut a hemisphere by the one opposite; returns the number of corners, or -1 where they are not opposite.
 
-    The cell of a site between two others that are an ulp away: a lune so thin that all its corners lie on both rims.
+    The cell of a site between two others that are some ulps away: a lune so thin that all its corners lie on both rims,
+    or beyond one of them by no more than rounding.
     """
-    if m == 0 or rows[N] * n[0] + rows[N + 1] * n[1] + rows[N + 2] * n[2] > -0.5:
+    a, b, c = n[0] + rows[N], n[1] + rows[N + 1], n[2] + rows[N + 2]
+    if a * a + b * b + c * c > _OPPOSITE * _OPPOSITE:
         return -1
     for i in range(1, m):
         if rows[i * CORNER + OWNER] != rows[OWNER]:
             return -1
-    # a pole is a quarter turn from the site; the way from it along the first rim is counter-clockwise seen from inside
+    # a pole is a quarter turn from the site; from it the way along the first rim, counter-clockwise seen from inside,
+    # leads by the site
     first = shifted(rows, 0)
     a, b, c = first[N], first[N + 1], first[N + 2]
     before = first[GAP]
-    p, q, r = site[1] * c - site[2] * b, site[2] * a - site[0] * c, site[0] * b - site[1] * a
+    p, q, r = b * site[2] - c * site[1], c * site[0] - a * site[2], a * site[1] - b * site[0]
     length = 1.0 / np.sqrt(p * p + q * q + r * r)
     p, q, r = p * length, q * length, r * length
     x, y, z = -(b * r - c * q), -(c * p - a * r), -(a * q - b * p)
@@ -181,6 +187,9 @@ def _cut(rows, spare, m, n, owner, gap, site, basis):
     The run of corners outside that holds the furthest one is removed, and all others stay, whatever rounding says of
     them.
     """
+    lune = _thin_lune(rows, m, n, owner, gap, site, basis) if m > 0 else -1
+    if lune > 0:
+        return lune
     deepest, far = _EPSILON, -1
     for i in range(m):
         row = shifted(rows, i * CORNER)
@@ -189,7 +198,7 @@ def _cut(rows, spare, m, n, owner, gap, site, basis):
         if depth > deepest:
             deepest, far = depth, i
     if far < 0:
-        return _thin_lune(rows, m, n, owner, gap, site, basis)
+        return -1
     last_out, enter = far, far + 1 if far + 1 < m else 0
     while enter != far and rows[enter * CORNER + DEPTH] > _EPSILON:
         last_out, enter = enter, enter + 1 if enter + 1 < m else 0

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dtoss
+from dtoss.cells import drawn_rim_cells
 from tests import oracles, ulps
 
 
@@ -12,6 +13,21 @@ def test_areas_and_neighbours_equal_those_of_exact_arithmetic(first):
     """Larger in ``make check-data``: `python -m bench.ulps`."""
     for seed in range(first, first + 20):
         assert ulps.differences(seed) == []
+
+
+def test_a_cell_between_two_sites_that_a_third_one_cuts():
+    """Of a lune with the site on it, not of the one on the other side of the Earth."""
+    assert ulps.differences(1583) == []
+
+
+def test_a_lune_of_no_width_holds_its_site():
+    """Its corners are two poles and, on either side, the place of the site."""
+    site, others = np.array([[1.0, 0.0, 0.0]]), np.array([[1.0, -2e-16, 0.0], [1.0, 3e-16, 0.0]])
+    cell = drawn_rim_cells(site, np.array([0, 2]), others)
+    assert cell.area == pytest.approx(0.0, abs=1e-15)
+    assert cell.owner.tolist() == [0, 0, 1, 1]
+    assert cell.corners[[1, 3]] == pytest.approx(np.repeat(site, 2, axis=0), abs=1e-15)
+    assert cell.corners[[0, 2]] == pytest.approx(np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]), abs=1e-15)
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 5])
