@@ -204,8 +204,8 @@ def cut_cells(
 
     ``real`` and ``whole`` are workspaces; the polygon's capacity is what they hold. Returns DONE or what was too small:
     called again, it goes on. ``progress`` holds how many cells are done, how many of ``neighbours`` they fill, and how
-    many nodes of the tree they visited. Once THIN was returned, the tree along lines finds what
-    may cut long cells; until then it is empty.
+    many nodes of the tree they visited. Once THIN was returned, the tree along lines finds what may cut long cells;
+    until then it is empty.
     """
     dimension = vectors.shape[1]
     levels = starts.size - 1
@@ -391,9 +391,8 @@ def cut_cells(
                     if not drawn:
                         _discs(u, v, m, x, y, z, basis, cx, cy, cz, reach)
                         drawn = True
-                    boxes = shifted(
-                        line_children if along_lines else children, (other - starts[1]) * 2 * dimension * FAN
-                    )
+                    nodes = line_children if along_lines else children
+                    boxes = shifted(nodes, (other - starts[1]) * 2 * dimension * FAN)
                     gaps = box_gaps(boxes, FAN, dimension, x, x, y, y, z, z)
                     left = above(splat(limit), gaps)
                     if left != 0:

@@ -17,7 +17,8 @@ from dtoss.kernels import kernel, operand
 from dtoss.near import LIST, NEAR
 from dtoss.oriented import NEAREST, NO_LINES, Oriented
 from dtoss.polygon import PAD
-from dtoss.rim import CORNER, cut_rim_cells
+from dtoss.rim import cut_rim_cells
+from dtoss.rim_polygon import CORNER
 
 PIECE = 16_384
 """Sites cut in one go: always the same pieces, so that the result does not depend on the number of threads."""

@@ -11,7 +11,8 @@ a unit vector v as corner, kappa is v . s and V the rest of v. With p = c + e, a
 in e on the sphere, as ``c . e = -|e|^2 / 2``, and linear in (e, |e|^2) in the plane: its least value over a box is a
 sum of three products. So arcs of circles are as flat as lines.
 
-The boxes are made where upright ones fail: ``THIN`` is what a kernel returns when it has looked at too many.
+The tree of such boxes is made where upright ones fail: ``THIN`` is what a kernel returns when it has looked at too
+many.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from dtoss.boxes import FAN, LEAF, Boxes, box_tree, child_columns, leaf_columns
 from dtoss.curve import arranged
-from dtoss.eights import above, equal, greatest, lanes_at, larger, least, put_lanes, roots, splat, where
+from dtoss.eights import above, equal, greatest, lanes_at, larger, least, roots, splat, where
 from dtoss.kernels import kernel
 from dtoss.line_order import line_order
 from dtoss.near import box_gaps
@@ -34,8 +35,6 @@ from dtoss.polygon import lanes_in
 ROW = 21
 """Numbers of a box: a site of it, its radius round that, three axes, three intervals along them, and, on the sphere,
 one of ``c . e + |e|^2 / 2``, which is 0 but for the rounding of unit vectors."""
-SEEN_ROWS = 5
-"""Rows of eight numbers that :func:`seen_from` fills."""
 LOOKS = 32
 """Nodes looked into for the site nearest to a corner at the most: where all are as near, any will do."""
 NEAREST = LOOKS * FAN
@@ -182,34 +181,6 @@ def least_along(boxes, dimension, x, y, z, v, w, u, k):
     for axis in range(3):
         at = shifted(boxes, (4 + 3 * axis) * FAN)
         g = none - (p * lanes_at(at, 0) + q * lanes_at(at, FAN) + r * lanes_at(at, 2 * FAN))
-        at = shifted(boxes, (13 + 2 * axis) * FAN)
-        bound = bound - larger(g * lanes_at(at, 0), g * lanes_at(at, FAN))
-    return bound
-
-
-@kernel
-def seen_from(boxes, x, y, z, seen):
-    """Fill what all corners of a spherical cell share of eight boxes: where their sites lie as seen from the cell's.
-
-    The rows of ``seen`` are the three coordinates, half the squared distance, and how far rounding puts ``c . e`` from
-    ``-|e|^2 / 2``.
-    """
-    a, b, c = lanes_at(boxes, 0) - x, lanes_at(boxes, FAN) - y, lanes_at(boxes, 2 * FAN) - z
-    put_lanes(seen, 0, a)
-    put_lanes(seen, FAN, b)
-    put_lanes(seen, 2 * FAN, c)
-    put_lanes(seen, 3 * FAN, (a * a + b * b + c * c) * 0.5)
-    put_lanes(seen, 4 * FAN, larger(splat(0.0) - lanes_at(boxes, 19 * FAN), lanes_at(boxes, 20 * FAN)))
-
-
-@kernel
-def least_seen(boxes, seen, corner, v, kappa):
-    """Return the least F for a corner of a spherical cell over each of eight boxes; ``corner`` and ``v`` are rows."""
-    bound = lanes_at(seen, 3 * FAN) * kappa - lanes_at(seen, 4 * FAN) * abs(kappa)
-    bound = bound - (lanes_at(seen, 0) * v[0] + lanes_at(seen, FAN) * v[1] + lanes_at(seen, 2 * FAN) * v[2])
-    for axis in range(3):
-        at = shifted(boxes, (4 + 3 * axis) * FAN)
-        g = lanes_at(at, 0) * corner[0] + lanes_at(at, FAN) * corner[1] + lanes_at(at, 2 * FAN) * corner[2]
         at = shifted(boxes, (13 + 2 * axis) * FAN)
         bound = bound - larger(g * lanes_at(at, 0), g * lanes_at(at, FAN))
     return bound

@@ -32,7 +32,6 @@ def plan(patterns):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, plan, patterns):
     """A report with everything in it."""
-    pytest.importorskip("plotly")
     corners = np.array([(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)])
     regions = {int(p): [corners + place] for p, place in zip(patterns.partitions, patterns.positions, strict=True)}
     target = tmp_path_factory.mktemp("report") / "made" / "here"
@@ -109,7 +108,6 @@ def test_several_plans_without_patterns(plan, patterns, tmp_path):
     assert report.numbers["monthlySavings"] == pytest.approx(dear.cost_per_month - plan.cost_per_month)
     assert report.numbers["bytesMovedFromCurrent"] == ceps.diff(plan, dear).bytes_moved
     assert report.numbers["costByTargetUtilization"] == []
-    pytest.importorskip("plotly")
     ceps.write_report(tmp_path, [dear, plan])
     assert 'id="curve0"' not in (tmp_path / "report.html").read_text()
 
@@ -135,7 +133,6 @@ def test_dearer_than_now_is_said(plan, patterns):
     roomy = ceps.plan(patterns, None, TYPES, utilisation=0.5)
     report = ceps.build_report([roomy], current=tight)
     assert report.numbers["monthlySavings"] < 0
-    pytest.importorskip("plotly")
     from ceps.report_page import page
 
     assert "more a month" in page(report)
@@ -149,14 +146,12 @@ def test_autoscaling_is_named_when_it_is_cheaper(tmp_path):
     sleepy = Patterns(loads=night, sizes=np.full(40, 1.0), positions=places)
     report = ceps.build_report([ceps.plan(sleepy, None, TYPES)], patterns=sleepy)
     assert "Autoscaling would be cheaper" in report.numbers["autoscalingNote"]
-    pytest.importorskip("plotly")
     ceps.write_report(tmp_path, [ceps.plan(sleepy, None, TYPES)], patterns=sleepy)
     assert "Autoscaling would be cheaper" in (tmp_path / "report.html").read_text()
 
 
 def test_reports_of_odd_plans(tmp_path):
     """Nothing at all, an idle store, a week, copies and a spare: each makes a page."""
-    pytest.importorskip("plotly")
     week = Patterns(loads=np.random.default_rng(0).uniform(0, 90, (12, 168)))
     for number, (given, options) in enumerate(
         [
@@ -183,7 +178,6 @@ def test_what_does_not_belong_together_is_refused(plan, patterns):
 
 def test_names_cannot_break_the_page(tmp_path):
     """A server name with markup is text, in tiles as in charts."""
-    pytest.importorskip("plotly")
     odd = replace(TYPES[0], name="</script><b>x", requests_per_second=1e5)
     plan = ceps.plan(waves(5, 900.0), None, [odd])
     ceps.write_report(tmp_path, [plan])
