@@ -8,6 +8,7 @@ from dtoss import cells
 from dtoss.cells import voronoi
 from dtoss.curve import arranged, curve_keys, radix_order
 from dtoss.line_order import line_order
+from dtoss.oriented import Oriented
 from dtoss.space import space_of
 from tests import oracles
 
@@ -79,6 +80,18 @@ def test_the_work_grows_as_the_logarithm(name, seen):
         assert sum(len(made.degree) for made in seen) == n
         most = 20 if name == "small circle" else 5
         assert sum(made.visits for made in seen) <= most * np.log2(n) * n
+
+
+def test_a_crowd_makes_no_tree_along_lines(monkeypatch):
+    """Its outermost cells are cut by many sites, and the tree would take longer than all of them."""
+    asked = []
+    lines = Oriented.lines
+    monkeypatch.setattr(Oriented, "lines", lambda self: asked.append(self) or lines(self))
+    rng = np.random.default_rng(0)
+    diagram_of(space_of(None, None).vectors(np.array([10.0, 50.0]) + rng.normal(size=(60_000, 2))))
+    assert not asked
+    diagram_of(circle("great circle", 2_000)[1])
+    assert asked
 
 
 def meeting(name, n):

@@ -11,6 +11,8 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
+from pipelines.byte_look import bytes_at_hand
+from pipelines.inputs import PACKED
 from pipelines.positions import UNDECODED, UNENDED, Columns
 from pipelines.reading import read_positions
 from pipelines.rebuild import rebuild
@@ -128,6 +130,26 @@ def test_how_text_cannot_be_written(columns, words):
     """Said before Spark is asked."""
     with pytest.raises(ValueError, match=words):
         read_positions(None, ["a.csv"], Columns(**columns))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (CITIES.encode("latin-1", "replace"), UNDECODED),
+        (b'id,lon,lat,name\n1,8.5,47.4,"a\nb"\n2,8.6,47.5,"a""b"\n', UNENDED),
+    ],
+    ids=["bytes", "quotes"],
+)
+def test_what_spark_looks_through_is_treated_as_what_is_at_hand(spark, tmp_path, text, reason):
+    """Packed text is not looked at in this process; the same rows are set aside, and the same are objects."""
+    plain, packed = put(tmp_path / "a.csv", text), put(tmp_path / "b.csv.gz", gzip.compress(text, mtime=0))
+    assert bytes_at_hand([str(plain)], [str(plain)], PACKED)
+    assert not bytes_at_hand([str(packed)], [str(packed)], PACKED)
+    found, manifest = made(spark, plain, tmp_path / "plain")
+    again, other = made(spark, packed, tmp_path / "packed")
+    assert again == found
+    assert other["counts"] == manifest["counts"]
+    assert manifest["counts"]["quarantined"].keys() == {reason}
 
 
 def test_a_file_that_is_cut_short_is_named(spark, tmp_path):
