@@ -1,25 +1,32 @@
 # Two commands for users: make demo, make test. Each sets up what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
+TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 2 --dist loadgroup --no-loadscope-reorder
 export PYTHON
 
-.PHONY: setup demo test check check-data bench clean
+.PHONY: help setup demo test test-fast check check-data bench clean
 
-setup:
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: ## the environment in .venv; all others run it first
 	@./setup.sh
 
-demo: setup
+demo: setup ## a million moving objects: built, asked, drawn; ends with commands to try
 	@$(BIN)/python -m datasets.demo
 
-test: setup
-	@$(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 2 --dist loadgroup --no-loadscope-reorder --durations=25
+test: setup ## the whole test suite, as CI runs it
+	@$(TESTS) --durations=25
 
-check: setup
+test-fast: setup ## after an edit: no Spark, nothing marked slow, a tenth of the made examples
+	@$(TESTS) --fast
+
+check: setup ## ruff, its format, mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-check-data: setup
+check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m bench.check_data
 	@$(BIN)/python -m bench.conditions
 	@$(BIN)/python -m bench.damages
@@ -31,8 +38,8 @@ check-data: setup
 	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/test_kernel_bridge.py
 	@DTOSS_ALL_SIGNALS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/pipelines/test_interruption.py
 
-bench: setup
+bench: setup ## benchmarks; what each measures stands in docs/benchmarks.md
 	@$(BIN)/python -m pytest bench -q --benchmark-only
 
-clean:
+clean: ## remove .venv, the demo and what tools keep
 	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache

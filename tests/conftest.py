@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one, and how tests are shared by two processes."""
+"""One Spark session for all tests that need one, how two processes share the tests, and what ``--fast`` leaves out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 HERE = Path(__file__).parent
 WITHOUT_KERNELS = ("ceps", "bench", "datasets")
@@ -13,6 +14,18 @@ WITHOUT_KERNELS = ("ceps", "bench", "datasets")
 
 os.environ["DTOSS_QUIET"] = "1"  # tests compare stderr, and may be the first to compile
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark")
+
+
+def pytest_addoption(parser):
+    """``--fast`` is what `make test-fast` runs: a look after each edit, not what decides whether a change is good."""
+    parser.addoption("--fast", action="store_true", help="no Spark, none marked slow, a tenth of the made examples")
+
+
+def pytest_report_header(config):
+    """Say what a quick run leaves out, where its result is read."""
+    if config.getoption("--fast"):
+        return "fast: none that starts Spark or is marked slow, a tenth of the made examples; `make test` runs all"
+    return None
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +51,22 @@ def spark():
     session.stop()
 
 
+def with_fewer_examples(test, share):
+    """Let hypothesis make that share of a test's examples, three at least; a test without any stays as it is."""
+    if getattr(test, "is_hypothesis_test", False):
+        usual = test._hypothesis_internal_use_settings or settings.default
+        test._hypothesis_internal_use_settings = settings(usual, max_examples=max(3, int(usual.max_examples * share)))
+
+
+def leave_out_what_is_slow(config, items):
+    """Take from ``items`` those that start Spark or are marked slow."""
+    slow = [item for item in items if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in set(slow)]
+    for test in {getattr(item, "obj", None) for item in items}:
+        with_fewer_examples(test, 0.1)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Share the tests for ``-n 2 --dist loadgroup``: one process has the Spark session, the other the rest by modules.
@@ -45,6 +74,8 @@ def pytest_collection_modifyitems(config, items):
     The former begins with compiling all kernels, so the latter begins with modules that need few of them. Who is done
     first takes modules that are left.
     """
+    if config.getoption("--fast"):
+        leave_out_what_is_slow(config, items)
     if not config.pluginmanager.hasplugin("xdist"):
         return
     sparks = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}

@@ -1,0 +1,103 @@
+"""What contributors are told beside the documents: targets of make, checks before a commit, how to cite."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def files():
+    """Names of the project's files, as git knows them."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no git checkout")
+    return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+
+
+def test_each_target_of_make_is_explained():
+    """`make help` has a line for each, and documents name no other."""
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)
+    said = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert [line.split()[:2] for line in said.splitlines()] == [["make", target] for target in targets]
+    assert all(len(line.split()) > 4 and len(line) <= 100 for line in said.splitlines())
+    assert set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split()) == set(targets)
+    for name in files():
+        if name.endswith((".md", "/run", ".yaml")):
+            named = re.findall(r"(?:^|`)make ([a-z-]+)", (ROOT / name).read_text(), re.MULTILINE)
+            assert set(named) <= set(targets), name
+
+
+def test_files_are_as_the_checks_before_a_commit_want_them():
+    """The patterns are read from the configuration of pre-commit; each of them finds what it looks for."""
+    config = (ROOT / ".pre-commit-config.yaml").read_text()
+    end, blanks = (re.compile(found) for found in re.findall(r"entry: '(.*)'", config))
+    assert [bool(end.search(text)) for text in ("text", "text\n\n", "text\n", "")] == [True, True, False, False]
+    assert [bool(blanks.search(line)) for line in ("text ", "text\r", "a text")] == [True, True, False]
+    (most,) = (int(found) for found in re.findall(r"-le (\d+)", config))
+    for name in files():
+        held = (ROOT / name).read_bytes()
+        if b"\0" in held:
+            continue
+        text = held.decode()
+        assert not end.search(text), name
+        assert not [line for line in text.split("\n") if blanks.search(line)], name
+        assert len(held) <= most, name
+
+
+def test_what_is_cited_is_this_version():
+    """And the length of lines is the same for editors and for ruff."""
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f'\nversion: "{PROJECT["project"]["version"]}"\n' in citation
+    assert f"\nlicense: {PROJECT['project']['license']}\n" in citation
+    assert f"\nmax_line_length = {PROJECT['tool']['ruff']['line-length']}\n" in (ROOT / ".editorconfig").read_text()
+
+
+def test_a_fast_run_makes_fewer_examples_and_starts_no_spark(tmp_path):
+    """Each test of a folder is run, left out, or has a tenth of its examples; the run says what it leaves out."""
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (tmp_path / "test_some.py").write_text(
+        """
+import pytest
+from hypothesis import given, settings, strategies as st
+
+made = {"many": 0, "usual": 0, "few": 0}
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats())
+def test_many(x):
+    made["many"] += 1
+
+@given(st.floats())
+def test_usual(x):
+    made["usual"] += 1
+
+@settings(max_examples=5)
+@given(st.floats())
+def test_few(x):
+    made["few"] += 1
+
+@pytest.mark.slow
+def test_slow():
+    raise AssertionError
+
+def test_spark(spark):
+    raise AssertionError
+
+def test_all():
+    assert made == {"many": 20, "usual": 10, "few": 3}
+"""
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    run = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "--fast", str(tmp_path)]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert "4 passed, 2 deselected" in done.stdout, done.stdout
+    assert "`make test` runs all" in done.stdout
