@@ -19,7 +19,7 @@ class CompiledKernels(BuildHookInterface):
     """Compiles before the wheel is packed, and adds what was compiled."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add ``dtoss/compiled`` to the files of the wheel."""
+        """Add ``dtoss/compiled/shipped`` to the files of the wheel."""
         if os.environ.get("DTOSS_COMPILED") != "1":
             return
         root = Path(self.root)
@@ -33,7 +33,7 @@ make_generic(sys.argv[1], also=KERNELS)
         run = [sys.executable, "-B", "-c", code, str(self._made)]
         subprocess.run(run, cwd=root, env=os.environ | {"PYTHONPATH": str(root)}, check=True)
         for file in sorted(self._made.glob("*.nbc")):
-            build_data["force_include"][str(file)] = f"dtoss/compiled/{file.name}"
+            build_data["force_include"][str(file)] = f"dtoss/compiled/shipped/{file.name}"
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
 

@@ -35,7 +35,7 @@ def wanted() -> bool:
 def shipped(file: str) -> bytes | None:
     """Return a file of compiled code that came with this installation, None if there is none."""
     try:
-        return files(__package__).joinpath(SHIPPED, file).read_bytes()
+        return files("dtoss").joinpath(*SHIPPED, file).read_bytes()
     except OSError:
         return None
 

@@ -41,7 +41,9 @@ class KernelFiles:
         self._bridged: list[Any] = []
         self._turn: ExitStack | None = None
         self._name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}".replace("<", "").replace(">", "")
-        self._beside = Path(kernel.py_func.__code__.co_filename).absolute().parent / "__pycache__"
+        source = Path(kernel.py_func.__code__.co_filename).absolute()
+        # one place for all kernels of a package, whichever folder of it their sources lie in
+        self._beside = source.parents[max(kernel.py_func.__module__.count(".") - 1, 0)] / "__pycache__"
 
     @property
     def cache_path(self) -> str | None:

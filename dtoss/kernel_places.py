@@ -17,11 +17,16 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-SHIPPED = "compiled"
+SHIPPED = ("compiled", "shipped")
 """The folder of an installation with code that came with it."""
 LONGEST_WAIT_SECONDS = 180.0
 """A process that compiles a kernel is waited for so long: it may have been stopped."""
 _TURNS = "dtoss.turns"
+
+
+def package() -> Path:
+    """Return the folder of the package: the code of its kernels is kept beside it."""
+    return Path(sys.modules["dtoss"].__file__ or "").absolute().parent
 
 
 def places(beside: Path) -> list[Path]:
@@ -49,12 +54,12 @@ def writable(beside: Path) -> Path | None:
 def is_anywhere(kernel: str) -> bool:
     """Return whether there is code of a kernel, for whatever processor and of whatever version, kept or shipped."""
     start = f"{kernel}-"
-    for place in places(Path(__file__).absolute().parent / "__pycache__"):
+    for place in places(package() / "__pycache__"):
         with suppress(OSError):
             if any(file.name.startswith(start) for file in place.iterdir()):
                 return True
     try:
-        return any(file.name.startswith(start) for file in files(__package__).joinpath(SHIPPED).iterdir())
+        return any(file.name.startswith(start) for file in files("dtoss").joinpath(*SHIPPED).iterdir())
     except (OSError, ValueError):  # a zip has no such folder
         return False
 

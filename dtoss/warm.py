@@ -18,7 +18,7 @@ from typing import Any
 
 import dtoss
 from dtoss.kernel_bridge import GENERIC
-from dtoss.kernel_places import writable
+from dtoss.kernel_places import package, writable
 from dtoss.kernels import DECLARED
 
 
@@ -65,7 +65,7 @@ def beside(names: Sequence[str]) -> None:
 
 @contextmanager
 def _one_at_a_time() -> Any:
-    place = writable(Path(__file__).parent / "__pycache__")
+    place = writable(package() / "__pycache__")
     try:
         import fcntl
     except ImportError:

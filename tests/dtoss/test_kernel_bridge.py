@@ -49,8 +49,8 @@ def site(tmp_path_factory):
     """An installation with code for any processor, of three kernels."""
     place = tmp_path_factory.mktemp("site")
     shutil.copytree(ROOT / "dtoss", place / "dtoss", ignore=shutil.ignore_patterns("__pycache__"))
-    make_generic(str(place / "dtoss" / "compiled"), NAMES)
-    assert len(list((place / "dtoss" / "compiled").iterdir())) == len(NAMES)
+    make_generic(str(place / "dtoss" / "compiled" / "shipped"), NAMES)
+    assert len(list((place / "dtoss" / "compiled" / "shipped").iterdir())) == len(NAMES)
     return place
 
 

@@ -196,7 +196,7 @@ def fresh(tmp_path_factory):
     """The sources alone: nothing is compiled beside them."""
     place = tmp_path_factory.mktemp("fresh")
     for package in ("dtoss", "pipelines", "ceps"):
-        shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("__pycache__", "compiled"))
+        shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("__pycache__", "shipped"))
     return place
 
 
