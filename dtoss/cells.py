@@ -17,7 +17,7 @@ from dtoss.kernels import kernel, operand
 from dtoss.near import LIST, NEAR
 from dtoss.oriented import NEAREST, NO_LINES, Oriented
 from dtoss.polygon import PAD
-from dtoss.rim import cut_rim_cells
+from dtoss.rim_kernel import cut_rim_cells
 from dtoss.rim_polygon import CORNER
 
 PIECE = 16_384
