@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -11,76 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.boxes import LEAF, Boxes, box_tree, child_columns, leaf_columns
+from dtoss.boxes import LEAF
 from dtoss.cell_kernel import BESIDES, COLUMNS, DONE, EARLIER, MORE_NEIGHBOURS, MORE_VERTICES, STACK, cut_cells
+from dtoss.diagram import PIECE, Diagram, symmetric
 from dtoss.kernels import kernel, operand
 from dtoss.near import LIST, NEAR
-from dtoss.oriented import NEAREST, NO_LINES, Oriented
+from dtoss.oriented import NEAREST, NO_LINES
 from dtoss.polygon import PAD
-from dtoss.rim_kernel import cut_rim_cells
-from dtoss.rim_polygon import CORNER
+from dtoss.rim import rim_cells
+from dtoss.site_search import Search, search_of
 
-PIECE = 16_384
-"""Sites cut in one go: always the same pieces, so that the result does not depend on the number of threads."""
 ROOM = 7
 """Room for neighbours, a site: six are enough where rounding makes no edges."""
-
-
-@dataclass(frozen=True, slots=True)
-class Diagram:
-    """The diagram of n sites in curve order, as flat arrays.
-
-    Parameters
-    ----------
-    first : int32 (n + 1,): the neighbours of site i are ``neighbours[first[i]:first[i + 1]]``.
-    neighbours : int32: for each site, counter-clockwise, the sites whose cells share an edge with its own. Symmetric:
-        an edge that rounding shows to one side only is listed by both, at the end.
-    area : float64 (n,): square CRS units in the plane (clipped to the bounds), steradians on the sphere.
-    radius : float64 (n,): distance from the site to the furthest vertex of its cell: chord on the sphere.
-    rim : bool (n,): the cell reaches the bounds (plane), or 80 degrees from its site (sphere).
-    """
-
-    first: NDArray[np.int32]
-    neighbours: NDArray[np.int32]
-    area: NDArray[np.float64]
-    radius: NDArray[np.float64]
-    rim: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What finds the sites that may cut a cell: a tree of boxes, its leaves and inner nodes by coordinate.
-
-    ``oriented`` makes the tree along lines when it is asked for.
-    """
-
-    tree: Boxes
-    columns: NDArray[np.float64]
-    children: NDArray[np.float64]
-    oriented: Oriented
-
-
-def search_of(sites: NDArray[np.float64]) -> Search:
-    """Return what finds sites (n, dimension) in curve order, n >= 1. Cost O(n)."""
-    tree = box_tree(sites)
-    return Search(tree, leaf_columns(sites), child_columns(tree), Oriented(sites))
-
-
-@dataclass(frozen=True, slots=True)
-class RimCells:
-    """Cells of the sphere cut in 3-D, as in :class:`Diagram`; corners are unit vectors with their edges' owners.
-
-    ``visits`` counts the nodes of the tree that were looked into for all of them.
-    """
-
-    degree: NDArray[np.int32]
-    neighbours: NDArray[np.int32]
-    area: NDArray[np.float64]
-    radius: NDArray[np.float64]
-    corners: NDArray[np.float64]
-    owner: NDArray[np.int64]
-    corner_count: NDArray[np.int64]
-    visits: int
 
 
 def voronoi(
@@ -251,90 +192,6 @@ def _offsets(degree: NDArray[np.int32]) -> NDArray[np.int32]:
     return first
 
 
-def rim_cells(
-    sites: NDArray[np.float64],
-    search: Search,
-    which: NDArray[np.int64],
-    first_known: NDArray[np.int64],
-    known: NDArray[np.int32],
-) -> RimCells:
-    """Return the spherical cells of the sites ``which``, cut in 3-D.
-
-    ``known[first_known[i]:first_known[i + 1]]`` are sites near ``which[i]`` to begin with; the search finds the others.
-    """
-    none = np.zeros(0, np.int64)
-    return _rim_cells(sites[which], which, sites, search, first_known, known, none)
-
-
-def drawn_rim_cells(centres: NDArray[np.float64], first: NDArray[np.int64], others: NDArray[np.float64]) -> RimCells:
-    """Return spherical cells cut in 3-D by given sites alone, with their corners.
-
-    The candidates of cell i are ``others[first[i]:first[i + 1]]``, and are what its neighbours and owners count.
-    """
-    known = np.arange(len(others), dtype=np.int32)
-    return _rim_cells(centres, np.full(len(centres), -1), others, None, first, known, np.zeros(1, np.int64))
-
-
-def _rim_cells(
-    centres: NDArray[np.float64],
-    which: NDArray[np.int64],
-    sites: NDArray[np.float64],
-    search: Search | None,
-    first_known: NDArray[np.int64],
-    known: NDArray[np.int32],
-    owner: NDArray[np.int64],
-) -> RimCells:
-    count = len(which)
-    capacity, room = 256, 8 * count + 64
-    degree, area, radius = np.zeros(count, np.int32), np.zeros(count), np.zeros(count)
-    corner_count = np.zeros(count, np.int64)
-    neighbours = np.empty(room, np.int32)
-    if len(owner):
-        owner = np.empty(2 * room, np.int64)
-    corners = np.empty((len(owner), 3))
-    progress = np.zeros(4, np.int64)
-    none = np.zeros((0, 0, 0))
-    columns, children = (none, none) if search is None else (search.columns, search.children)
-    lines = NO_LINES
-    while True:
-        real = np.empty(2 * CORNER * capacity)
-        status = cut_rim_cells(
-            centres,
-            which,
-            sites,
-            np.zeros(1, np.int64) if search is None else search.tree.starts,
-            columns,
-            children,
-            lines.boxes,
-            lines.order,
-            first_known,
-            known,
-            real,
-            degree,
-            neighbours,
-            area,
-            radius,
-            corners,
-            owner,
-            corner_count,
-            progress,
-        )
-        if status == DONE:
-            break
-        if status == MORE_VERTICES:
-            capacity *= 4
-        elif status == MORE_NEIGHBOURS:
-            neighbours = np.concatenate([neighbours, np.empty_like(neighbours)])
-            corners, owner = np.concatenate([corners, np.empty_like(corners)]), np.concatenate([owner, owner])
-        elif search is not None:
-            lines = search.oriented.lines()
-            columns, children = lines.columns, lines.children
-    made = int(progress[2])
-    return RimCells(
-        degree, neighbours[: progress[1]], area, radius, corners[:made], owner[:made], corner_count, int(progress[3])
-    )
-
-
 def _with_rim_cells(
     sites: NDArray[np.float64],
     search: Search,
@@ -380,81 +237,3 @@ def _replace(first, neighbours, which, new_first, merged, lists):
             merged[t] = lists[taken]
             taken += 1
         since = site + 1
-
-
-@kernel("int64(int32[::1], int32[::1], uint8[::1], int64, int64, int32[:, ::1])")
-def _one_sided(first, neighbours, doubt, begin, end, edges):
-    """Count the edges that only one end lists, of those that ``begin:end`` list and that have an end in doubt.
-
-    Those for which there is room are written to ``edges``: the end that lists it, and the other.
-    """
-    count = 0
-    for i in range(begin, end):
-        for t in range(first[i], first[i + 1]):
-            j = neighbours[t]
-            if doubt[i] == 0 and doubt[j] == 0:
-                continue
-            found = False
-            for s in range(first[j], first[j + 1]):
-                if neighbours[s] == i:
-                    found = True
-                    break
-            if not found:
-                if count < edges.shape[0]:
-                    edges[count, 0], edges[count, 1] = i, j
-                count += 1
-    return count
-
-
-@kernel("void(int32[::1], int32[::1], int32[::1], int32[::1])")
-def _insert(first, room, source, target):
-    """Add ``source`` to the lists of ``target``, which is sorted, in place."""
-    n = first.size - 1
-    added = target.size
-    end = first[n]
-    for i in range(n - 1, -1, -1):
-        begin = first[i]
-        first[i + 1] = end + added
-        while added > 0 and target[added - 1] == i:
-            added -= 1
-            room[end + added] = source[added]
-        if added == 0:
-            return
-        for t in range(end - 1, begin - 1, -1):
-            room[t + added] = room[t]
-        end = begin
-
-
-def symmetric(
-    first: NDArray[np.int32],
-    neighbours: NDArray[np.int32],
-    doubt: NDArray[np.uint8] | None = None,
-    room: NDArray[np.int32] | None = None,
-    over: Callable[..., Any] = map,
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the graph with each edge that one end lists listed by both; added ones stand last. Cost O(edges).
-
-    Only edges with an end in ``doubt`` are looked at; all when None. Where ``room`` is given, ``neighbours`` are its
-    beginning, and edges are added in place if there is room for them. ``over`` may be the map of a pool of threads.
-    """
-    n = len(first) - 1
-    doubt = np.ones(n, np.uint8) if doubt is None else doubt
-
-    def one_sided(begin: int) -> NDArray[np.int32]:
-        end = min(begin + PIECE, n)
-        edges = np.empty((64, 2), np.int32)
-        count = _one_sided(first, neighbours, doubt, begin, end, edges)
-        if count > len(edges):
-            edges = np.empty((count, 2), np.int32)
-            _one_sided(first, neighbours, doubt, begin, end, edges)
-        return edges[:count]
-
-    missing = np.concatenate([np.empty((0, 2), np.int32), *over(one_sided, range(0, n, PIECE))])
-    if len(missing) == 0:
-        return first, neighbours
-    source, target = missing[np.lexsort(missing.T)].T
-    total = len(neighbours) + len(missing)
-    if room is None or len(room) < total:
-        first, room = first.copy(), np.concatenate([neighbours, np.empty(len(missing), np.int32)])
-    _insert(first, room, np.ascontiguousarray(source), np.ascontiguousarray(target))
-    return first, room[:total]

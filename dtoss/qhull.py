@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, Delaunay, QhullError
 
-from dtoss.cells import Diagram, symmetric
+from dtoss.diagram import Diagram, symmetric
 from dtoss.polygon import FRAME
 from dtoss.shapes import Shapes, shapes
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.cell_kernel import tangent
-from dtoss.cells import drawn_rim_cells
 from dtoss.kernels import kernel, operand
 from dtoss.pointers import pointer, shifted
 from dtoss.polygon import FRAME, PAD, SLACK, chord, cut, frame, furthest, plane_area, sphere_area
+from dtoss.rim import drawn_rim_cells
 
 
 @dataclass(frozen=True, slots=True)

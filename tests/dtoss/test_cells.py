@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import SphericalVoronoi, Voronoi
 
-from dtoss.cells import PIECE, symmetric, voronoi
+from dtoss.cells import voronoi
 from dtoss.curve import arranged, curve_keys, radix_order
+from dtoss.diagram import PIECE, symmetric
 from dtoss.space import space_of
 from tests import oracles
 from tests.dtoss.strategies import lonlat, planar
@@ -309,7 +310,7 @@ def test_pieces_change_nothing_but_rounding(monkeypatch, metric, room):
         sites = distinct((degrees - degrees.mean(axis=0)) * np.array([88_000.0, 111_000.0]))
         bounds = box_of(sites)
     whole = voronoi(sites, bounds)
-    monkeypatch.setattr("dtoss.cells.PIECE", 64)
+    monkeypatch.setattr("dtoss.diagram.PIECE", 64)
     monkeypatch.setattr("dtoss.cells.ROOM", room)
     pieces = voronoi(sites, bounds)
     assert_symmetric(pieces)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.cells import drawn_rim_cells
+from dtoss.rim import drawn_rim_cells
 from tests import oracles, ulps
 
 
