@@ -7,8 +7,8 @@ from ceps.patterns_file import read_patterns, write_patterns
 from ceps.planning import METHODS, plan
 from ceps.plans import Plan, PlanDiff, diff, load_plan
 from ceps.problem import InfeasibleError
-from ceps.report import build_report
-from ceps.report_write import write_report
+from ceps.reporting.report import build_report
+from ceps.reporting.write import write_report
 from ceps.risk import Risk, overload_risk
 from ceps.servers import CATALOGUES, ServerType, load_servers
 

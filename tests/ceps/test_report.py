@@ -133,7 +133,7 @@ def test_dearer_than_now_is_said(plan, patterns):
     roomy = ceps.plan(patterns, None, TYPES, utilisation=0.5)
     report = ceps.build_report([roomy], current=tight)
     assert report.numbers["monthlySavings"] < 0
-    from ceps.report_page import page
+    from ceps.reporting.page import page
 
     assert "more a month" in page(report)
 

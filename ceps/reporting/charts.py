@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ceps.plans import Floats, Ints, Plan
-from ceps.report import Report
+from ceps.reporting.report import Report
 
 Figure = dict[str, Any]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ceps.plans import Plan
-from ceps.report import build_report
+from ceps.reporting.report import build_report
 
 
 def write_report(folder: str | Path, plans: Sequence[Plan], **options: Any) -> Path:
@@ -24,7 +24,7 @@ def write_report(folder: str | Path, plans: Sequence[Plan], **options: Any) -> P
     ImportError
         plotly is not installed.
     """
-    from ceps.report_page import page
+    from ceps.reporting.page import page
 
     report = build_report(plans, **options)
     target = Path(folder)

@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 from ceps.plans import bytes_text
-from ceps.report import Report
-from ceps.report_charts import Figure, all_figures
+from ceps.reporting.charts import Figure, all_figures
+from ceps.reporting.report import Report
 
 _STYLE = """
 :root { color-scheme: light; }

@@ -1,0 +1,1 @@
+"""What a plan costs and saves, as numbers, charts and one page; nothing here plans."""
