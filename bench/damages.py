@@ -31,7 +31,7 @@ import pyarrow as pa
 import dtoss
 from dtoss.errors import StoreError
 from dtoss.manifest import hash_of
-from dtoss.snapshot import open_index
+from dtoss.opening import open_index
 from tests.dtoss.stores import stored
 
 OBJECTS = 4000

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dtoss
+from dtoss.lonlat import to_lonlat
 from dtoss.space import space_of
-from pipelines.patterns import to_lonlat
 
 PLANE = ("uniform in the plane", "line", "tilted line", "two parallel lines")
 

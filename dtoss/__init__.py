@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dtoss.hits import Hits
     from dtoss.in_process import build
     from dtoss.index import Index
-    from dtoss.snapshot import open_index as open
+    from dtoss.opening import open_index as open
 
 __version__ = "0.1.0"
 __all__ = ["DtossError", "Hits", "Index", "InputError", "StoreError", "build", "open"]
@@ -27,7 +27,7 @@ _HOMES = {
     "Hits": ("dtoss.hits", "Hits"),
     "Index": ("dtoss.index", "Index"),
     "build": ("dtoss.in_process", "build"),
-    "open": ("dtoss.snapshot", "open_index"),
+    "open": ("dtoss.opening", "open_index"),
 }
 
 

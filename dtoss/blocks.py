@@ -7,31 +7,12 @@ neighbours of visited blocks, as far as their balls meet the disc, misses none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.kernels import kernel, operand
 from dtoss.knows import SLACK
-
-BLOCK = 16
-"""Sites in a block; the last one may hold fewer."""
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """The blocks of m sites, b = m / 16 of them, rounded up.
-
-    Parameters
-    ----------
-    balls : float64 (b, 4): centre, z = 0 in the plane, and a radius within which all sites of the block lie.
-    first, neighbours : int32: the neighbours of block i are ``neighbours[first[i]:first[i + 1]]``.
-    """
-
-    balls: NDArray[np.float64]
-    first: NDArray[np.int32]
-    neighbours: NDArray[np.int32]
+from dtoss.partition import BLOCK, Blocks
 
 
 def make_blocks(sites: NDArray[np.float64], first: NDArray[np.int32], neighbours: NDArray[np.int32]) -> Blocks:

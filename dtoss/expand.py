@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.blocks import BLOCK
 from dtoss.kernels import kernel
 from dtoss.knows import SLACK
-from dtoss.lanes import LANES, append_near, at_most, sort_keys
+from dtoss.lanes import LANES, append_near, at_most
+from dtoss.partition import BLOCK
 from dtoss.pointers import (
     bits_float,
     float64_at,
@@ -28,6 +28,7 @@ from dtoss.pointers import (
     trailing_zeros,
     uint8_at,
 )
+from dtoss.rank_sort import sort_keys
 from dtoss.spread import consider, consider_rim, gaps_of, meets
 from dtoss.table import BALLS, IDS, MASK, OBJECTS, SINGLE, SITE_COUNT
 from dtoss.walk import fetch_ids, fetch_sites, lost, outside

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.assign import assign
 from dtoss.border import fix
+from dtoss.bounds import planar_bounds
 from dtoss.construct import construct
 from dtoss.ids import as_ids
 from dtoss.index import Index
@@ -20,11 +21,10 @@ from dtoss.land import look_swapped
 from dtoss.names import free_names
 from dtoss.partition import Ids
 from dtoss.parts import Parts, facts_of
-from dtoss.pivots import SAMPLE_PER_PARTITION, choose_pivots
+from dtoss.pivots import OBJECTS_PER_PARTITION, SAMPLE_PER_PARTITION, choose_pivots
 from dtoss.replication import choose_reach
-from dtoss.space import FURTHEST, NEAREST, Space, as_positions, space_of
+from dtoss.space import NEAREST, Space, as_positions, space_of
 
-OBJECTS_PER_PARTITION = 250_000
 LOOKED_AT = 1_000
 """Positions of which it is asked whether they are on land."""
 
@@ -170,39 +170,6 @@ def _warn_of_swapped(places: NDArray[np.float64], space: Space) -> None:
     some = places[:: max(-(-len(places) // LOOKED_AT), 1)]
     if note := look_swapped(some[:, 0], some[:, 1]):
         warnings.warn(f"{note}: lon comes before lat", stacklevel=3)
-
-
-def planar_bounds(vectors: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:
-    """Return the rectangle that planar cells are clipped to, float64 (4,).
-
-    Raises
-    ------
-    ValueError
-        If given bounds are not four numbers in order, or an object lies outside them.
-    """
-    low = vectors.min(axis=0) if len(vectors) else np.zeros(2)
-    high = vectors.max(axis=0) if len(vectors) else np.zeros(2)
-    return bounds_round(low, high, bounds)
-
-
-def bounds_round(low: NDArray[np.float64], high: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:
-    """Return bounds that hold the box ``low, high``: those given, or the box grown by a tenth of its longer side."""
-    if bounds is None:
-        side = float((high - low).max())
-        margin = 0.1 * side if side > 0.0 else 1.0
-        return np.concatenate([low - margin, high + margin])
-    box = np.asarray(bounds, dtype=np.float64)
-    if box.shape != (4,) or not np.isfinite(box).all() or not (box[0] < box[2] and box[1] < box[3]):
-        raise ValueError(
-            f"bounds are {np.asarray(bounds).tolist()}: xmin, ymin, xmax, ymax with xmin < xmax, ymin < ymax"
-        )
-    if np.abs(box).max() > FURTHEST:
-        raise ValueError(f"bounds are {box.tolist()}: at most {FURTHEST:g} in size is legal")
-    if (low < box[:2]).any() or (high > box[2:]).any():
-        raise ValueError(
-            f"bounds {box.tolist()} do not hold all objects, which reach from {low.tolist()} to {high.tolist()}"
-        )
-    return box
 
 
 def _sample(n: int, partitions: int, seed: int) -> NDArray[np.int64]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.blocks import BLOCK
 from dtoss.expand import NAMES, by_density, expand, site_of
 from dtoss.hits_kernel import far_of, heap_sort, settle
 from dtoss.kernels import kernel
 from dtoss.knows import SLACK, knows, must_read, other_partition
 from dtoss.lanes import LANES
+from dtoss.partition import BLOCK
 from dtoss.pointers import int32_at, int64_at, pointer, shifted, uint8_at
 from dtoss.regions import nearest_region, pivot_gap2
 from dtoss.table import IDS, MASK, OBJECTS, OWNED_SITES, SINGLE

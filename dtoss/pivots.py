@@ -13,6 +13,9 @@ from dtoss.curve import curve_order
 from dtoss.kernels import operand
 from dtoss.regions import Regions
 
+OBJECTS_PER_PARTITION = 250_000
+
+
 SAMPLE_PER_PARTITION = 6_000
 """Rows sampled for each partition: the sampling noise of a partition's size is then about 1.3 %."""
 BLUR = 5e-12

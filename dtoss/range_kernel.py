@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.blocks import BLOCK
 from dtoss.distance import NEAR, near_distance
 from dtoss.hits_kernel import reported, settle
 from dtoss.kernels import kernel
 from dtoss.knn_kernel import AHEAD
 from dtoss.knows import SLACK, knows, must_read, other_partition
 from dtoss.lanes import LANES, append_flagged, at_most
+from dtoss.partition import BLOCK
 from dtoss.pointers import bits_set, float64_at, int32_at, int64_at, pointer, shifted, trailing_zeros, uint8_at
 from dtoss.regions import nearest_region, pivot_gap2
 from dtoss.ring_sort import NAMES, ring_sort

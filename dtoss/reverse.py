@@ -9,11 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.batch import answer
-from dtoss.blocks import BLOCK
 from dtoss.cell_of import CellView
 from dtoss.distance import distance
 from dtoss.hits import Hits
-from dtoss.partition import Partition
+from dtoss.partition import BLOCK, Partition
 from dtoss.shapes import shapes
 
 AS_ROUGH = 1e-24

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.blocks import BLOCK
 from dtoss.kernels import kernel
 from dtoss.lanes import gaps_plane, gaps_sphere
+from dtoss.partition import BLOCK
 from dtoss.pointers import float64_at, float_bits, int32_at, shifted
 from dtoss.table import BALLS, BLOCK_FIRST, BLOCK_NEIGHBOURS, RIM, RIM_COUNT, SITE_COUNT, SITES
 from dtoss.walk import gap2

@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.blocks import BLOCK
 from dtoss.errors import StoreError
 from dtoss.kernels import kernel
-from dtoss.partition import FAN, Graph, Partition
+from dtoss.partition import BLOCK, FAN, Graph, Partition
 from dtoss.pointers import float64_at, int32_at, int64_at
 from dtoss.space import FURTHEST
 

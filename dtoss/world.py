@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.blocks import BLOCK
 from dtoss.curve import curve_keys
 from dtoss.distance import EARTH_RADIUS, chord_of
 from dtoss.lanes import LANES
+from dtoss.partition import BLOCK
 from dtoss.parts import Parts
 from dtoss.regions import Regions
 from dtoss.ring_sort import RINGS

@@ -17,7 +17,7 @@ from dtoss.columns import take_columns
 from dtoss.filters import schema_of
 from dtoss.index import Index
 from dtoss.names import columns_of_manifest
-from dtoss.snapshot import Verify, open_index
+from dtoss.opening import Verify, open_index
 from dtoss.space import Space
 from dtoss.store import Store
 from dtoss.where import parse_condition

@@ -28,7 +28,7 @@ def export(
 ) -> None:
     """Write objects, cells or regions as GeoParquet 1.1, for GeoPandas, DuckDB, QGIS and others."""
     from dtoss.export import export as write
-    from dtoss.snapshot import open_index
+    from dtoss.opening import open_index
 
     if Path(out).suffix not in (".parquet", ".geoparquet"):
         raise InputError(f"--out {out} ends in {Path(out).suffix or 'nothing'}: .parquet is wanted")

@@ -6,7 +6,7 @@ import sys
 
 from dtoss.kernel_places import only_native
 
-KERNELS = ("pipelines.reads",)
+KERNELS: tuple[str, ...] = ()
 """Modules of jobs that hold kernels of their own."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dtoss.snapshot import Verify
+from dtoss.opening import Verify
 from dtoss.store import Store
 from pipelines.answering import Ask, answer_batch, make_ask, opened
 from pipelines.join import SLICE, id_type, result_schema

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from dtoss.errors import InputError
 from dtoss.names import columns_of_manifest
+from dtoss.opening import Verify
 from dtoss.regions import Regions
-from dtoss.snapshot import Verify, regions_of_manifest, space_of_manifest
+from dtoss.snapshot import regions_of_manifest, space_of_manifest
 from dtoss.space import Space, same_crs
 from dtoss.store import Store
 from pipelines.answering import Ask, answer_batch, make_ask, opened, places_of, usable

@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyproj
 from numpy.typing import NDArray
 
 from ceps import Patterns
 from ceps.patterns import DAY
 from dtoss.errors import InputError
+from dtoss.index import Index
+from dtoss.knows import reads_of
+from dtoss.lonlat import to_lonlat
+from dtoss.opening import open_index
 from dtoss.regions import Regions
-from dtoss.snapshot import open_index, regions_of_manifest, space_of_manifest
-from dtoss.space import LONLAT, NO_CRS, Space, space_of
+from dtoss.snapshot import regions_of_manifest, space_of_manifest
+from dtoss.space import Space
 from dtoss.store import Store
 from pipelines.accesses import MILLIONTHS, Asks, access_columns, rows_of
 from pipelines.positions import REASON, Positions, from_frame, screened
 from pipelines.progress import Stages
-from pipelines.reads import furthest_hits, reads_of
 from pipelines.session import configured, cores
 
 if TYPE_CHECKING:
@@ -267,16 +269,6 @@ def _patterns(
     return tuple(found)
 
 
-def to_lonlat(space: Space, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return lon and lat of vectors, float64 (n, 2), whatever the CRS; coordinates as they are where there is none."""
-    if space.metric == "sphere":
-        return space_of().positions(vectors)
-    if space.crs == NO_CRS:
-        return np.array(vectors)
-    transform = pyproj.Transformer.from_crs(space.crs, LONLAT, always_xy=True).transform
-    return np.stack(transform(vectors[:, 0], vectors[:, 1]), axis=1)
-
-
 def summary(counted: Counted) -> list[tuple[str, str]]:
     """Return what a user wants to know of patterns, as rows of two texts."""
     whole = counted.patterns[0]
@@ -308,3 +300,30 @@ if __name__ == "__main__":
     from pipelines.cli import run_script
 
     run_script("patterns")
+
+
+HITS = 2_000_000
+"""Hits that are held at a time."""
+
+
+def furthest_hits(
+    index: Index, places: NDArray[np.float64], limit: NDArray[np.float64], k: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return how far each request must look, float64 (n,): its k-th hit, or its limit if there are fewer.
+
+    Parameters
+    ----------
+    places : float64 (n, 2), positions.
+    limit : float64 (n,), metres or CRS units; infinity is none.
+    k : int64 (n,); 0 asks for all within the limit.
+    """
+    far = limit.copy()
+    asking = np.flatnonzero(k > 0)
+    step = max(HITS // int(k.max(initial=1)), 1)
+    for begin in range(0, len(asking), step):
+        some = asking[begin : begin + step]
+        found = index.search(places[some], limit[some], int(k[some].max()))
+        enough = found.count >= k[some]
+        last = np.cumsum(found.count) - found.count + k[some] - 1
+        far[some[enough]] = found.distance[last[enough]]
+    return far

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from dtoss.bounds import bounds_round
 from dtoss.errors import InputError, StoreError
-from dtoss.in_process import OBJECTS_PER_PARTITION, bounds_round
 from dtoss.names import free_names, renamed, renamed_of_manifest, said_renamed
-from dtoss.pivots import choose_pivots
+from dtoss.pivots import OBJECTS_PER_PARTITION, choose_pivots
 from dtoss.regions import Regions
 from dtoss.replication import choose_reach
 from dtoss.snapshot import make_manifest, regions_of_manifest, space_of_manifest

@@ -104,8 +104,8 @@ def region_rings(manifest: dict[str, Any]) -> dict[int, list[NDArray[np.float64]
     plane without a CRS, coordinates are as they are.
     """
     from dtoss.export_regions import region_shapes
+    from dtoss.lonlat import to_lonlat
     from dtoss.snapshot import regions_of_manifest, space_of_manifest
-    from pipelines.patterns import to_lonlat
 
     space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
     bounds = None if manifest["bounds"] is None else np.array(manifest["bounds"], np.float64)

@@ -22,7 +22,7 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
     place = StorePlace(store)
     manifest = place.manifest(snapshot)
     if verify:
-        from dtoss.snapshot import open_index
+        from dtoss.opening import open_index
 
         open_index(place, manifest["snapshot"], verify=True)
     writer = place.writes()

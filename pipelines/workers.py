@@ -12,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.assign import assign
-from dtoss.border import Border, decode_border, encode_border, fix
+from dtoss.border import Border, fix
+from dtoss.border_file import decode_border, encode_border
 from dtoss.construct import construct
 from dtoss.names import free_names
 from dtoss.regions import Regions

@@ -17,14 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 import dtoss
-from dtoss.border import encode_border
+from dtoss.border_file import encode_border
 from dtoss.cells import voronoi
 from dtoss.curve import arranged, curve_keys, radix_order
 from dtoss.distance import distance
 from dtoss.export import export
 from dtoss.kernels import DECLARED
-from dtoss.partition import encode
-from dtoss.snapshot import decode
+from dtoss.partition_file import decode, encode
 from dtoss.structure import Claims, check_partition
 from dtoss.xxh64 import xxh64
 

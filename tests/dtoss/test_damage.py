@@ -18,8 +18,9 @@ import dtoss
 from bench.damages import another_id, made_world, questions
 from dtoss.errors import StoreError
 from dtoss.manifest import check_manifest, hash_of
-from dtoss.partition import decode
-from dtoss.snapshot import open_index, space_of_manifest
+from dtoss.opening import open_index
+from dtoss.partition_file import decode
+from dtoss.snapshot import space_of_manifest
 from dtoss.store import Store
 from dtoss.structure import Claims, check_border, check_partition
 from dtoss.xxh64 import xxh64

@@ -11,7 +11,7 @@ for module in pkgutil.walk_packages(dtoss.__path__, "dtoss."):
     importlib.import_module(module.name)
 index = dtoss.build([1], [[0.0, 0.0]])
 assert isinstance(index, dtoss.Index) and isinstance(index.knn([0.0, 0.0]), dtoss.Hits)
-assert dtoss.open is dtoss.snapshot.open_index
+assert dtoss.open is dtoss.opening.open_index
 assert set(dtoss.__all__) <= set(dir(dtoss))
 """
 

@@ -16,12 +16,12 @@ import dtoss
 from datasets.hotspots import hotspots
 from dtoss.distance import distance
 from dtoss.errors import InputError
+from dtoss.knows import reads_of
 from dtoss.snapshot import regions_of_manifest, space_of_manifest
 from dtoss.store import Store
 from pipelines.accesses import Asks, access_columns
-from pipelines.patterns import patterns, summary
+from pipelines.patterns import furthest_hits, patterns, summary
 from pipelines.reading import read_positions
-from pipelines.reads import furthest_hits, reads_of
 from tests.dtoss.strategies import lonlat_queries, planar_queries
 from tests.pipelines.stores import rebuilt
 

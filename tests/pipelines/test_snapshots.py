@@ -192,13 +192,13 @@ def test_damage_is_an_error_that_names_the_file(spark, tmp_path, kind):
     entry = manifest["partitions"][1] if kind == "partitions" else manifest["borders"]
     path = store / "snapshots" / manifest["snapshot"] / entry["file"]
     data = path.read_bytes()
-    index = dtoss.snapshot.open_index(str(store), verify=True)
+    index = dtoss.opening.open_index(str(store), verify=True)
     assert len(index) == 300
     flipped = bytearray(data)
     flipped[len(data) // 2] ^= 1
     path.write_bytes(flipped)
     with pytest.raises(StoreError, match=rf"{path.name} does not have the checksum .* roll back or rebuild"):
-        dtoss.snapshot.open_index(str(store), verify=True)
+        dtoss.opening.open_index(str(store), verify=True)
 
     def use():
         opened = dtoss.open(str(store))
