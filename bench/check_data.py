@@ -32,8 +32,8 @@ from datasets.fleet import fleet_at
 from datasets.hotspots import hotspots
 from datasets.taxis import make_fleet
 from datasets.uniform import uniform_plane, uniform_sphere
-from dtoss.distance import distance
-from dtoss.space import Space, space_of
+from dtoss.geometry.distance import distance
+from dtoss.geometry.space import Space, space_of
 
 DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 REAL = (

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import dtoss
 from datasets.command import run, say
-from dtoss.distance import distance
+from dtoss.geometry.distance import distance
 
 KS = (1, 3, 8)
 

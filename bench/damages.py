@@ -30,8 +30,8 @@ import pyarrow as pa
 
 import dtoss
 from dtoss.errors import StoreError
-from dtoss.manifest import hash_of
 from dtoss.opening import open_index
+from dtoss.snapshots.manifest_fields import hash_of
 from tests.dtoss.stores import stored
 
 OBJECTS = 4000

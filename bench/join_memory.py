@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from bench.joins import write_join
 from bench.machine import resident
-from dtoss.store import Store
+from dtoss.snapshots.store import Store
 
 K = 8
 BUILD = (

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from bench.points import beside, near, positions
-from dtoss.distance import EARTH_RADIUS
-from dtoss.space import space_of
+from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.space import space_of
 
 FILES = 8
 COLUMNS = "query_id long, id long, distance double, rank int"
@@ -108,7 +108,7 @@ def grid_join(queries: Any, objects: Any, k: int, side: float) -> Any:
 
 def skewed(kind: str, objects: NDArray[np.float64], manifest: Any, count: int) -> NDArray[np.float64]:
     """Return queries of which 90 % lie in one partition, the one with the most objects, in random order."""
-    from dtoss.snapshot import regions_of_manifest
+    from dtoss.snapshots.manifest import regions_of_manifest
 
     regions, space = regions_of_manifest(manifest), space_of()
     biggest = max(manifest["partitions"], key=lambda one: one["objects"])["number"]

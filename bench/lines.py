@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dtoss
-from dtoss.lonlat import to_lonlat
-from dtoss.space import space_of
+from dtoss.geometry.lonlat import to_lonlat
+from dtoss.geometry.space import space_of
 
 PLANE = ("uniform in the plane", "line", "tilted line", "two parallel lines")
 

@@ -28,8 +28,8 @@ from bench.peers_servers import postgis, redis
 from bench.peers_sql import duckdb, sedonadb
 from bench.points import KINDS, OBJECTS, Points, missing, points, radius_for
 from bench.race import timed
-from dtoss.distance import distance
-from dtoss.space import space_of
+from dtoss.geometry.distance import distance
+from dtoss.geometry.space import space_of
 
 Starter = Callable[[Points, Path], AbstractContextManager[Peer]]
 PEERS: MappingProxyType[str, Starter] = MappingProxyType(

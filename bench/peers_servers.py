@@ -19,7 +19,7 @@ from bench.machine import processor_seconds
 from bench.peers_common import Floats, Missing, Pairs, Peer, as_pairs, pieces
 from bench.points import Points
 from bench.race import timed
-from dtoss.distance import EARTH_RADIUS
+from dtoss.geometry.distance import EARTH_RADIUS
 
 REDIS_RADIUS = 6_372_797.560856
 """Metres: the Earth of Redis, which is larger than the mean sphere."""

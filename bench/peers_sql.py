@@ -14,7 +14,7 @@ from bench.machine import processor_seconds
 from bench.peers_common import Floats, Missing, Pairs, Peer, as_pairs
 from bench.points import Points
 from bench.race import timed
-from dtoss.distance import EARTH_RADIUS
+from dtoss.geometry.distance import EARTH_RADIUS
 
 
 def _table(name: str, at: Floats) -> pa.Table:

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.points import DATA, FILES, missing
-from dtoss.pivots import SAMPLE_PER_PARTITION, choose_pivots
-from dtoss.regions import Regions
-from dtoss.replication import choose_reach
-from dtoss.space import space_of
+from dtoss.building.reach import choose_reach
+from dtoss.geometry.space import space_of
+from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION, choose_pivots
+from dtoss.partitioning.regions import Regions
 
 PARTITIONS = (32, 64, 96, 128)
 SEEDS = 5

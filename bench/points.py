@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dtoss.curve import curve_keys, radix_order
-from dtoss.space import space_of
+from dtoss.geometry.curve import curve_keys, radix_order
+from dtoss.geometry.space import space_of
 
 DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 FILES = {"taxi": "cabspotting_sf.parquet", "uber": "uber_nyc_apr_may_2014.parquet"}

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 import dtoss
-from dtoss.border import border_of
-from dtoss.construct import Built
-from dtoss.snapshot import make_manifest, write_borders, write_partition
-from dtoss.store import Store
+from dtoss.building.border import border_of
+from dtoss.building.construct import Built
+from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
+from dtoss.snapshots.store import Store
 
 COMMAND = [sys.executable, "-c", "from pipelines.cli import main; main()"]
 

@@ -25,8 +25,8 @@ import typer
 import dtoss
 from datasets.command import run, say
 from dtoss.errors import StoreError
-from dtoss.folder import LocalFolder
-from dtoss.store import Store
+from dtoss.snapshots.folder import LocalFolder
+from dtoss.snapshots.store import Store
 from tests.dtoss.small_stores import assert_clean, assert_sound
 
 ROOT = Path(__file__).resolve().parents[1]

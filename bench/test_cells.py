@@ -18,9 +18,9 @@ from scipy.spatial import Voronoi
 
 from bench.exactness import metres
 from bench.points import missing, positions
-from dtoss.cells import voronoi
-from dtoss.curve import arranged, curve_keys, radix_order
-from dtoss.space import space_of
+from dtoss.cells.voronoi import voronoi
+from dtoss.geometry.curve import arranged, curve_keys, radix_order
+from dtoss.geometry.space import space_of
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.benchmark(timer=process_time)]
 SITES = 500_000

@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 import dtoss
 from bench.points import KINDS, missing, points
-from dtoss.distance import EARTH_RADIUS, distance
+from dtoss.geometry.distance import EARTH_RADIUS, distance
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.benchmark(timer=process_time)]
 K = 8

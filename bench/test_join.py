@@ -14,7 +14,7 @@ import pytest
 
 from bench.joins import broadcast_tree, cross_join, grid_join, skewed, tree_join, write_join, write_rows
 from bench.points import missing, positions
-from dtoss.store import Store
+from dtoss.snapshots.store import Store
 from pipelines.join import knn_join
 from pipelines.rebuild import rebuild
 from pipelines.session import spark_session

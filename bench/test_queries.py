@@ -16,8 +16,8 @@ from scipy.spatial import cKDTree
 
 import dtoss
 from bench.points import KINDS, OBJECTS, QUERIES, missing, points, positions, radius_for
-from dtoss.distance import EARTH_RADIUS, chord_of, distance
-from dtoss.partition_file import encode
+from dtoss.geometry.distance import EARTH_RADIUS, chord_of, distance
+from dtoss.snapshots.partition_file import encode
 
 # one thread's processor time: what else the machine does counts less
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.benchmark(timer=process_time)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import dtoss
 from datasets.land import land_outline
 from datasets.taxis import Fleet
-from dtoss.export_regions import region_shapes
+from dtoss.partitioning.region_polygons import region_shapes
 
 __all__ = ["draw_partitions"]
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import shapely  # type: ignore[import-untyped, unused-ignore]
 from numpy.typing import NDArray
 
-from dtoss import land
+from dtoss.geometry import land_squares
 
 __all__ = ["Numbers", "judge", "look_swapped", "numbers", "pair", "wkt"]
 
@@ -129,12 +129,12 @@ def judge(lon: Numbers, lat: Numbers) -> Mapping[str, Bools]:
 def look_swapped(lon: Floats, lat: Floats) -> str | None:
     """Return a note when positions would lie on land only with their axes exchanged.
 
-    It is that of :func:`dtoss.land.look_swapped`, with the option that helps.
+    It is that of :func:`dtoss.geometry.land_squares.look_swapped`, with the option that helps.
 
     Parameters
     ----------
     lon, lat
         Degrees, float64 (n,), legal ones; some hundreds are enough, fewer than 20 say nothing.
     """
-    note = land.look_swapped(lon, lat)
+    note = land_squares.look_swapped(lon, lat)
     return note and f"{note}; --swap exchanges them"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dtoss.compiled.notice import FIRST, say_early
 from dtoss.errors import DtossError, InputError, StoreError
-from dtoss.kernel_notice import FIRST, say_early
 
 if TYPE_CHECKING:
     from dtoss.hits import Hits

@@ -11,15 +11,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.batch import answer
-from dtoss.border import BorderTable
-from dtoss.distance import EARTH_RADIUS
-from dtoss.edge_doubt import edges_in_doubt
-from dtoss.edge_length import edge_length
+from dtoss.building.border import BorderTable
+from dtoss.cells.cell_polygons import Shapes, shapes
+from dtoss.cells.edge_doubt import edges_in_doubt
+from dtoss.cells.edge_length import edge_length
 from dtoss.errors import StoreError
+from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.space import Space
 from dtoss.lookup import Place
 from dtoss.partition import Ids, Partition
-from dtoss.shapes import Shapes, shapes
-from dtoss.space import Space
 from dtoss.world import World
 
 SHORTEST = 1e-9

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.kernels import kernel
-from dtoss.knows import SLACK
-from dtoss.lanes import LANES, append_near, at_most
-from dtoss.partition import BLOCK
-from dtoss.pointers import (
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.lanes16 import LANES, append_near, at_most
+from dtoss.compiled.pointers import (
     bits_float,
     float64_at,
     float_bits,
@@ -28,7 +26,9 @@ from dtoss.pointers import (
     trailing_zeros,
     uint8_at,
 )
-from dtoss.rank_sort import sort_keys
+from dtoss.compiled.rank_sort import sort_keys
+from dtoss.partition import BLOCK
+from dtoss.partitioning.routing import SLACK
 from dtoss.spread import consider, consider_rim, gaps_of, meets
 from dtoss.table import BALLS, IDS, MASK, OBJECTS, SINGLE, SITE_COUNT
 from dtoss.walk import fetch_ids, fetch_sites, lost, outside

@@ -12,9 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.cell_of import CellView
+from dtoss.cells.cell_polygons import Shapes
 from dtoss.export_cells import cells_of, rings_of
 from dtoss.export_clip import Boundary, clip_cells, clip_regions, inside, read_boundary
-from dtoss.export_regions import RegionShape, left_of, region_shapes
+from dtoss.geometry.space import LONLAT, Space
 from dtoss.geoparquet_out import (
     Geometries,
     points_wkb,
@@ -24,8 +25,7 @@ from dtoss.geoparquet_out import (
 )
 from dtoss.index import Index
 from dtoss.partition import Ids, Partition
-from dtoss.shapes import Shapes
-from dtoss.space import LONLAT, Space
+from dtoss.partitioning.region_polygons import RegionShape, left_of, region_shapes
 
 WHAT = ("objects", "cells", "regions")
 OBJECTS_AT_ONCE = 262_144

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.border import BorderTable
+from dtoss.building.border import BorderTable
 from dtoss.cell_of import CellView, Seen, cell_at
-from dtoss.distance import EARTH_RADIUS
-from dtoss.edge_doubt import edges_in_doubt
-from dtoss.kernels import kernel, operand
+from dtoss.cells.cell_polygons import Shapes, shapes
+from dtoss.cells.edge_doubt import edges_in_doubt
+from dtoss.compiled.kernel import kernel, operand
+from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.lookup import Place
 from dtoss.partition import Partition
-from dtoss.shapes import Shapes, shapes
 
 AT_ONCE = 65_536
 """Cells drawn at a time: a row group."""

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.export_cells import Rings
+from dtoss.geometry.space import LONLAT, NO_CRS, Space
 from dtoss.geoparquet_out import Geometries
-from dtoss.space import LONLAT, NO_CRS, Space
 
 _SAGITTA = 1.6e-8
 """How far, in radians (0.1 m), a straight piece in lon, lat may leave its great circle."""

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from dtoss.batch import answer
 from dtoss.found import Found
+from dtoss.geometry.space import Space
 from dtoss.locks import Lock
 from dtoss.partition import Ids, Partition
+from dtoss.partitioning.regions import Regions
 from dtoss.parts import Parts, facts_of
-from dtoss.regions import Regions
-from dtoss.space import Space
 from dtoss.table import MASK, OWNED_SITES
 from dtoss.world import World
 
@@ -214,7 +214,7 @@ def _own_index(world: World, space: Space, matches: Matches) -> Own:
     bounds = world.box if world.dimension == 2 else None
     regions = Regions(np.ascontiguousarray(world.regions.pivots[:1]), np.zeros(1))
     origin = pa.array(np.arange(len(item)))
-    from dtoss.construct import construct
+    from dtoss.building.construct import construct
 
     built = construct(
         0, ids, positions, np.zeros(len(item), np.int32), space, regions, np.inf, bounds, attributes={"row": origin}

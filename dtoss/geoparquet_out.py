@@ -15,10 +15,10 @@ import pyproj
 from numpy.typing import NDArray
 from pyarrow import fs
 
+from dtoss.compiled.kernel import kernel, operand
 from dtoss.errors import InputError
-from dtoss.folder import filesystem_of
-from dtoss.kernels import kernel, operand
-from dtoss.space import NO_CRS
+from dtoss.geometry.space import NO_CRS
+from dtoss.snapshots.folder import filesystem_of
 
 GEOMETRY, BOX = "geometry", "bbox"
 _SIDES = ("xmin", "ymin", "xmax", "ymax")

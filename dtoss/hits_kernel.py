@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.distance import NEAR, near_distance, plane_distance, sphere_distance
-from dtoss.kernels import kernel
-from dtoss.pointers import float64_at, int64_at, uint8_at
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import float64_at, int64_at, uint8_at
+from dtoss.geometry.distance import NEAR, near_distance, plane_distance, sphere_distance
 from dtoss.table import ID_OFFSETS, IDS, SITES
 
 

@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.assign import assign
-from dtoss.border import fix
-from dtoss.bounds import planar_bounds
-from dtoss.construct import construct
+from dtoss.building.border import fix
+from dtoss.building.construct import construct
+from dtoss.building.reach import choose_reach
+from dtoss.geometry.land_squares import look_swapped
+from dtoss.geometry.space import NEAREST, Space, as_positions, space_of
 from dtoss.ids import as_ids
 from dtoss.index import Index
-from dtoss.land import look_swapped
 from dtoss.names import free_names
 from dtoss.partition import Ids
+from dtoss.partitioning.assign import assign
+from dtoss.partitioning.bounds import planar_bounds
+from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, SAMPLE_PER_PARTITION, choose_pivots
 from dtoss.parts import Parts, facts_of
-from dtoss.pivots import OBJECTS_PER_PARTITION, SAMPLE_PER_PARTITION, choose_pivots
-from dtoss.replication import choose_reach
-from dtoss.space import NEAREST, Space, as_positions, space_of
 
 LOOKED_AT = 1_000
 """Positions of which it is asked whether they are on land."""
@@ -50,9 +50,9 @@ def build(
     ----------
     ids : (n,) distinct integers or strings; their kind is kept.
     positions : (n, 2): lon, lat in degrees or x, y in CRS units. Of a table (pandas, Arrow, a dictionary) the columns
-        lon and lat, or x and y, whatever their order (:func:`dtoss.axes.by_name`). Where they would lie on land only
-        with the axes exchanged, a warning says so.
-    crs, metric : as :func:`dtoss.space.space_of`; EPSG:4326 when neither is given.
+        lon and lat, or x and y, whatever their order (:func:`dtoss.geometry.axes.by_name`). Where they would lie on
+        land only with the axes exchanged, a warning says so.
+    crs, metric : as :func:`dtoss.geometry.space.space_of`; EPSG:4326 when neither is given.
     partitions : how many; one for each 250,000 objects when None.
     pivots : "balanced" or "spread".
     bounds : plane only: xmin, ymin, xmax, ymax that hold all objects; the box of the objects grown by a tenth when

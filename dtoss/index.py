@@ -13,17 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.arguments import column_names, distances, whole_number
 from dtoss.batch import answer
 from dtoss.columns import take_columns, take_ids
+from dtoss.compiled.kernel import operand
 from dtoss.found import Found
+from dtoss.geometry.space import Space, as_positions, same_crs
 from dtoss.hits import Hits
-from dtoss.kernels import operand
 from dtoss.locks import once
+from dtoss.partitioning.regions import Regions
 from dtoss.parts import Parts
-from dtoss.regions import Regions
-from dtoss.space import Space, as_positions, same_crs
 from dtoss.world import World
 
 if TYPE_CHECKING:
-    from dtoss.border import BorderTable
+    from dtoss.building.border import BorderTable
     from dtoss.cell_of import Cell, CellView
     from dtoss.filters import Filters
     from dtoss.lookup import Lookup, Place
@@ -257,7 +257,7 @@ class Index:
         Parameters
         ----------
         polygons : one, or a list of them; each an array (v, 2) of corners, or a GeoJSON Polygon, MultiPolygon or
-            Feature (:func:`dtoss.polygons.as_polygons`). ``query`` is the place in the list.
+            Feature (:func:`dtoss.geometry.polygons.as_polygons`). ``query`` is the place in the list.
         where, having, columns, threads : as in :meth:`knn`.
 
         Raises

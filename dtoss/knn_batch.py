@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.curve import radix_order
 from dtoss.found import Found, joined
+from dtoss.geometry.curve import radix_order
 from dtoss.knn_kernel import knn_kernel
 from dtoss.parts import needed
 from dtoss.threads import in_pieces

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.lanes16 import LANES
+from dtoss.compiled.pointers import int32_at, int64_at, pointer, shifted, uint8_at
 from dtoss.expand import NAMES, by_density, expand, site_of
 from dtoss.hits_kernel import far_of, heap_sort, settle
-from dtoss.kernels import kernel
-from dtoss.knows import SLACK, knows, must_read, other_partition
-from dtoss.lanes import LANES
 from dtoss.partition import BLOCK
-from dtoss.pointers import int32_at, int64_at, pointer, shifted, uint8_at
-from dtoss.regions import nearest_region, pivot_gap2
+from dtoss.partitioning.regions import nearest_region, pivot_gap2
+from dtoss.partitioning.routing import SLACK, knows, must_read, other_partition
 from dtoss.table import IDS, MASK, OBJECTS, OWNED_SITES, SINGLE
 from dtoss.walk import descend, fetch, fetch_blocks, fetch_graph, lost, nearest_site, unsure
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from dtoss.errors import StoreError
+from dtoss.geometry.space import FURTHEST
 from dtoss.index import Index
 from dtoss.names import columns_of_manifest
 from dtoss.partition import Partition
-from dtoss.partition_file import checksum, decode
 from dtoss.parts import Facts, Parts
-from dtoss.snapshot import regions_of_manifest, space_of_manifest
-from dtoss.space import FURTHEST
-from dtoss.store import Source, Store
-from dtoss.structure import Claims, check_border, check_partition
+from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
+from dtoss.snapshots.partition_file import checksum, decode
+from dtoss.snapshots.store import Source, Store
+from dtoss.snapshots.structure import Claims, check_border, check_partition
 
 if TYPE_CHECKING:
-    from dtoss.border import BorderTable
+    from dtoss.building.border import BorderTable
 
 
 Verify: TypeAlias = bool | Literal["touch"]
@@ -35,12 +35,12 @@ def open_index(
 
     Parameters
     ----------
-    store : a path, a URI, or a :class:`~dtoss.store.Store`.
+    store : a path, a URI, or a :class:`~dtoss.snapshots.store.Store`.
     snapshot : its name; the current one when None.
     verify : "touch" compares a fast checksum of each file when something in it is first read; True reads all files at
         once and compares their SHA-256. False leaves it at what is checked in any case: the manifest's fields and
-        hash, the size of each file, and its structure before a query first reads it (:mod:`dtoss.structure`), so that
-        damage may make an answer wrong, but never a crash.
+        hash, the size of each file, and its structure before a query first reads it (:mod:`dtoss.snapshots.structure`),
+        so that damage may make an answer wrong, but never a crash.
     lazy : find a file, of a partition or of the border table, only when a question first concerns it. None does so on
         remote file systems, where a file is read whole; on local ones all are memory-mapped at once, so that the index
         stays whole when its snapshot is removed.
@@ -159,7 +159,7 @@ def check(source: Source, entry: dict[str, Any], kind: str) -> None:
         If they differ; the message names the file.
     """
     if kind == "xxh64":
-        from dtoss.xxh64 import xxh64
+        from dtoss.snapshots.xxh64 import xxh64
 
         made = xxh64(source.data)
     else:
@@ -171,8 +171,8 @@ def check(source: Source, entry: dict[str, Any], kind: str) -> None:
 
 
 def _read_borders(store: Store, manifest: dict[str, Any], verify: Verify, source: Source | None) -> BorderTable:
-    from dtoss.border import BorderTable
-    from dtoss.border_file import decode_border
+    from dtoss.building.border import BorderTable
+    from dtoss.snapshots.border_file import decode_border
 
     entry = manifest["borders"]
     source = source or store.source(manifest["snapshot"], entry["file"], entry["bytes"])

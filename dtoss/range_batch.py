@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.curve import radix_order
 from dtoss.found import Found, joined, unsorted
+from dtoss.geometry.curve import radix_order
 from dtoss.parts import needed
 from dtoss.range_kernel import range_kernel
 from dtoss.threads import in_pieces

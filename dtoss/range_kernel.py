@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.distance import NEAR, near_distance
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.lanes16 import LANES, append_flagged, at_most
+from dtoss.compiled.pointers import bits_set, float64_at, int32_at, int64_at, pointer, shifted, trailing_zeros, uint8_at
+from dtoss.geometry.distance import NEAR, near_distance
 from dtoss.hits_kernel import reported, settle
-from dtoss.kernels import kernel
 from dtoss.knn_kernel import AHEAD
-from dtoss.knows import SLACK, knows, must_read, other_partition
-from dtoss.lanes import LANES, append_flagged, at_most
 from dtoss.partition import BLOCK
-from dtoss.pointers import bits_set, float64_at, int32_at, int64_at, pointer, shifted, trailing_zeros, uint8_at
-from dtoss.regions import nearest_region, pivot_gap2
+from dtoss.partitioning.regions import nearest_region, pivot_gap2
+from dtoss.partitioning.routing import SLACK, knows, must_read, other_partition
 from dtoss.ring_sort import NAMES, ring_sort
 from dtoss.spread import consider, consider_rim, gaps_of
 from dtoss.table import (

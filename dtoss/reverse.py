@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dtoss.batch import answer
 from dtoss.cell_of import CellView
-from dtoss.distance import distance
+from dtoss.cells.cell_polygons import shapes
+from dtoss.geometry.distance import distance
 from dtoss.hits import Hits
 from dtoss.partition import BLOCK, Partition
-from dtoss.shapes import shapes
 
 AS_ROUGH = 1e-24
 """Squared chord, 6 micrometres, up to which the rounding of unit vectors shows in cells."""

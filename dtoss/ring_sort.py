@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dtoss.kernels import kernel
-from dtoss.lanes import LANES, NEVER
-from dtoss.pointers import bits_float, float_bits, shifted
-from dtoss.rank_sort import RANKED, sort_keys, sort_window
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.lanes16 import LANES, NEVER
+from dtoss.compiled.pointers import bits_float, float_bits, shifted
+from dtoss.compiled.rank_sort import RANKED, sort_keys, sort_window
 
 NAME_BITS = 28
 NAMES = (1 << NAME_BITS) - 1

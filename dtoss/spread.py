@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.kernels import kernel
-from dtoss.lanes import gaps_plane, gaps_sphere
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.lanes16 import gaps_plane, gaps_sphere
+from dtoss.compiled.pointers import float64_at, float_bits, int32_at, shifted
 from dtoss.partition import BLOCK
-from dtoss.pointers import float64_at, float_bits, int32_at, shifted
 from dtoss.table import BALLS, BLOCK_FIRST, BLOCK_NEIGHBOURS, RIM, RIM_COUNT, SITE_COUNT, SITES
 from dtoss.walk import gap2
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.kernels import kernel
-from dtoss.knows import SLACK
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import float64_at, int32_at, int64_at, pointer, prefetch
 from dtoss.partition import FAN
-from dtoss.pointers import float64_at, int32_at, int64_at, pointer, prefetch
-from dtoss.regions import nearest_region
+from dtoss.partitioning.regions import nearest_region
+from dtoss.partitioning.routing import SLACK
 from dtoss.table import (
     BALLS,
     BLOCK_FIRST,

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import dtoss
-from dtoss.kernel_bridge import GENERIC
-from dtoss.kernel_places import package, writable
-from dtoss.kernels import DECLARED
+from dtoss.compiled.bridge import GENERIC
+from dtoss.compiled.kept_places import package, writable
+from dtoss.compiled.kernel import DECLARED
 
 
 def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = (), also: Sequence[str] = ()) -> int:
@@ -89,9 +89,9 @@ import itertools, json, sys
 from numba.core.bytecode import FunctionIdentity
 # names of functions that no process gives, so that this code and that of a process never stand for one another
 FunctionIdentity._unique_ids = itertools.count(1_000_000_000)
-from dtoss import kernel_files
+from dtoss.compiled import kept_code
 from dtoss.warm import warm
-kernel_files.places = lambda beside: []  # such code as a test keeps has names that a process gives
+kept_code.places = lambda beside: []  # such code as a test keeps has names that a process gives
 warm(lambda line: print(line, file=sys.stderr), *map(json.loads, sys.argv[1:]))
 """
     target = Path(folder)

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.columns import take_ids
-from dtoss.cover import Discs, cover_box, cover_polygon
 from dtoss.found import Found
-from dtoss.inside import inside
+from dtoss.geometry.disc_cover import Discs, cover_box, cover_polygon
+from dtoss.geometry.point_in_polygon import inside
+from dtoss.geometry.polygons import as_polygons
+from dtoss.geometry.space import Space
 from dtoss.parts import Parts
-from dtoss.polygons import as_polygons
-from dtoss.space import Space
 
 Search: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], Found]
 Test: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]
@@ -36,7 +36,7 @@ def polygons_of(shapes: Any, space: Space) -> list[list[Shape]]:
     Raises
     ------
     ValueError
-        As :func:`dtoss.polygons.as_polygons`.
+        As :func:`dtoss.geometry.polygons.as_polygons`.
     """
     if not isinstance(shapes, (list, tuple)) or _is_ring(shapes):
         shapes = [shapes]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.curve import curve_keys
-from dtoss.distance import EARTH_RADIUS, chord_of
-from dtoss.lanes import LANES
+from dtoss.compiled.lanes16 import LANES
+from dtoss.geometry.curve import curve_keys
+from dtoss.geometry.distance import EARTH_RADIUS, chord_of
 from dtoss.partition import BLOCK
+from dtoss.partitioning.regions import Regions
 from dtoss.parts import Parts
-from dtoss.regions import Regions
 from dtoss.ring_sort import RINGS
 from dtoss.table import Table
 from dtoss.walk import plan_starts

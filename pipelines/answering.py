@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from dtoss.arguments import column_names
 from dtoss.columns import take_columns
 from dtoss.filters import schema_of
+from dtoss.geometry.space import Space
 from dtoss.index import Index
 from dtoss.names import columns_of_manifest
 from dtoss.opening import Verify, open_index
-from dtoss.space import Space
-from dtoss.store import Store
+from dtoss.snapshots.store import Store
 from dtoss.where import parse_condition
 
 RESULT = ("query_id", "id", "distance", "rank")

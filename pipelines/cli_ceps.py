@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dtoss.kernel_places import only_native
+from dtoss.compiled.kept_places import only_native
 from dtoss.targets import check_file, check_folder
 from pipelines.cli_output import print_table, start_spark
 
@@ -56,7 +56,7 @@ def patterns(
     as_json: Json = False,
 ) -> None:
     """Count how often each partition is asked, by time slot of the day."""
-    from dtoss.store import Store
+    from dtoss.snapshots.store import Store
     from pipelines.accesses import Asks, access_columns
     from pipelines.patterns import patterns as run
     from pipelines.patterns import summary

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from dtoss.compiled.notice import say_early
 from dtoss.errors import InputError
-from dtoss.kernel_notice import say_early
 from pipelines.signals import interrupt_once
 
 

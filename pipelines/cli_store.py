@@ -89,9 +89,9 @@ def rebuild(
 ) -> None:
     """Build a new snapshot of all positions and make it current."""
     say_compiling("build")
-    from dtoss.space import space_of
-    from dtoss.store import Store as StorePlace
-    from dtoss.store import on_stderr
+    from dtoss.geometry.space import space_of
+    from dtoss.snapshots.store import Store as StorePlace
+    from dtoss.snapshots.store import on_stderr
     from pipelines.delimited import check_text
     from pipelines.enough import share_of
     from pipelines.inputs import look

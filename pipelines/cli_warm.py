@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from dtoss.kernel_places import only_native
+from dtoss.compiled.kept_places import only_native
 
 KERNELS: tuple[str, ...] = ()
 """Modules of jobs that hold kernels of their own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dtoss.errors import InputError, StoreError
-from dtoss.store import Store
+from dtoss.snapshots.store import Store
 
 TOLD = 0.5
 """A shrink by more than this share of the objects is told."""

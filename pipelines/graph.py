@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.opening import Verify
-from dtoss.store import Store
+from dtoss.snapshots.store import Store
 from pipelines.answering import Ask, answer_batch, make_ask, opened
 from pipelines.join import SLICE, id_type, result_schema
 from pipelines.session import configured

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.errors import InputError
+from dtoss.geometry.space import Space, same_crs
 from dtoss.names import columns_of_manifest
 from dtoss.opening import Verify
-from dtoss.regions import Regions
-from dtoss.snapshot import regions_of_manifest, space_of_manifest
-from dtoss.space import Space, same_crs
-from dtoss.store import Store
+from dtoss.partitioning.regions import Regions
+from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
+from dtoss.snapshots.store import Store
 from pipelines.answering import Ask, answer_batch, make_ask, opened, places_of, usable
 from pipelines.positions import Columns, coordinate, out_of_range
 from pipelines.session import configured, cores

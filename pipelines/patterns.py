@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from ceps import Patterns
 from ceps.patterns import DAY
 from dtoss.errors import InputError
+from dtoss.geometry.lonlat import to_lonlat
+from dtoss.geometry.space import Space
 from dtoss.index import Index
-from dtoss.knows import reads_of
-from dtoss.lonlat import to_lonlat
 from dtoss.opening import open_index
-from dtoss.regions import Regions
-from dtoss.snapshot import regions_of_manifest, space_of_manifest
-from dtoss.space import Space
-from dtoss.store import Store
+from dtoss.partitioning.regions import Regions
+from dtoss.partitioning.routing import reads_of
+from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
+from dtoss.snapshots.store import Store
 from pipelines.accesses import MILLIONTHS, Asks, access_columns, rows_of
 from pipelines.positions import REASON, Positions, from_frame, screened
 from pipelines.progress import Stages

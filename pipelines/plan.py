@@ -181,7 +181,7 @@ def manifest_of(store: str, pivots_hash: str, what: str) -> dict[str, Any]:
     InputError
         It has others.
     """
-    from dtoss.store import Store
+    from dtoss.snapshots.store import Store
 
     manifest = Store(store).manifest()
     if manifest["pivots_hash"] != pivots_hash:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.errors import InputError
-from dtoss.space import FURTHEST, NEAREST, Space
+from dtoss.geometry.space import FURTHEST, NEAREST, Space
 from pipelines import texts
 from pipelines.texts import empty, exactly
 

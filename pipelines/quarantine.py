@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.compute import sort_indices
 
-from dtoss.partition_file import checksum
-from dtoss.store import Store
+from dtoss.snapshots.partition_file import checksum
+from dtoss.snapshots.store import Store
 from pipelines.latest import by_hash
 from pipelines.positions import RAW, REASON, Positions
 

@@ -17,16 +17,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.bounds import bounds_round
+from dtoss.building.reach import choose_reach
 from dtoss.errors import InputError, StoreError
+from dtoss.geometry.space import Space, space_of
 from dtoss.names import free_names, renamed, renamed_of_manifest, said_renamed
-from dtoss.pivots import OBJECTS_PER_PARTITION, choose_pivots
-from dtoss.regions import Regions
-from dtoss.replication import choose_reach
-from dtoss.snapshot import make_manifest, regions_of_manifest, space_of_manifest
-from dtoss.space import Space, space_of
-from dtoss.store import Store, on_stderr
-from dtoss.writer import Writer
+from dtoss.partitioning.bounds import bounds_round
+from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, choose_pivots
+from dtoss.partitioning.regions import Regions
+from dtoss.snapshots.lease import Writer
+from dtoss.snapshots.manifest import make_manifest, regions_of_manifest, space_of_manifest
+from dtoss.snapshots.store import Store, on_stderr
 from pipelines import parcels
 from pipelines.enough import check_enough, objects_now
 from pipelines.latest import by_hash, repeated, task_count
@@ -82,7 +82,7 @@ def rebuild(
     positions : a DataFrame with an id, two coordinates, and perhaps a time and attributes. It is read several times:
         persist one that costs much to make.
     store : path or URI of the store; made if it is not there.
-    crs, metric : as :func:`dtoss.space.space_of`; EPSG:4326 when neither is given.
+    crs, metric : as :func:`dtoss.geometry.space.space_of`; EPSG:4326 when neither is given.
     bounds : plane only: xmin, ymin, xmax, ymax; the box of all rows grown by a tenth when None.
     id, x, y, time : names of the columns; x and y are lon and lat, or x and y in the plane, when None. Where there is
         a time (a column named, or one called ``t``), the row with the latest one counts for each id, and of rows with
@@ -112,8 +112,8 @@ def rebuild(
 
     Returns
     -------
-    The manifest: see :func:`dtoss.snapshot.make_manifest`; of a dry run ``counts``, and ``input`` (the box and the span
-    of times of the rows that can be used).
+    The manifest: see :func:`dtoss.snapshots.manifest.make_manifest`; of a dry run ``counts``, and ``input`` (the box
+    and the span of times of the rows that can be used).
 
     Raises
     ------

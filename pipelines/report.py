@@ -103,9 +103,9 @@ def region_rings(manifest: dict[str, Any]) -> dict[int, list[NDArray[np.float64]
     A ring over the antimeridian stands there twice, once at either edge; one round a pole is closed along it. In a
     plane without a CRS, coordinates are as they are.
     """
-    from dtoss.export_regions import region_shapes
-    from dtoss.lonlat import to_lonlat
-    from dtoss.snapshot import regions_of_manifest, space_of_manifest
+    from dtoss.geometry.lonlat import to_lonlat
+    from dtoss.partitioning.region_polygons import region_shapes
+    from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 
     space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
     bounds = None if manifest["bounds"] is None else np.array(manifest["bounds"], np.float64)

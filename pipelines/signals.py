@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from dtoss.signals import ENDING, set_handlers
+from dtoss.snapshots.signals import ENDING, set_handlers
 
 _state: dict[str, bool] = {"inside": False, "interrupted": False}
 _ends: list[Callable[[], None]] = []

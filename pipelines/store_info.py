@@ -17,7 +17,7 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
     StoreError
         If there is no such store or snapshot, or it is damaged.
     """
-    from dtoss.store import Store as StorePlace
+    from dtoss.snapshots.store import Store as StorePlace
 
     place = StorePlace(store)
     manifest = place.manifest(snapshot)
@@ -66,7 +66,7 @@ def roll_back(store: str) -> None:
     StoreError
         If there is none.
     """
-    from dtoss.store import Store as StorePlace
+    from dtoss.snapshots.store import Store as StorePlace
 
     now, before = StorePlace(store).rollback()
     print(f"{now} is current, {before} was")

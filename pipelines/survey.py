@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError
-from dtoss.land import look_swapped
-from dtoss.pivots import SAMPLE_PER_PARTITION
-from dtoss.space import Space
+from dtoss.geometry.land_squares import look_swapped
+from dtoss.geometry.space import Space
+from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
 from pipelines.latest import latest
 from pipelines.positions import REASON, REASONS, TOO_LARGE, Positions
 from pipelines.session import cores

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.assign import assign
-from dtoss.border import Border, fix
-from dtoss.border_file import decode_border, encode_border
-from dtoss.construct import construct
+from dtoss.building.border import Border, fix
+from dtoss.building.construct import construct
+from dtoss.geometry.space import Space
 from dtoss.names import free_names
-from dtoss.regions import Regions
-from dtoss.snapshot import write_borders, write_partition
-from dtoss.space import Space
-from dtoss.store import Store
+from dtoss.partitioning.assign import assign
+from dtoss.partitioning.regions import Regions
+from dtoss.snapshots.border_file import decode_border, encode_border
+from dtoss.snapshots.manifest import write_borders, write_partition
+from dtoss.snapshots.store import Store
 from pipelines.latest import latest
 from pipelines.parcels import KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of, slices
 from pipelines.positions import attribute_name

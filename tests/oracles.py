@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.distance import EARTH_RADIUS, distance
-from dtoss.space import Space
+from dtoss.geometry.distance import EARTH_RADIUS, distance
+from dtoss.geometry.space import Space
 
 Rows = list[tuple[int, Any, float]]
 

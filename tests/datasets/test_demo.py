@@ -14,7 +14,7 @@ import pytest
 
 import dtoss
 from datasets.demo import main
-from dtoss.distance import distance
+from dtoss.geometry.distance import distance
 
 ROOT = Path(__file__).parents[2]
 

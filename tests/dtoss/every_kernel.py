@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 
 import dtoss
-from dtoss.border_file import encode_border
-from dtoss.cells import voronoi
-from dtoss.curve import arranged, curve_keys, radix_order
-from dtoss.distance import distance
+from dtoss.cells.voronoi import voronoi
+from dtoss.compiled.kernel import DECLARED
 from dtoss.export import export
-from dtoss.kernels import DECLARED
-from dtoss.partition_file import decode, encode
-from dtoss.structure import Claims, check_partition
-from dtoss.xxh64 import xxh64
+from dtoss.geometry.curve import arranged, curve_keys, radix_order
+from dtoss.geometry.distance import distance
+from dtoss.snapshots.border_file import encode_border
+from dtoss.snapshots.partition_file import decode, encode
+from dtoss.snapshots.structure import Claims, check_partition
+from dtoss.snapshots.xxh64 import xxh64
 
 POLYGON = [[-20.0, -15.0], [30.0, -12.0], [25.0, 40.0], [5.0, 10.0], [-18.0, 35.0]]
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from dtoss.errors import StoreError
-from dtoss.store import FORMAT, Store
-from dtoss.writer import LOCK, Holder, take
+from dtoss.snapshots.lease import LOCK, Holder, take
+from dtoss.snapshots.store import FORMAT, Store
 
 FILES = 3
 STEPS = ("fsync", "link", "mkdir", "rename", "replace", "rmdir", "unlink", "utime")

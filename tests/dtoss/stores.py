@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dtoss.border import border_of
-from dtoss.construct import Built
-from dtoss.snapshot import make_manifest, write_borders, write_partition
-from dtoss.store import Store
+from dtoss.building.border import border_of
+from dtoss.building.construct import Built
+from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
+from dtoss.snapshots.store import Store
 
 
 def stored(index, path, *, attributes=None, kinds=None):

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numba import njit
 
 import dtoss
-from dtoss.distance import distance
-from dtoss.lanes import LANES, append_flagged, append_near, at_most, gaps_plane, gaps_sphere
+from dtoss.compiled.lanes16 import LANES, append_flagged, append_near, at_most, gaps_plane, gaps_sphere
+from dtoss.compiled.pointers import pointer
+from dtoss.compiled.rank_sort import RANKED, sort_keys
+from dtoss.geometry.distance import distance
 from dtoss.partition import BLOCK
-from dtoss.pointers import pointer
-from dtoss.rank_sort import RANKED, sort_keys
 from dtoss.ring_sort import NAMES, RINGS, ring_sort
 from tests.dtoss.strategies import lonlat, planar
 

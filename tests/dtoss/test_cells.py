@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import SphericalVoronoi, Voronoi
 
-from dtoss.cells import voronoi
-from dtoss.curve import arranged, curve_keys, radix_order
-from dtoss.diagram import PIECE, symmetric
-from dtoss.space import space_of
+from dtoss.cells.diagram import PIECE, symmetric
+from dtoss.cells.voronoi import voronoi
+from dtoss.geometry.curve import arranged, curve_keys, radix_order
+from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.dtoss.strategies import lonlat, planar
 
@@ -310,8 +310,8 @@ def test_pieces_change_nothing_but_rounding(monkeypatch, metric, room):
         sites = distinct((degrees - degrees.mean(axis=0)) * np.array([88_000.0, 111_000.0]))
         bounds = box_of(sites)
     whole = voronoi(sites, bounds)
-    monkeypatch.setattr("dtoss.diagram.PIECE", 64)
-    monkeypatch.setattr("dtoss.cells.ROOM", room)
+    monkeypatch.setattr("dtoss.cells.diagram.PIECE", 64)
+    monkeypatch.setattr("dtoss.cells.voronoi.ROOM", room)
     pieces = voronoi(sites, bounds)
     assert_symmetric(pieces)
     differ = sum(a != b for a, b in zip(neighbour_sets(whole), neighbour_sets(pieces), strict=True))

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from dtoss.assign import assign
-from dtoss.cells import voronoi
-from dtoss.certificate import furthest_past, uncertified
-from dtoss.regions import Regions
-from dtoss.shapes import shapes
-from dtoss.space import space_of
+from dtoss.building.certificate import furthest_past, uncertified
+from dtoss.cells.cell_polygons import shapes
+from dtoss.cells.voronoi import voronoi
+from dtoss.geometry.space import space_of
+from dtoss.partitioning.assign import assign
+from dtoss.partitioning.regions import Regions
 from tests.dtoss.test_cells import along, box_of, neighbour_sets, random_sphere, taxis
 
 

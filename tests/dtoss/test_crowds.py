@@ -10,8 +10,8 @@ import pytest
 
 import dtoss
 from bench import crowds
-from dtoss.distance import distance
-from dtoss.regions import Regions
+from dtoss.geometry.distance import distance
+from dtoss.partitioning.regions import Regions
 from tests import oracles
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.curve import curve_keys, curve_order, radix_order
-from dtoss.space import space_of
+from dtoss.geometry.curve import curve_keys, curve_order, radix_order
+from dtoss.geometry.space import space_of
 
 
 def test_the_curve_goes_from_cell_to_neighbouring_cell():

@@ -17,13 +17,13 @@ import pytest
 import dtoss
 from bench.damages import another_id, made_world, questions
 from dtoss.errors import StoreError
-from dtoss.manifest import check_manifest, hash_of
 from dtoss.opening import open_index
-from dtoss.partition_file import decode
-from dtoss.snapshot import space_of_manifest
-from dtoss.store import Store
-from dtoss.structure import Claims, check_border, check_partition
-from dtoss.xxh64 import xxh64
+from dtoss.snapshots.manifest import space_of_manifest
+from dtoss.snapshots.manifest_fields import check_manifest, hash_of
+from dtoss.snapshots.partition_file import decode
+from dtoss.snapshots.store import Store
+from dtoss.snapshots.structure import Claims, check_border, check_partition
+from dtoss.snapshots.xxh64 import xxh64
 
 ROOT = Path(__file__).parents[2]
 

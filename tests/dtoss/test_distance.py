@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from dtoss.distance import EARTH_RADIUS, chord_of, distance, sphere_distance
-from dtoss.space import space_of
+from dtoss.geometry.distance import EARTH_RADIUS, chord_of, distance, sphere_distance
+from dtoss.geometry.space import space_of
 from tests import oracles
 
 

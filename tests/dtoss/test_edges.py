@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.edge_length import edge_length
-from dtoss.space import space_of
+from dtoss.cells.edge_length import edge_length
+from dtoss.geometry.space import space_of
 from tests import oracles
 
 SPACINGS = (1e-12, 1e-10, 1e-9, 1e-7, 1e-5, 1e-3)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from dtoss import eights
-from dtoss.eights import above, equal, lanes_at, put_lanes, roots, splat, where
-from dtoss.pointers import bits_set, pointer
+from dtoss.compiled import lanes8
+from dtoss.compiled.lanes8 import above, equal, lanes_at, put_lanes, roots, splat, where
+from dtoss.compiled.pointers import bits_set, pointer
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, 1e308, -1e-308]
 
@@ -27,7 +27,7 @@ def _arithmetic(a, b, x, out):
     put_lanes(pointer(out), 24, p / q)
     put_lanes(pointer(out), 32, x - p)
     put_lanes(pointer(out), 40, p * x)
-    put_lanes(pointer(out), 48, eights.larger(p, q))
+    put_lanes(pointer(out), 48, lanes8.larger(p, q))
     put_lanes(pointer(out), 56, roots(p))
     return a, b, out
 
@@ -75,7 +75,7 @@ def test_masks_have_a_bit_for_each_lane(pair):
 @njit
 def _folds(a):
     p = lanes_at(pointer(a), 0)
-    return eights.least(p), eights.greatest(p), eights.total(p), a
+    return lanes8.least(p), lanes8.greatest(p), lanes8.total(p), a
 
 
 def test_folds_go_over_all_lanes():

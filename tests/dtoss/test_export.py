@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.distance import EARTH_RADIUS
 from dtoss.errors import InputError
 from dtoss.export import export
-from dtoss.export_regions import left_of, region_shapes
-from dtoss.regions import Regions
+from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.partitioning.region_polygons import left_of, region_shapes
+from dtoss.partitioning.regions import Regions
 from tests.dtoss.strategies import lonlat, planar
 from tests.dtoss.test_cells import random_sphere, taxis
 from tests.dtoss.test_index import lowest_ids, whole

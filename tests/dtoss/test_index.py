@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.distance import EARTH_RADIUS
+from dtoss.geometry.distance import EARTH_RADIUS
 from tests import oracles
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 from tests.dtoss.test_cells import taxis

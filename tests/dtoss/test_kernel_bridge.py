@@ -12,30 +12,34 @@ from pathlib import Path
 
 import pytest
 
-from dtoss.kernels import DECLARED
+from dtoss.compiled.kernel import DECLARED
 from dtoss.warm import make_generic
 from tests.dtoss import every_kernel
 
 ROOT = Path(__file__).parents[2]
-NAMES = ["dtoss.space._unit_vectors", "dtoss.space._first_beyond", "dtoss.distance._distances"]
+NAMES = [
+    "dtoss.geometry.space._unit_vectors",
+    "dtoss.geometry.space._first_beyond",
+    "dtoss.geometry.distance._distances",
+]
 ASK = """
 import hashlib, sys, time
 import numpy as np
-from dtoss import kernel_bridge
-from dtoss.distance import distance
-from dtoss.kernels import DECLARED
-from dtoss.space import space_of
+from dtoss.compiled import bridge
+from dtoss.geometry.distance import distance
+from dtoss.compiled.kernel import DECLARED
+from dtoss.geometry.space import space_of
 places = np.random.default_rng(0).uniform(-90, 90, (3000, 2))
 def ask():
     vectors = space_of().vectors(places)
     return hashlib.sha256(vectors.tobytes() + distance(vectors, vectors[::-1]).tobytes()).hexdigest()
 def generic():
-    used = [DECLARED[name] for name in ("dtoss.space._unit_vectors", "dtoss.distance._distances")]
+    used = [DECLARED[name] for name in ("dtoss.geometry.space._unit_vectors", "dtoss.geometry.distance._distances")]
     results = [result for kernel in used for result in kernel.overloads.values()]
     return sum("v1000000" in result.fndesc.llvm_func_name for result in results)
 first = ask()
 print(first, generic(), end=" ")
-while kernel_bridge._WAITING:
+while bridge._WAITING:
     time.sleep(0.05)
 end = time.monotonic() + 30
 while generic() and time.monotonic() < end:
@@ -99,7 +103,7 @@ def test_shipped_code_of_another_source_is_not_used(site, tmp_path):
     """A kernel that was changed after the wheel was made is compiled."""
     other = tmp_path / "other"
     shutil.copytree(site, other)
-    source = other / "dtoss" / "space.py"
+    source = other / "dtoss" / "geometry" / "space.py"
     source.write_text(source.read_text().replace("_BLOCK = 128", "_BLOCK = 64"))
     env = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path / "user")}
     assert ask(other, **env)[1:4] == ("1", "True", "0")
@@ -123,7 +127,7 @@ def test_generic_code_of_the_busiest_kernels_gives_the_same_bits(tmp_path):
     (tmp_path / "index").write_bytes(pickle.dumps(index))
     generic = said_by(GENERIC, str(tmp_path / "index"))
     assert generic["processor"] == "generic"
-    used = {"dtoss.cell_kernel.cut_cells", "dtoss.knn_kernel.knn_kernel", "dtoss.range_kernel.range_kernel"}
+    used = {"dtoss.cells.cell_kernel.cut_cells", "dtoss.knn_kernel.knn_kernel", "dtoss.range_kernel.range_kernel"}
     assert not used & set(generic["unused"])
     assert DECLARED["dtoss.knn_kernel.knn_kernel"].targetctx.codegen().magic_tuple()[1] != "generic"
     assert generic["found"] == every_kernel.a_few(index)

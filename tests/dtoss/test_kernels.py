@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dtoss
-from dtoss import kernel_places
+from dtoss.compiled import kept_places
 
 ROOT = Path(__file__).parents[2]
 HELPER = """
@@ -46,7 +46,7 @@ from small.kernels import kernel
 def outer(x):
     return shift(inner(x))
 """
-KERNELS = "from dtoss.kernels import *\nfrom dtoss.kernels import DECLARED, kernel\n"
+KERNELS = "from dtoss.compiled.kernel import *\nfrom dtoss.compiled.kernel import DECLARED, kernel\n"
 RUN = """
 from small.outer import outer
 from small.helper import other
@@ -178,16 +178,16 @@ print(outer(20), sum(outer.stats.cache_hits.values()), sum(outer.stats.cache_mis
 def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_long(tmp_path, monkeypatch):
     """Nor is a place waited for whose files cannot be locked."""
     held = subprocess.Popen(
-        [sys.executable, "-c", "import sys, pathlib; from dtoss.kernel_places import turn\n"
+        [sys.executable, "-c", "import sys, pathlib; from dtoss.compiled.kept_places import turn\n"
          "with turn(pathlib.Path(sys.argv[1]), 'a.b'): print('held', flush=True); sys.stdin.readline()", str(tmp_path)],
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert held.stdout.readline() == "held\n"
-    monkeypatch.setattr(kernel_places, "LONGEST_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(kept_places, "LONGEST_WAIT_SECONDS", 0.2)
     for kernel in ("a.b", "a.c"):
-        with kernel_places.turn(tmp_path, kernel):
+        with kept_places.turn(tmp_path, kernel):
             pass
-    with kernel_places.turn(tmp_path / "none", "a.b"), kernel_places.turn(None, "a.b"):
+    with kept_places.turn(tmp_path / "none", "a.b"), kept_places.turn(None, "a.b"):
         held.communicate("\n", timeout=60)
 
 
@@ -222,7 +222,8 @@ except SystemExit:
 @pytest.mark.parametrize(
     ("env", "kept", "said"),
     [({}, "", True), ({"DTOSS_QUIET": "1"}, "", False), ({"NUMBA_DISABLE_JIT": "1"}, "", False),
-     ({}, "cell_kernel.cut_cells structure._first_bad", False), ({}, "cell_kernel.cut structure._first", True)],
+     ({}, "cells.cell_kernel.cut_cells snapshots.structure._first_bad", False),
+     ({}, "cells.cell_kernel.cut snapshots.structure._first", True)],
 )  # fmt: skip
 def test_the_line_comes_before_numba_is_loaded(fresh, tmp_path, do, env, kept, said):
     """Where no code is anywhere it is known that there will be compiling, a second before it can begin."""
@@ -264,7 +265,7 @@ def test_importing_everything_compiles_nothing(tmp_path):
 import importlib, pkgutil, dtoss
 for module in pkgutil.walk_packages(dtoss.__path__, "dtoss."):
     importlib.import_module(module.name)
-from dtoss.kernels import DECLARED
+from dtoss.compiled.kernel import DECLARED
 print(len(DECLARED) > 20, [name for name, kernel in DECLARED.items() if kernel.overloads])
 """
     env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
@@ -278,7 +279,7 @@ def test_a_question_compiles_what_answers_it(tmp_path):
     """The k nearest need three kernels, whatever built the index."""
     code = """
 import sys, pickle, dtoss
-from dtoss.kernels import DECLARED
+from dtoss.compiled.kernel import DECLARED
 index = pickle.loads(open(sys.argv[1], "rb").read())
 before = [name for name, kernel in DECLARED.items() if kernel.overloads]
 assert index.knn([0.9, 0.9], 2).id.tolist() == [2, 1]
@@ -289,5 +290,5 @@ print(before, sorted(name for name, kernel in DECLARED.items() if kernel.overloa
     run = [sys.executable, "-c", code, str(tmp_path / "index")]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
-    wanted = ["dtoss.knn_kernel.knn_kernel", "dtoss.space._first_beyond", "dtoss.space._unit_vectors"]
+    wanted = ["dtoss.knn_kernel.knn_kernel", "dtoss.geometry.space._first_beyond", "dtoss.geometry.space._unit_vectors"]
     assert done.stdout == f"[] {wanted}\n"

@@ -8,7 +8,7 @@ import shapely
 
 import dtoss
 from datasets.land import land
-from dtoss.land import land_squares, look_swapped
+from dtoss.geometry.land_squares import land_squares, look_swapped
 
 CITIES = {"New York": (-74.0, 40.7), "London": (-0.1, 51.5), "Paris": (2.35, 48.85)}
 

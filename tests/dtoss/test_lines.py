@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss import cells
-from dtoss.cells import voronoi
-from dtoss.curve import arranged, curve_keys, radix_order
-from dtoss.line_order import line_order
-from dtoss.oriented import Oriented
-from dtoss.space import space_of
+from dtoss.cells import voronoi as module
+from dtoss.cells.line_order import line_order
+from dtoss.cells.oriented_boxes import Oriented
+from dtoss.cells.voronoi import voronoi
+from dtoss.geometry.curve import arranged, curve_keys, radix_order
+from dtoss.geometry.space import space_of
 from tests import oracles
 
 
@@ -44,13 +44,13 @@ def diagram_of(vectors, bounds=None):
 @pytest.fixture
 def seen(monkeypatch):
     """What each call of ``rim_cells`` made."""
-    made, rim = [], cells.rim_cells
+    made, rim = [], module.rim_cells
 
     def counted(*arguments):
         made.append(rim(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(cells, "rim_cells", counted)
+    monkeypatch.setattr(module, "rim_cells", counted)
     return made
 
 
@@ -172,7 +172,7 @@ def test_an_index_of_a_line_answers(name, partitions):
     total = 0.0
     for i in range(n):
         total += index.area(i)
-    assert total == pytest.approx(4 * np.pi * dtoss.distance.EARTH_RADIUS**2, rel=1e-9)
+    assert total == pytest.approx(4 * np.pi * dtoss.geometry.distance.EARTH_RADIUS**2, rel=1e-9)
     ranks = np.argsort(along)
     if name != "two meridians":
         for a, b in zip(ranks[:-1].tolist(), ranks[1:].tolist(), strict=True):

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 from datasets.hotspots import hotspots
-from dtoss.assign import assign
-from dtoss.pivots import choose_pivots
-from dtoss.replication import choose_reach
-from dtoss.space import space_of
+from dtoss.building.reach import choose_reach
+from dtoss.geometry.space import space_of
+from dtoss.partitioning.assign import assign
+from dtoss.partitioning.pivots import choose_pivots
 from tests.dtoss.test_cells import along, random_sphere, taxis
 
 

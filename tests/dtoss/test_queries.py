@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.space import space_of
+from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 from tests.dtoss.test_cells import taxis

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.assign import assign
-from dtoss.certificate import furthest_past
-from dtoss.pivots import choose_pivots
-from dtoss.regions import Regions
-from dtoss.replication import choose_reach
-from dtoss.space import space_of
+from dtoss.building.certificate import furthest_past
+from dtoss.building.reach import choose_reach
+from dtoss.geometry.space import space_of
+from dtoss.partitioning.assign import assign
+from dtoss.partitioning.pivots import choose_pivots
+from dtoss.partitioning.regions import Regions
 from tests.dtoss.test_cells import random_sphere, taxis
 
 

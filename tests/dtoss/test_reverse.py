@@ -7,7 +7,7 @@ import pytest
 
 import dtoss
 from dtoss import reverse
-from dtoss.distance import distance
+from dtoss.geometry.distance import distance
 from tests import worlds
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.space import as_positions, same_crs, space_of
+from dtoss.geometry.space import as_positions, same_crs, space_of
 
 
 def test_vectors_are_right_to_the_last_place_and_exact_at_quarters():

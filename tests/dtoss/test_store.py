@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import dtoss.store
+import dtoss.snapshots.store
 from dtoss.errors import StoreError
-from dtoss.folder import LocalFolder
-from dtoss.store import Store
-from dtoss.writer import Holder
+from dtoss.snapshots.folder import LocalFolder
+from dtoss.snapshots.lease import Holder
+from dtoss.snapshots.store import Store
 from tests.dtoss.small_stores import assert_clean, assert_sound, commit, read
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def test_reading_goes_on_where_the_pointer_moves_under_it(store, monkeypatch):
         return store.manifest(name)["number"]
 
     assert store.of_current(slow) == 14
-    monkeypatch.setattr(dtoss.store, "_OPENINGS", 3)
+    monkeypatch.setattr(dtoss.snapshots.store, "_OPENINGS", 3)
     with pytest.raises(StoreError, match="replaced faster than it can be opened: keep more"):
         store.of_current(lambda name: store.manifest(name + commit(store, 0, keep=1)))
 
@@ -226,7 +226,7 @@ def test_names_grow_whatever_the_clock_says(store, monkeypatch):
             return datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC)
 
     first = commit(store, 1)
-    monkeypatch.setattr(dtoss.store, "datetime", Clock)
+    monkeypatch.setattr(dtoss.snapshots.store, "datetime", Clock)
     second, third = commit(store, 2), commit(store, 3)
     assert first < second < third
     assert (first[:8], second[:-4]) == (second[:8], first[:-4])
@@ -239,7 +239,7 @@ def test_names_grow_whatever_the_clock_says(store, monkeypatch):
 def test_a_snapshot_is_never_made_twice(store, monkeypatch):
     """Not even by a writer that knows of no lock."""
     name = commit(store, 1)
-    monkeypatch.setattr(dtoss.store, "_later_than", lambda names: name)
+    monkeypatch.setattr(dtoss.snapshots.store, "_later_than", lambda names: name)
     with pytest.raises(StoreError, match=f"has a snapshot '{name}' already"):
         commit(store, 2)
     assert read(store) == 1

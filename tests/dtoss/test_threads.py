@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.curve import curve_keys
+from dtoss.geometry.curve import curve_keys
 from dtoss.threads import LEAST, PIECES, in_pieces
 from dtoss.world import workspace
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.rim import drawn_rim_cells
+from dtoss.cells.rim import drawn_rim_cells
 from tests import oracles, ulps
 
 
@@ -35,7 +35,7 @@ def test_a_site_exactly_between_two_others_has_a_cell_of_no_width(partitions):
     """The outer ones have half the sphere each: two hemispheres leave a lune of 3e-17 between them, not a whole one."""
     places = [[0.0, -1e-15], [0.0, 0.0], [0.0, 1e-15]]
     index = dtoss.build(np.arange(3), places, partitions=partitions)
-    whole = 4.0 * np.pi * dtoss.distance.EARTH_RADIUS**2
+    whole = 4.0 * np.pi * dtoss.geometry.distance.EARTH_RADIUS**2
     assert [index.area(i) / whole for i in range(3)] == pytest.approx([0.5, 0.0, 0.5], abs=1e-15)
     assert index.neighbours(1).tolist() == [0, 2]
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.cover import cover_polygon
-from dtoss.distance import distance
-from dtoss.polygons import as_polygons
-from dtoss.space import space_of
+from dtoss.geometry.disc_cover import cover_polygon
+from dtoss.geometry.distance import distance
+from dtoss.geometry.polygons import as_polygons
+from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.dtoss.strategies import lonlat, planar
 from tests.dtoss.test_queries import PARTITIONS

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-import dtoss.folder
-import dtoss.store
-import dtoss.writer
+import dtoss.snapshots.folder
+import dtoss.snapshots.lease
+import dtoss.snapshots.store
 from dtoss.errors import StoreError
-from dtoss.folder import LocalFolder, RemoteFolder
-from dtoss.store import Store
-from dtoss.writer import ABANDONED_SECONDS, LOCK, Holder, held_by
+from dtoss.snapshots.folder import LocalFolder, RemoteFolder
+from dtoss.snapshots.lease import ABANDONED_SECONDS, LOCK, Holder, held_by
+from dtoss.snapshots.store import Store
 from tests.dtoss.small_stores import commit, manifest_of, read
 from tests.dtoss.test_store import script, told
 
@@ -86,7 +86,7 @@ def test_a_lock_of_another_machine_counts_while_it_is_touched(store, monkeypatch
     for clock in (0.0, -9_000.0, 9_000.0):
         now = time.time
         with monkeypatch.context() as patch:
-            patch.setattr(dtoss.writer.time, "time", lambda now=now, clock=clock: now() + clock)
+            patch.setattr(dtoss.snapshots.lease.time, "time", lambda now=now, clock=clock: now() + clock)
             for other in (theirs, earlier):
                 path = Path(store.file(LOCK))
                 path.write_bytes(other.data)
@@ -119,7 +119,7 @@ def test_a_late_one_takes_nothing_over(store):
     """Who has seen a lock of a dead process leaves the lock alone that another one has put in its place."""
     old = replace(Holder.me(), pid=2**22 + 5, token="old")
     with store.writer() as lock:
-        assert not dtoss.writer._take_over(store.folder, store.path, old, Holder.me())
+        assert not dtoss.snapshots.lease._take_over(store.folder, store.path, old, Holder.me())
         lock.check()
         assert store.folder.files() == ["CURRENT", LOCK]
 
@@ -158,7 +158,7 @@ def test_who_has_lost_the_lock_moves_nothing(store):
 
 def test_a_held_lock_is_touched(store, monkeypatch):
     """By a thread, until it is released."""
-    monkeypatch.setattr(dtoss.writer, "TOUCH_SECONDS", 0.02)
+    monkeypatch.setattr(dtoss.snapshots.lease, "TOUCH_SECONDS", 0.02)
     with store.writer():
         path = Path(store.file(LOCK))
         os.utime(path, (0.0, 0.0))
@@ -173,7 +173,7 @@ def test_a_child_does_not_release(store):
     """What a process of a pool unpickles or inherits is not its own."""
     with store.writer() as lock:
         other = replace(lock.holder, pid=os.getppid())
-        theirs = dtoss.writer.Writer(store.folder, store.path, other)
+        theirs = dtoss.snapshots.lease.Writer(store.folder, store.path, other)
         theirs.release()
         assert Path(store.file(LOCK)).exists()
 
@@ -210,7 +210,7 @@ def test_a_disk_without_links(store, monkeypatch):
     def refuse(*names):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(dtoss.folder.os, "link", refuse)
+    monkeypatch.setattr(dtoss.snapshots.folder.os, "link", refuse)
     with store.writer():
         assert_refused(store, f"process {os.getpid()}")
     assert store.folder.files() == ["CURRENT"]
@@ -221,7 +221,7 @@ def remote(tmp_path, monkeypatch):
     """A store on a file system that pyarrow reaches and that is no disk."""
     (tmp_path / "bucket").mkdir()
     place = fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem())
-    monkeypatch.setattr(dtoss.store, "folder_of", lambda path: RemoteFolder(place, "taxis"))
+    monkeypatch.setattr(dtoss.snapshots.store, "folder_of", lambda path: RemoteFolder(place, "taxis"))
     return Store("s3://bucket/taxis"), tmp_path / "bucket" / "taxis"
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from dtoss.distance import distance
+from dtoss.geometry.distance import distance
 from pipelines.rebuild import rebuild
 
 DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))

@@ -11,7 +11,7 @@ from datasets.fleet import fleet_at, fleet_updates
 from datasets.hotspots import hotspots
 from datasets.taxis import make_fleet
 from datasets.uniform import uniform_plane, uniform_sphere
-from dtoss.space import space_of
+from dtoss.geometry.space import space_of
 from tests.dtoss.strategies import lonlat_queries, planar_queries
 from tests.pipelines.stores import assert_answers, brute, positions_of, real, rebuilt, rows
 

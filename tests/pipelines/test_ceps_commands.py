@@ -253,7 +253,7 @@ def test_from_accesses_to_the_report(spark, store, tmp_path, capsys):
 
 def test_bytes_come_from_the_store(spark, store, tmp_path):
     """A plan with --store holds the bytes that partitions have now, whatever the patterns say."""
-    from dtoss.store import Store
+    from dtoss.snapshots.store import Store
 
     manifest = Store(store).manifest()
     path = tmp_path / "p.parquet"
@@ -264,7 +264,7 @@ def test_bytes_come_from_the_store(spark, store, tmp_path):
 
 def test_regions_for_the_map(store):
     """Rings in lon and lat without jumps; one round the pole is closed along it; halves over the antimeridian."""
-    from dtoss.store import Store
+    from dtoss.snapshots.store import Store
 
     rings = region_rings(Store(store).manifest())
     assert sorted(rings) == list(range(8))

@@ -14,11 +14,11 @@ import pytest
 import ceps
 import dtoss
 from datasets.hotspots import hotspots
-from dtoss.distance import distance
 from dtoss.errors import InputError
-from dtoss.knows import reads_of
-from dtoss.snapshot import regions_of_manifest, space_of_manifest
-from dtoss.store import Store
+from dtoss.geometry.distance import distance
+from dtoss.partitioning.routing import reads_of
+from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
+from dtoss.snapshots.store import Store
 from pipelines.accesses import Asks, access_columns
 from pipelines.patterns import furthest_hits, patterns, summary
 from pipelines.reading import read_positions

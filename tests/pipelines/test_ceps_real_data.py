@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import ceps
-from dtoss.snapshot import regions_of_manifest, space_of_manifest
-from dtoss.store import Store
+from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
+from dtoss.snapshots.store import Store
 from pipelines.accesses import Asks
 from pipelines.patterns import patterns
 from pipelines.plan import plan

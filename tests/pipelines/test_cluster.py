@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from dtoss.kernel_files import writable
-from dtoss.space import space_of
+from dtoss.compiled.kept_code import writable
+from dtoss.geometry.space import space_of
 from pipelines.rebuild import rebuild
 from tests.pipelines.stores import assert_answers, brute, snapshot_bytes
 

@@ -90,7 +90,7 @@ def test_replicas_do_not_double_values(store):
 
 
 def _entries(store):
-    from dtoss.store import Store
+    from dtoss.snapshots.store import Store
 
     return Store(store).manifest()["partitions"]
 

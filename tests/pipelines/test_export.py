@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.distance import EARTH_RADIUS
+from dtoss.geometry.distance import EARTH_RADIUS
 from pipelines.cli import main
 from pipelines.rebuild import rebuild
 
@@ -57,7 +57,7 @@ def test_cells_objects_and_regions_of_a_store(store, tmp_path, capsys):
 
 def test_another_snapshot(store, tmp_path):
     """--snapshot names the one to read."""
-    from dtoss.store import Store
+    from dtoss.snapshots.store import Store
 
     first = Store(store).snapshots()[0]
     out = tmp_path / "objects.parquet"

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from dtoss.store import Store
+from dtoss.snapshots.store import Store
 from tests.dtoss.small_stores import assert_clean
 from tests.pipelines.stores import listing, rebuilt
 
@@ -27,7 +27,7 @@ if not os.environ.get("DTOSS_ALL_SIGNALS"):
     KINDS.pop()  # each starts a Java; `make check-data` tries all
 SLOW = """
 import sys, time
-import dtoss.store, pipelines.rebuild, pipelines.workers
+import dtoss.snapshots.store, pipelines.rebuild, pipelines.workers
 from pipelines.cli import main
 
 real = pipelines.rebuild.builder
@@ -137,8 +137,8 @@ def test_an_interrupted_rebuild_leaves_nothing(spark, tmp_path, positions, kind,
     [
         ("pipelines.cli_ends", ["info", "--store", "x"]),
         ("dtoss", ["info", "--store", "x"]),
-        ("dtoss.signals", ["info", "--store", "x"]),
-        ("dtoss.store", ["info", "--store", "x"]),
+        ("dtoss.snapshots.signals", ["info", "--store", "x"]),
+        ("dtoss.snapshots.store", ["info", "--store", "x"]),
         ("numpy", ["knn", "--store", "x", "--at", "1", "2"]),
         ("numpy.random", ["knn", "--store", "x", "--at", "1", "2"]),
         ("numba", ["knn", "--store", "x", "--at", "1", "2"]),

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.snapshot import regions_of_manifest, space_of_manifest
-from dtoss.store import Store
+from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
+from dtoss.snapshots.store import Store
 from pipelines import join
 from pipelines.answering import make_ask
 from pipelines.join import knn_join, range_join

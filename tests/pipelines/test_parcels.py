@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
-from dtoss.regions import Regions
-from dtoss.space import space_of
-from dtoss.store import Store
+from dtoss.geometry.space import space_of
+from dtoss.partitioning.regions import Regions
+from dtoss.snapshots.store import Store
 from pipelines.parcels import BYTES_AT_ONCE, KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of
 from pipelines.workers import Plan, sender
 from tests.pipelines.stores import listing, rebuilt, snapshot_bytes

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.border import border_of
-from dtoss.construct import Built
-from dtoss.snapshot import make_manifest, write_borders, write_partition
-from dtoss.store import Store
+from dtoss.building.border import border_of
+from dtoss.building.construct import Built
+from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
+from dtoss.snapshots.store import Store
 from pipelines.cli import main
 from pipelines.cli_quick import answer_quickly
 

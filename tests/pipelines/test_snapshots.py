@@ -14,7 +14,7 @@ import pytest
 import dtoss
 import pipelines.rebuild
 from dtoss.errors import StoreError
-from dtoss.store import Store
+from dtoss.snapshots.store import Store
 from pipelines.rebuild import rebuild
 from tests.pipelines.stores import listing, rebuilt, snapshot_bytes
 

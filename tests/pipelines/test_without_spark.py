@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.distance import distance
-from dtoss.space import space_of
+from dtoss.geometry.distance import distance
+from dtoss.geometry.space import space_of
 from tests.pipelines.stores import rebuilt
 
 ROOT = Path(__file__).parents[2]

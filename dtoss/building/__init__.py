@@ -1,0 +1,1 @@
+"""One partition made from its objects, and proved exact or handed to the fix."""

@@ -1,0 +1,147 @@
+"""The border set: every site whose cell its partition could not certify, made exact from all partitions' shares.
+
+A true neighbour of an uncertified site is either uncertified itself, or certified in its own partition and then lists
+that site. So the uncertified sites with their local neighbours, and the edges of certified sites to replicas and to
+uncertified sites, hold all there is to know (dissertation, section 3.1.3, in one round).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.cells.voronoi import voronoi
+from dtoss.geometry.curve import curve_keys, radix_order
+from dtoss.partition import Ids, Partition
+
+
+@dataclass(frozen=True)
+class Border:
+    """One partition's share of the border set: b points and their known edges.
+
+    Parameters
+    ----------
+    sites : float64 (b, dimension).
+    home : int32 (b,): the partition that owns each point.
+    ids : the lowest id on each point.
+    open : bool (b,): the point is owned by the sender and not certified.
+    edges : int32 (e, 2): pairs of points; true edges of certified cells.
+    """
+
+    sites: NDArray[np.float64]
+    home: NDArray[np.int32]
+    ids: Ids
+    open: NDArray[np.bool_]
+    edges: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class BorderTable:
+    """The exact neighbours of border sites, sorted by their vectors.
+
+    Parameters
+    ----------
+    sites, home, ids : as in :class:`Border`, for b distinct sites.
+    open : bool (b,): the whole neighbour list of the site is here; otherwise only what crosses its partition's border.
+    first, neighbours : int32: the neighbours of point i, as points, are ``neighbours[first[i]:first[i + 1]]``.
+    area : float64 (b,): of the open sites' cells: square CRS units or steradians; 0 elsewhere.
+    """
+
+    sites: NDArray[np.float64]
+    home: NDArray[np.int32]
+    ids: Ids
+    open: NDArray[np.bool_]
+    first: NDArray[np.int32]
+    neighbours: NDArray[np.int32]
+    area: NDArray[np.float64]
+
+    def find(self, site: NDArray[np.float64]) -> int:
+        """Return the number of the point at a vector, or -1."""
+        low = int(np.searchsorted(self.sites[:, 0], site[0], side="left"))
+        high = int(np.searchsorted(self.sites[:, 0], site[0], side="right"))
+        same = np.flatnonzero((self.sites[low:high] == site).all(axis=1))
+        return low + int(same[0]) if len(same) else -1
+
+
+def border_of(partition: Partition) -> Border:
+    """Return a partition's uncertified sites with their neighbours, and its certified edges to them and to replicas."""
+    graph, owned = partition.graph, partition.owned_sites
+    m = len(partition.sites)
+    open_site = np.zeros(m, np.bool_)
+    open_site[partition.uncertified] = True
+    end = int(graph.first[owned])
+    source = np.repeat(np.arange(owned, dtype=np.int32), np.diff(graph.first[: owned + 1]))
+    target = graph.neighbours[:end]
+    crossing = ((target >= owned) | open_site[target]) & ~open_site[source]
+    listed = open_site[source]
+    used = open_site.copy()
+    used[target[listed]] = True
+    used[source[crossing]] = True
+    used[target[crossing]] = True
+    points = np.flatnonzero(used)
+    at = np.full(m, -1, np.int32)
+    at[points] = np.arange(len(points), dtype=np.int32)
+    home = np.full(len(points), partition.number, np.int32)
+    replica = points >= owned
+    home[replica] = partition.replica_home[points[replica] - owned]
+    lowest = partition.first_object[points]
+    return Border(
+        sites=partition.sites[points],
+        home=home,
+        ids=partition.ids.take(pa.array(lowest)) if isinstance(partition.ids, pa.Array) else partition.ids[lowest],
+        open=open_site[points],
+        edges=np.stack([at[source[crossing]], at[target[crossing]]], axis=1),
+    )
+
+
+def fix(
+    shares: list[Border], bounds: NDArray[np.float64] | None, *, threads: int = 1, engine: str = "kernel"
+) -> BorderTable:
+    """Return the exact cells of all uncertified sites and the symmetric graph across the borders.
+
+    The cells are cut by all points of the border set, which hold all their true neighbours. An edge listed by either
+    side is kept by both. Cost O(b log b) for b points.
+    """
+    sites = np.concatenate([share.sites for share in shares])
+    offsets = np.cumsum([0] + [len(share.sites) for share in shares])
+    order = np.lexsort(sites.T[::-1])
+    changes = np.ones(len(order), np.bool_)
+    changes[1:] = (sites[order[1:]] != sites[order[:-1]]).any(axis=1)
+    point = np.empty(len(order), np.int32)
+    point[order] = np.cumsum(changes) - 1
+    kept = order[changes]
+    count = len(kept)
+    open_site = np.zeros(count, np.bool_)
+    np.logical_or.at(open_site, point, np.concatenate([share.open for share in shares]))
+    points = np.ascontiguousarray(sites[kept])
+
+    along = radix_order(curve_keys(points)) if count else np.zeros(0, np.int32)
+    diagram = voronoi(points[along], bounds, wanted=open_site[along], threads=threads, engine=engine)
+    area = np.zeros(count)
+    area[along] = diagram.area
+    area[~open_site] = 0.0
+    source = along[np.repeat(np.arange(count), np.diff(diagram.first))]
+    made = np.stack([source, along[diagram.neighbours]], axis=1)
+    known = [point[share.edges.astype(np.int64) + offset] for share, offset in zip(shares, offsets[:-1], strict=True)]
+    edges = np.concatenate([made, *known]).astype(np.int64)
+    both = np.unique(np.concatenate([edges[:, 0] * count + edges[:, 1], edges[:, 1] * count + edges[:, 0]]))
+    both = np.stack(np.divmod(both, max(count, 1)), axis=1)
+    first = np.searchsorted(both[:, 0], np.arange(count + 1)).astype(np.int32)
+    return BorderTable(
+        sites=points,
+        home=np.concatenate([share.home for share in shares])[kept],
+        ids=_take_ids([share.ids for share in shares], kept),
+        open=open_site,
+        first=first,
+        neighbours=both[:, 1].astype(np.int32),
+        area=area,
+    )
+
+
+def _take_ids(parts: list[Ids], kept: NDArray[np.int64]) -> Ids:
+    if isinstance(parts[0], pa.Array):
+        return pa.concat_arrays(parts).take(pa.array(kept))
+    return np.concatenate(parts)[kept]

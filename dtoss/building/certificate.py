@@ -1,0 +1,129 @@
+"""Which cells are globally exact: those whose influence region lies inside what their partition knows.
+
+In partition i a vertex v of a cell with radius r = |v - o| is safe if ``max_j f_j(v) + r <= lambda_i``: no object
+that i does not know can be nearer to v than o is. All vertices safe: the cell is exact (dissertation, section 3.1.2,
+"fixing").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.cells.cell_polygons import shapes
+from dtoss.compiled.kernel import kernel, operand
+from dtoss.compiled.pointers import pointer
+from dtoss.partitioning.regions import Regions, past_border, pivot_gap2
+
+SLACK = 1e-12
+"""Relative slack of the corners of cells and of their distances."""
+
+
+@kernel("void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], int64, float64[::1])")
+def _furthest_past(points, pivots_, weights_, order_, distance_, region, out):
+    n, dimension = points.shape
+    count, listed = pivots_.shape[0], order_.shape[1]
+    pivots, weights, order, distance = (
+        pointer(pivots_),
+        pointer(weights_),
+        pointer(order_),
+        pointer(distance_),
+    )
+    v = pointer(points)
+    for r in range(n):
+        at = r * dimension
+        x, y, z = v[at], v[at + 1], 0.0
+        if dimension == 3:
+            z = v[at + 2]
+        gap2 = pivot_gap2(x, y, z, dimension, pivots, region)
+        d = np.sqrt(gap2)
+        most = -np.inf
+        ended = listed == count - 1
+        for t in range(region * listed, (region + 1) * listed):
+            # f_j(x) <= |x - p_i| - distance[j], and the list ascends
+            if d - distance[t] < most:
+                ended = True
+                break
+            most = max(most, past_border(x, y, z, dimension, pivots, weights, region, int(order[t]), gap2))
+        if not ended:
+            for j in range(count):
+                if j != region:
+                    most = max(most, past_border(x, y, z, dimension, pivots, weights, region, j, gap2))
+        out[r] = most
+
+
+def furthest_past(points: NDArray[np.float64], regions: Regions, region: int) -> NDArray[np.float64]:
+    """Return ``max_j f_j(x)``, float64 (n,), seen from a region: negative inside it; -inf where it is the only one.
+
+    At least the true maximum, by no more than the slack of the borders.
+    """
+    points = operand(points)
+    out = np.empty(len(points))
+    _furthest_past(points, *regions.arrays, region, out)
+    return out
+
+
+def needed_reach(
+    sites: NDArray[np.float64],
+    first: NDArray[np.int64],
+    others: NDArray[np.float64],
+    bounds: NDArray[np.float64] | None,
+    regions: Regions,
+    region: int,
+    *,
+    shrink: float = 1.0,
+) -> NDArray[np.float64]:
+    """Return for each cell the lambda from which on it is certified: ``max over vertices of max_j f_j(v) + r``, (m,).
+
+    Parameters
+    ----------
+    sites : (m, dimension): the sites of the cells.
+    first, others : the neighbours of site i are ``others[first[i]:first[i + 1]]``.
+    shrink : the cells are taken smaller about their sites by this factor: a sample's cells stand for those of all
+        sites.
+    """
+    cells = shapes(sites, first, others, bounds)
+    size = np.diff(cells.first)
+    owner = np.repeat(np.arange(len(sites)), size)
+    points = cells.vertices
+    if shrink != 1.0:
+        points = sites[owner] + shrink * (points - sites[owner])
+        if points.shape[1] == 3:
+            points = points / np.linalg.norm(points, axis=1)[:, None]
+    reach = np.sqrt(((points - sites[owner]) ** 2).sum(axis=1))
+    past = furthest_past(points, regions, region) + reach + SLACK * (reach + np.abs(points).max(axis=1, initial=0.0))
+    out = np.full(len(sites), -np.inf if len(regions) == 1 else np.inf)
+    held = size > 0
+    if held.any():
+        out[held] = np.maximum.reduceat(past, cells.first[:-1][held])
+    return out
+
+
+def uncertified(
+    sites: NDArray[np.float64],
+    radius: NDArray[np.float64],
+    first: NDArray[np.int32],
+    neighbours: NDArray[np.int32],
+    owned: NDArray[np.bool_],
+    bounds: NDArray[np.float64] | None,
+    regions: Regions,
+    region: int,
+    reach: float,
+) -> NDArray[np.int32]:
+    """Return the owned sites of a partition, ascending, whose cells could be changed by objects it does not know.
+
+    Most sites pass by ``max_j f_j(o) + 2 r <= lambda``; only the others' cells are cut again to look at each vertex.
+    Cost O(n).
+    """
+    if len(regions) == 1 or not owned.any():
+        return np.zeros(0, np.int32)
+    mine = np.flatnonzero(owned)
+    slack = SLACK * (radius[mine] + np.abs(sites[mine]).max(axis=1))
+    doubtful = mine[furthest_past(sites[mine], regions, region) + 2.0 * radius[mine] + slack > reach]
+    if len(doubtful) == 0:
+        return doubtful.astype(np.int32)
+    count = (first[doubtful + 1] - first[doubtful]).astype(np.int64)
+    start = np.concatenate([[0], np.cumsum(count)])
+    at = np.arange(start[-1]) - np.repeat(start[:-1], count) + np.repeat(first[doubtful].astype(np.int64), count)
+    wanted = needed_reach(sites[doubtful], start, sites[neighbours[at]], bounds, regions, region)
+    return doubtful[wanted > reach].astype(np.int32)

@@ -1,0 +1,168 @@
+"""Building one partition from the objects it knows: sites, diagram, hierarchy, certificate, border set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.building.blocks import make_blocks
+from dtoss.building.border import Border, border_of
+from dtoss.building.certificate import uncertified
+from dtoss.cells.voronoi import voronoi
+from dtoss.compiled.kernel import kernel
+from dtoss.geometry.curve import curve_keys, curve_order
+from dtoss.geometry.space import Space
+from dtoss.partition import FAN, Graph, Ids, Partition
+from dtoss.partitioning.regions import Regions
+
+TOP = 64
+"""Sites at the top of the hierarchy at the most: they are looked at one by one."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A partition, its share of the border set, and what the manifest says about it.
+
+    Parameters
+    ----------
+    area : sum of the areas of the owned cells that are certified: square CRS units or steradians.
+    """
+
+    partition: Partition
+    border: Border
+    area: float
+
+
+def construct(
+    number: int,
+    ids: Ids,
+    positions: NDArray[np.float64],
+    home: NDArray[np.int32],
+    space: Space,
+    regions: Regions,
+    reach: float,
+    bounds: NDArray[np.float64] | None = None,
+    *,
+    attributes: dict[str, pa.Array] | None = None,
+    engine: str = "kernel",
+    threads: int = 1,
+) -> Built:
+    """Return partition ``number``, built from its own objects and its replicas, in any order.
+
+    Parameters
+    ----------
+    ids : int64 (n,) or large strings, distinct.
+    positions : float64 (n, 2), legal.
+    home : int32 (n,): the partition that owns each object; those of other partitions are replicas.
+    reach : lambda of this partition.
+    bounds : of a planar diagram.
+
+    Notes
+    -----
+    The result depends on the objects alone, not on their order or the number of threads. Cost O(n).
+    """
+    vectors = space.vectors(positions)
+    order = curve_order(vectors, _ranks(ids), bounds)
+    sorted_vectors = vectors[order]
+    starts = np.ones(len(order), np.bool_)
+    if len(order):
+        starts[1:] = (sorted_vectors[1:] != sorted_vectors[:-1]).any(axis=1)
+    first = np.append(np.flatnonzero(starts), len(order)).astype(np.int32)
+    sites = np.ascontiguousarray(sorted_vectors[first[:-1]])
+    site_home = home[order[first[:-1]]]
+    diagram = voronoi(sites, bounds, threads=threads, engine=engine)
+    owned = site_home == number
+    open_cells = uncertified(
+        sites, diagram.radius, diagram.first, diagram.neighbours, owned, bounds, regions, number, reach
+    )
+    certified = owned.copy()
+    certified[open_cells] = False
+    area = float(diagram.area[certified].sum())
+
+    graph = Graph(diagram.first, diagram.neighbours)
+    rim = diagram.rim if space.dimension == 2 else np.zeros(len(sites), np.bool_)
+    if not owned.all():
+        # owned sites first
+        to_old = np.concatenate([np.flatnonzero(owned), np.flatnonzero(~owned)]).astype(np.int32)
+        to_new = np.empty_like(to_old)
+        to_new[to_old] = np.arange(len(to_old), dtype=np.int32)
+        graph = Graph(*_renumber(graph.first, graph.neighbours, to_old, to_new))
+        size = np.diff(first)
+        order = order[np.argsort(np.repeat(~owned, size), kind="stable")]
+        first = np.concatenate([[0], np.cumsum(size[to_old])]).astype(np.int32)
+        sites, site_home, rim = sites[to_old], site_home[to_old], rim[to_old]
+        open_cells = np.sort(to_new[open_cells])
+    owned_sites = int(owned.sum())
+    partition = Partition(
+        number=number,
+        ids=ids.take(pa.array(order)) if isinstance(ids, pa.Array) else ids[order],
+        positions=np.ascontiguousarray(positions[order]),
+        sites=sites,
+        first_object=first,
+        owned_sites=owned_sites,
+        replica_home=site_home[owned_sites:].astype(np.int32),
+        graph=graph,
+        rim=np.flatnonzero(rim).astype(np.int32),
+        levels=_hierarchy(sites[:owned_sites], bounds, engine),
+        keys=curve_keys(np.ascontiguousarray(sites[:owned_sites:FAN]), bounds),
+        blocks=make_blocks(sites, graph.first, graph.neighbours),
+        uncertified=open_cells.astype(np.int32),
+        furthest=_furthest(sites[:owned_sites], regions.pivots[number]),
+        attributes={name: _plain(column.take(pa.array(order))) for name, column in (attributes or {}).items()},
+    )
+    return Built(partition, border_of(partition), area)
+
+
+def _ranks(ids: Ids) -> NDArray[np.int64]:
+    if not isinstance(ids, pa.Array):
+        return ids
+    ranks = np.empty(len(ids), np.int64)
+    # Arrow compares UTF-8 bytes, which is code point order
+    ranks[pc.array_sort_indices(ids).to_numpy()] = np.arange(len(ids))
+    return ranks
+
+
+def _plain(column: Any) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _furthest(sites: NDArray[np.float64], pivot: NDArray[np.float64]) -> float:
+    if len(sites) == 0:
+        return -1.0
+    return float(np.sqrt(((sites - pivot) ** 2).sum(axis=1).max()))
+
+
+def _hierarchy(sites: NDArray[np.float64], bounds: NDArray[np.float64] | None, engine: str) -> tuple[Graph, ...]:
+    """Return the graphs over every 16th, 256th, ... site, down to the level that is looked at one by one.
+
+    Each level is a Voronoi diagram of its own, so a walk ends in the site of that level nearest to the query, and
+    goes on from the same site one level below (dissertation, section 3.2, with levels thinned along the curve).
+    """
+    levels: list[Graph] = []
+    stride = FAN
+    while len(level := np.ascontiguousarray(sites[::stride])) > TOP:
+        diagram = voronoi(level, bounds, engine=engine)
+        levels.append(Graph(diagram.first, diagram.neighbours))
+        stride *= FAN
+    return tuple(levels)
+
+
+@kernel("Tuple((int32[::1], int32[::1]))(int32[::1], int32[::1], int32[::1], int32[::1])")
+def _renumber(first, neighbours, to_old, to_new):
+    n = to_old.size
+    new_first = np.empty(n + 1, np.int32)
+    new_neighbours = np.empty(neighbours.size, np.int32)
+    at = 0
+    for i in range(n):
+        new_first[i] = at
+        old = to_old[i]
+        for t in range(first[old], first[old + 1]):
+            new_neighbours[at] = to_new[neighbours[t]]
+            at += 1
+    new_first[n] = at
+    return new_first, new_neighbours

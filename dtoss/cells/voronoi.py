@@ -1,0 +1,239 @@
+"""The Voronoi diagram of one set of sites: neighbours, areas and influence radii, by our kernel or by scipy's."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.cells.box_tree import LEAF
+from dtoss.cells.cell_kernel import BESIDES, COLUMNS, DONE, EARLIER, MORE_NEIGHBOURS, MORE_VERTICES, STACK, cut_cells
+from dtoss.cells.clipping import PAD
+from dtoss.cells.diagram import PIECE, Diagram, symmetric
+from dtoss.cells.near_leaves import LIST, NEAR
+from dtoss.cells.oriented_boxes import NEAREST, NO_LINES
+from dtoss.cells.rim import rim_cells
+from dtoss.cells.site_search import Search, search_of
+from dtoss.compiled.kernel import kernel, operand
+
+ROOM = 7
+"""Room for neighbours, a site: six are enough where rounding makes no edges."""
+
+
+def voronoi(
+    sites: NDArray[np.float64],
+    bounds: NDArray[np.float64] | None = None,
+    *,
+    wanted: NDArray[np.bool_] | None = None,
+    threads: int = 1,
+    engine: str = "kernel",
+) -> Diagram:
+    """Return the Voronoi diagram of distinct sites in curve order.
+
+    Parameters
+    ----------
+    sites : (n, 2) in the plane or (n, 3) unit vectors on the sphere; distinct; any order is correct, curve order is
+        fast.
+    bounds : plane only: float64 (4,) xmin, ymin, xmax, ymax that hold every site; cells are clipped to it.
+    wanted : only the cells of these sites are made, the others stay empty; all when None.
+    threads : the work is split among so many threads; the result is the same for any number.
+    engine : "kernel", or "scipy" for ``scipy.spatial.Voronoi`` and ``SphericalVoronoi``.
+
+    Raises
+    ------
+    ValueError
+        If the engine is unknown, the dimension is not 2 or 3, or there are more than 300 million sites.
+
+    Notes
+    -----
+    Dissertation, sections 3.1.2; cost O(n). No site: an empty diagram. One site: the whole bounds, or the whole sphere.
+    """
+    n, dimension = sites.shape
+    if dimension not in (2, 3):
+        raise ValueError(f"sites have {dimension} coordinates; the plane takes 2, the sphere 3")
+    if n > 300_000_000:
+        raise ValueError(f"{n} sites are more than one diagram holds (300,000,000): use more partitions")
+    if engine not in ("kernel", "scipy"):
+        raise ValueError(f"engine {engine!r} is not known: kernel or scipy")
+    if dimension == 2:
+        if bounds is None:
+            raise ValueError("bounds are missing: a planar diagram is clipped to them")
+        bounds = operand(bounds, dtype=np.float64)
+    else:
+        bounds = np.zeros(4)
+    sites = operand(sites, dtype=np.float64)
+    if n == 0:
+        empty = np.zeros(0)
+        return Diagram(np.zeros(1, np.int32), np.zeros(0, np.int32), empty, empty, np.zeros(0, np.bool_))
+    if engine == "scipy":
+        from dtoss.cells.qhull import qhull_diagram
+
+        return qhull_diagram(sites, bounds, wanted)
+    search = search_of(sites)
+    flags = np.zeros(0, np.uint8) if wanted is None else operand(wanted, dtype=np.uint8)
+    made = _Made(np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.uint8), np.empty(n, np.uint8))
+    begins = range(0, n, PIECE)
+    room = np.empty(ROOM * n + 4096, np.int32)
+
+    def cut_piece(begin: int) -> NDArray[np.int32]:
+        end = min(begin + PIECE, n)
+        own = room[ROOM * begin : ROOM * end if end < n else len(room)]
+        return _cut_piece(sites, search, bounds, flags, begin, end, made, own)
+
+    with ThreadPoolExecutor(threads) if threads > 1 and len(begins) > 1 else nullcontext() as pool:
+        over = map if pool is None else pool.map
+        lists = list(over(cut_piece, begins))
+        first, neighbours = _offsets(made.degree), _joined(lists, room)
+        if dimension == 3 and made.rim.any():
+            first, neighbours = _with_rim_cells(sites, search, first, neighbours, made)
+        if wanted is None:
+            first, neighbours = symmetric(first, neighbours, made.doubt, neighbours.base, over)
+    return Diagram(first, neighbours, made.area, made.radius, made.rim.view(np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What the kernel says of each site besides its neighbours; ``doubt``: one end alone may know of an edge."""
+
+    degree: NDArray[np.int32]
+    area: NDArray[np.float64]
+    radius: NDArray[np.float64]
+    rim: NDArray[np.uint8]
+    doubt: NDArray[np.uint8]
+
+
+def _cut_piece(
+    sites: NDArray[np.float64],
+    search: Search,
+    bounds: NDArray[np.float64],
+    wanted: NDArray[np.uint8],
+    begin: int,
+    end: int,
+    made: _Made,
+    neighbours: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """Cut the cells of ``begin:end``; fill their rows of ``made`` and return their neighbours, in the room for them.
+
+    Where it is too small they are in an array of their own.
+    """
+    size = end - begin
+    capacity = 256
+    degree, rim, doubt = made.degree[begin:end], made.rim[begin:end], made.doubt[begin:end]
+    earlier, earlier_count = np.empty(EARLIER * size, np.int32), np.empty(size, np.uint8)
+    settled = np.empty(-(-end // LEAF) - begin // LEAF, np.uint8)
+    lines, progress = NO_LINES, np.zeros(3, np.int64)
+    while True:
+        real = np.empty(COLUMNS * (capacity + 2 * PAD) + BESIDES)
+        whole = np.empty(capacity + 2 * PAD + 2 * NEAR + LIST + 2 * STACK + 2 * NEAREST, np.int64)
+        status = cut_cells(
+            sites,
+            search.columns,
+            search.children,
+            search.tree.starts,
+            search.tree.low,
+            search.tree.high,
+            bounds,
+            begin,
+            end,
+            wanted,
+            real,
+            whole,
+            earlier,
+            earlier_count,
+            settled,
+            degree,
+            neighbours,
+            made.area[begin:end],
+            made.radius[begin:end],
+            rim,
+            doubt,
+            lines.columns,
+            lines.children,
+            lines.boxes,
+            lines.order,
+            progress,
+        )
+        if status == DONE:
+            return neighbours[: progress[1]]
+        if status == MORE_VERTICES:
+            capacity *= 4
+        elif status == MORE_NEIGHBOURS:
+            neighbours = np.concatenate([neighbours, np.empty_like(neighbours)])
+        else:
+            lines = search.oriented.lines()
+
+
+@kernel("void(int32[::1], int64[::1], int64[::1])")
+def _close_up(room, starts, counts):
+    """Move runs of entries to the front, one after another."""
+    place = 0
+    for r in range(starts.size):
+        for t in range(starts[r], starts[r] + counts[r]):
+            room[place] = room[t]
+            place += 1
+
+
+def _joined(lists: list[NDArray[np.int32]], room: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the lists of all pieces one after another: in the room they share, if they do."""
+    if any(some.base is not room for some in lists):
+        return np.concatenate(lists)
+    counts = np.array([len(some) for some in lists], np.int64)
+    _close_up(room, ROOM * PIECE * np.arange(len(lists)), counts)
+    return room[: counts.sum()]
+
+
+def _offsets(degree: NDArray[np.int32]) -> NDArray[np.int32]:
+    first = np.zeros(len(degree) + 1, np.int32)
+    np.cumsum(degree, out=first[1:])
+    return first
+
+
+def _with_rim_cells(
+    sites: NDArray[np.float64],
+    search: Search,
+    first: NDArray[np.int32],
+    neighbours: NDArray[np.int32],
+    made: _Made,
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Put the cells of rim sites, cut in 3-D, in the place of their clipped ones."""
+    which = np.flatnonzero(made.rim)
+    counts = first[which + 1] - first[which]
+    first_known = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    known = neighbours[_runs(first[which], counts)]
+    cells = rim_cells(sites, search, which, first_known, known)
+    made.area[which], made.radius[which], made.doubt[which] = cells.area, cells.radius, True
+    degree = np.diff(first)
+    degree[which] = cells.degree
+    new_first = _offsets(degree)
+    merged = np.empty(new_first[-1], np.int32)
+    _replace(first, neighbours, which, new_first, merged, cells.neighbours)
+    return new_first, merged
+
+
+def _runs(starts: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the positions of runs of given starts and lengths, one after another."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(np.asarray(starts, np.int64), counts)
+
+
+@kernel("void(int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int32[::1])")
+def _replace(first, neighbours, which, new_first, merged, lists):
+    """Fill ``merged`` with ``lists``, one after another, for the sites ``which`` and the old lists for all others."""
+    taken, since = 0, 0
+    for r in range(which.size + 1):
+        site = which[r] if r < which.size else first.size - 1
+        place = new_first[since]
+        for t in range(first[since], first[site]):
+            merged[place] = neighbours[t]
+            place += 1
+        if r == which.size:
+            return
+        for t in range(new_first[site], new_first[site + 1]):
+            merged[t] = lists[taken]
+            taken += 1
+        since = site + 1

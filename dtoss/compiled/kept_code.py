@@ -1,0 +1,137 @@
+"""Compiled kernels between processes: a file each, named by the content of its source, by signature and by machine."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from numba.core import config
+from numba.core.compiler import CompileResult
+from numba.core.dispatcher import Dispatcher
+from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
+
+from dtoss.compiled.bridge import GENERIC, bridge, exchange_code, shipped, wanted
+from dtoss.compiled.kept_places import places, turn, writable
+from dtoss.compiled.stamp import stamp
+
+KEPT = 8
+"""Files of one kernel that stay in a place, the latest: other versions of it, signatures and machines."""
+_DIGEST = 32
+
+
+class KernelFiles:
+    """Where a kernel's compiled code is kept: what numba calls a cache.
+
+    numba asks :meth:`load_overload` before it compiles a signature, and hands to :meth:`save_overload` what it made.
+    ``missed`` is called where there is nothing to load, before numba compiles.
+    """
+
+    def __init__(self, kernel: Dispatcher, missed: Callable[[], None]) -> None:
+        self._kernel, self._missed = kernel, missed
+        self._stamp: str | None = None
+        self._bridged: list[Any] = []
+        self._turn: ExitStack | None = None
+        self._name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}".replace("<", "").replace(">", "")
+        source = Path(kernel.py_func.__code__.co_filename).absolute()
+        # one place for all kernels of a package, whichever folder of it their sources lie in
+        self._beside = source.parents[max(kernel.py_func.__module__.count(".") - 1, 0)] / "__pycache__"
+
+    @property
+    def cache_path(self) -> str | None:
+        """The directory that is written to, None where none can be."""
+        place = writable(self._beside)
+        return None if place is None else str(place)
+
+    def load_overload(self, signature: Any, target: Any) -> CompileResult | None:
+        """Return the code that is kept for a signature and this machine, None if there is none that is whole."""
+        machine = target.codegen().magic_tuple()
+        found = self._kept(signature, target, machine)
+        if found is None and wanted() and writable(self._beside) is not None:
+            found = _rebuilt(shipped(self._file(signature, (machine[0], GENERIC, ""))), target)
+            if found is not None:
+                self._bridged.append(signature)
+                bridge(self._name, lambda: self._exchange(target))
+        if found is None:
+            self._missed()
+            if self._turn is not None:
+                self._turn.enter_context(turn(writable(self._beside), self._name))
+                found = self._kept(signature, target, machine)  # another process may have compiled it meanwhile
+        return found
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Have this process alone compile the kernel, from the first signature on that has no code."""
+        with ExitStack() as self._turn:
+            yield
+        self._turn = None
+
+    def _exchange(self, target: Any) -> None:
+        machine = target.codegen().magic_tuple()
+        exchange_code(self._kernel, [self._kept(signature, target, machine) for signature in self._bridged])
+
+    def _kept(self, signature: Any, target: Any, machine: Any) -> CompileResult | None:
+        file = self._file(signature, machine)
+        for place in places(self._beside):
+            with suppress(OSError):
+                found = _rebuilt((place / file).read_bytes(), target)
+                if found is not None:
+                    return found
+        return None
+
+    def save_overload(self, signature: Any, result: CompileResult) -> None:
+        """Keep the code of a signature, where a place can be written to."""
+        place = writable(self._beside)
+        if place is None or result.library.has_dynamic_globals or not all(x.can_cache for x in result.lifted):
+            return
+        data = dumps(result._reduce())
+        file = self._file(signature, result.codegen.magic_tuple())
+        fresh = place / f"{file}.{uuid.uuid4().hex}"
+        try:
+            fresh.write_bytes(hashlib.sha256(data).digest() + data)
+            fresh.replace(place / file)
+        except OSError:
+            with suppress(OSError):
+                fresh.unlink()  # a full disk: compiled anew in the next process
+            return
+        self._thin(place)
+
+    def enable(self) -> None:
+        """Do nothing: code is always kept."""
+
+    def disable(self) -> None:
+        """Do nothing: code is always kept."""
+
+    def flush(self) -> None:
+        """Do nothing: a file is found only by the content that it was made of."""
+
+    def _file(self, signature: Any, machine: tuple[str, str, str]) -> str:
+        """Return the name of the file with code for a triple, a processor and its features."""
+        if self._stamp is None:
+            self._stamp = stamp(self._kernel)
+        made_by = (*machine, numba.__version__, llvmlite.__version__, sys.implementation.cache_tag,
+                   config.OPT, config.BOUNDSCHECK)  # fmt: skip
+        text = f"{self._stamp}\n{signature}\n{made_by}"
+        return f"{self._name}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.nbc"
+
+    def _thin(self, place: Path) -> None:
+        with suppress(OSError):  # another process may thin as well
+            found = sorted(place.glob(f"{self._name}-*.nbc"), key=lambda file: file.stat().st_mtime, reverse=True)
+            for file in found[KEPT:]:
+                file.unlink()
+
+
+def _rebuilt(data: bytes | None, target: Any) -> CompileResult | None:
+    """Return the code in a file, None if there is no file or it is not whole."""
+    if data is None or hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
+        return None
+    rtsys.initialize(target)  # what compiled code calls; numba's refresh() would load the compiler as well
+    return CompileResult._rebuild(target, *pickle.loads(data[_DIGEST:]))

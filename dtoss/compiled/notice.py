@@ -1,0 +1,32 @@
+"""The line on stderr that says that compiling has begun, as early as it can be known."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from dtoss.compiled.kept_places import is_anywhere
+
+LINE = "dtoss: compiling for this processor, once; up to a minute. `dtoss warm` compiles everything beforehand"
+FIRST = {"build": "dtoss.cells.cell_kernel.cut_cells", "open": "dtoss.snapshots.structure._first_bad"}
+"""A kernel that whatever follows a function needs: building cells, or checking what a file holds."""
+_SAID: list[bool] = []
+
+
+def say() -> None:
+    """Say, once a process, that compiling has begun: it may take half a minute, in silence."""
+    if _SAID or os.environ.get("DTOSS_QUIET"):
+        return
+    _SAID.append(True)
+    print(LINE, file=sys.stderr, flush=True)
+
+
+def say_early(function: str) -> bool:
+    """Say it before numba is loaded, which takes a second by itself, where no code of what comes first is anywhere.
+
+    Where there is some of another version or processor, it is said when that is found not to fit. Returns whether this
+    process has said it by now.
+    """
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0") and not is_anywhere(FIRST[function]):
+        say()
+    return bool(_SAID)

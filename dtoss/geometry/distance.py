@@ -1,0 +1,140 @@
+"""The one function behind every reported distance, the same bits on every machine.
+
+Only additions, multiplications, divisions and square roots are used, which IEEE 754 rounds exactly; library arctangents
+differ in the last bit between processors, and the order of answers is the order of reported distances.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import types
+from numpy.typing import ArrayLike, NDArray
+
+from dtoss.compiled.kernel import kernel
+
+EARTH_RADIUS = 6_371_008.8
+"""Mean radius of the Earth in metres (IUGG)."""
+
+# arctan(k / 16)
+_ATAN = (
+    0.0,
+    0.06241880999595735,
+    0.12435499454676144,
+    0.18534794999569476,
+    0.24497866312686414,
+    0.3028848683749714,
+    0.35877067027057225,
+    0.4124104415973873,
+    0.4636476090008061,
+    0.5123894603107377,
+    0.5585993153435624,
+    0.6022873461349642,
+    0.6435011087932844,
+    0.6823165548747481,
+    0.7188299996216245,
+    0.7531512809621944,
+    0.7853981633974483,
+)
+_HALF_PI = 1.5707963267948966
+NEAR = 0.015625
+"""Squared chord, 1 / 64, up to which the chord alone gives the distance."""
+
+
+@kernel
+def _small_atan(t):
+    # Taylor's series; the first term left out is below 1e-24 at |t| = 1/32
+    s = t * t
+    tail = 1.0 / 13.0 - s * (1.0 / 15.0)
+    tail = 1.0 / 11.0 - s * tail
+    tail = 1.0 / 9.0 - s * tail
+    tail = 1.0 / 7.0 - s * tail
+    tail = 1.0 / 5.0 - s * tail
+    tail = 1.0 / 3.0 - s * tail
+    return t - t * s * tail
+
+
+@kernel
+def _atan(t):
+    """Return arctan(t) for t in [0, 1]."""
+    k = int(t * 16.0 + 0.5)
+    if k == 0:
+        return _small_atan(t)
+    c = k * 0.0625
+    return _ATAN[k] + _small_atan((t - c) / (1.0 + t * c))
+
+
+@kernel
+def near_distance(chord2):
+    """Return the great-circle distance in metres for a squared chord of at most ``NEAR``."""
+    s = 0.25 * chord2
+    tail = 105.0 / 3456.0 + s * (945.0 / 42240.0 + s * (10395.0 / 599040.0))
+    tail = 1.0 + s * (1.0 / 6.0 + s * (3.0 / 40.0 + s * (15.0 / 336.0 + s * tail)))
+    return EARTH_RADIUS * (np.sqrt(chord2) * tail)
+
+
+@kernel
+def sphere_distance(ax, ay, az, bx, by, bz):
+    """Return the great-circle distance of two unit vectors in metres.
+
+    ``2 R atan2(|a - b|, |a + b|)``; up to 796 km the same as ``2 R arcsin(|a - b| / 2)`` by its series in the chord,
+    whose first term left out is below 1e-18 of it.
+    """
+    x, y, z = ax - bx, ay - by, az - bz
+    chord2 = x * x + y * y + z * z
+    if chord2 <= NEAR:
+        return near_distance(chord2)
+    u, v, w = ax + bx, ay + by, az + bz
+    sum2 = u * u + v * v + w * w
+    if chord2 <= sum2:
+        return 2.0 * EARTH_RADIUS * _atan(np.sqrt(chord2) / np.sqrt(sum2))
+    return 2.0 * EARTH_RADIUS * (_HALF_PI - _atan(np.sqrt(sum2) / np.sqrt(chord2)))
+
+
+@kernel
+def plane_distance(ax, ay, bx, by):
+    """Return the Euclidean distance in CRS units."""
+    x, y = ax - bx, ay - by
+    return np.sqrt(x * x + y * y)
+
+
+_STRIDED = types.Array(types.float64, 3, "A", readonly=True)
+
+
+@kernel(types.void(_STRIDED, _STRIDED, types.float64[:, ::1]))
+def _distances(a, b, out):
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            if a.shape[2] == 3:
+                out[i, j] = sphere_distance(a[i, j, 0], a[i, j, 1], a[i, j, 2], b[i, j, 0], b[i, j, 1], b[i, j, 2])
+            else:
+                out[i, j] = plane_distance(a[i, j, 0], a[i, j, 1], b[i, j, 0], b[i, j, 1])
+
+
+def distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distances of vectors a (..., dimension) and b (..., dimension), broadcast against each other.
+
+    Metres for unit vectors in 3-D, CRS units for vectors in the plane. Equal vectors are exactly 0 apart; the
+    relative error is below 1e-15 times a few.
+
+    Examples
+    --------
+    >>> float(distance(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])))
+    10007557.221017962
+    >>> float(distance(np.array([3.0, 0.0]), np.array([0.0, 4.0])))
+    5.0
+    """
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    shape = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    flat = shape if len(shape) == 2 else (1, math.prod(shape))  # of two dimensions a view is enough
+    a, b = (np.broadcast_to(side, (*shape, a.shape[-1])).reshape(*flat, a.shape[-1]) for side in (a, b))
+    out = np.empty(flat)
+    _distances(a, b, out)
+    return out.reshape(shape)[()]
+
+
+def chord_of(radius: ArrayLike) -> NDArray[np.float64]:
+    """Return the chord of the unit sphere that spans a distance in metres; 2 from half round the Earth on."""
+    angle = np.minimum(np.asarray(radius, dtype=np.float64) / (2.0 * EARTH_RADIUS), _HALF_PI)
+    return 2.0 * np.sin(angle)

@@ -1,0 +1,268 @@
+"""The two metrics and one way to see them: positions as vectors whose chords are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dtoss.compiled.kernel import kernel, operand
+from dtoss.geometry.axes import by_name
+
+if TYPE_CHECKING:
+    import pyproj
+
+LONLAT = "EPSG:4326"
+NO_CRS = "none"
+"""The name of a plane that has no CRS: its unit is whatever the coordinates are in."""
+FURTHEST = 1e90
+"""The largest planar coordinate: cubes of larger ones, and circles through them, could overflow."""
+NEAREST = 1e-80
+"""The smallest planar coordinate of an object besides 0: so no two are so near that squares of it, and of what circles
+are made of, have no digits left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A CRS and the metric in which its positions are compared.
+
+    Parameters
+    ----------
+    crs : as the user named it, or "none".
+    metric : "sphere" (positions are lon, lat in degrees, distances metres) or "plane" (x, y and distances in CRS
+        units).
+    to_lonlat : positions are in a projected CRS and compared on the sphere.
+    """
+
+    crs: str
+    metric: str
+    to_lonlat: bool = False
+
+    @property
+    def dimension(self) -> int:
+        """Coordinates of a vector: 3 on the sphere, 2 in the plane."""
+        return 3 if self.metric == "sphere" else 2
+
+    @property
+    def geographic(self) -> bool:
+        """Whether positions are lon, lat in degrees."""
+        return self.metric == "sphere" and not self.to_lonlat
+
+    @property
+    def unit(self) -> str:
+        """Name of the unit of distances."""
+        return "metres" if self.metric == "sphere" else "CRS units"
+
+    def vectors(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the vectors (n, dimension) of legal positions (n, 2); equal places are equal vectors.
+
+        On the sphere lon -180 is 180, lon does not matter at the poles, and -0.0 is 0.0.
+
+        Raises
+        ------
+        ValueError
+            If a projected CRS is compared on the sphere, and a position is no place there.
+        """
+        positions = operand(positions, dtype=np.float64)
+        if self.to_lonlat:
+            places, positions = positions, self._lonlat(positions)
+            if not (good := np.isfinite(positions).all(axis=1)).all():
+                row = int(good.argmin())
+                x, y = places[row].tolist()
+                raise ValueError(
+                    f"positions row {row} is ({x:g}, {y:g}): that is no place of {self.crs}; is it in another CRS?"
+                )
+        if self.metric == "sphere":
+            return _unit_vectors(operand(positions))
+        return positions + 0.0
+
+    def positions(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the positions (n, 2) of vectors (n, dimension): the inverse of :meth:`vectors` within rounding."""
+        if self.metric == "plane":
+            return np.array(vectors)
+        x, y, z = vectors[:, 0], vectors[:, 1], vectors[:, 2]
+        lonlat = np.stack([np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))], axis=1)
+        if self.to_lonlat:
+            return np.stack(_transformer(self.crs).transform(lonlat[:, 0], lonlat[:, 1], direction="INVERSE"), axis=1)
+        return lonlat
+
+    def legal(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which positions (n, 2) are legal: lon in [-180, 180], lat in [-90, 90]; in the plane up to 1e90.
+
+        Those of a projected CRS that are compared on the sphere have to be a place there.
+        """
+        x, y = positions[:, 0], positions[:, 1]
+        if self.geographic:
+            return (np.abs(x) <= 180.0) & (np.abs(y) <= 90.0)
+        good = (np.abs(x) <= FURTHEST) & (np.abs(y) <= FURTHEST)
+        if self.to_lonlat:
+            good &= np.isfinite(self._lonlat(np.where(good[:, None], positions, 0.0))).all(axis=1)
+        return good
+
+    def too_near(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which positions (n, 2) no object may have, though one may ask there: planar ones under 1e-80."""
+        if self.metric == "sphere":
+            return np.zeros(len(positions), np.bool_)
+        return ((positions != 0.0) & (np.abs(positions) < NEAREST)).any(axis=1)
+
+    def _lonlat(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return positions of a projected CRS in degrees, not finite where they are no place."""
+        return np.stack(_transformer(self.crs).transform(positions[:, 0], positions[:, 1]), axis=1)
+
+
+def space_of(crs: str | pyproj.CRS | None = None, metric: str | None = None) -> Space:
+    """Return the space of a CRS: geographic -> sphere, projected -> plane.
+
+    Parameters
+    ----------
+    crs : anything pyproj reads; "none" is a plane without one. None is EPSG:4326, or "none" where metric is "plane".
+    metric : "sphere" for a projected CRS compares its positions on the sphere; None is what the CRS says.
+
+    Raises
+    ------
+    ValueError
+        If pyproj cannot read the CRS, it is neither geographic in degrees nor projected, or the metric does not go
+        with it.
+
+    Examples
+    --------
+    >>> space_of().metric, space_of("EPSG:32610").metric, space_of(metric="plane").crs
+    ('sphere', 'plane', 'none')
+    """
+    if metric not in (None, "sphere", "plane"):
+        raise ValueError(f"metric {metric!r} is not known: sphere or plane")
+    if crs is None:
+        crs = NO_CRS if metric == "plane" else LONLAT
+    if isinstance(crs, str) and crs.lower() == NO_CRS:
+        if metric == "sphere":
+            raise ValueError("crs 'none' is a plane: name a CRS to use metric 'sphere'")
+        return Space(NO_CRS, "plane")
+    import pyproj  # half as long to load as numba, and a question about degrees needs none
+    from pyproj.exceptions import CRSError
+
+    try:
+        read = pyproj.CRS.from_user_input(crs)
+    except CRSError as error:
+        raise ValueError(f"crs {crs!r} is not one that pyproj reads: {str(error).splitlines()[0]}") from None
+    name = crs if isinstance(crs, str) else read.to_string()
+    if read.is_projected:
+        return Space(name, "sphere", to_lonlat=True) if metric == "sphere" else Space(name, "plane")
+    if not read.is_geographic or any(axis.unit_name not in ("degree", "metre") for axis in read.axis_info):
+        raise ValueError(f"crs {name!r} is neither geographic in degrees nor projected: transform the positions first")
+    if metric == "plane":
+        raise ValueError(f"crs {name!r} is in degrees, which are not a plane: name a projected CRS, or crs 'none'")
+    return Space(name, "sphere")
+
+
+def same_crs(a: str, b: str) -> bool:
+    """Return whether two names mean the same CRS."""
+    if a == b:
+        return True
+    if NO_CRS in (a.lower(), b.lower()):
+        return a.lower() == b.lower()
+    import pyproj
+
+    return bool(pyproj.CRS.from_user_input(a).equals(pyproj.CRS.from_user_input(b), ignore_axis_order=True))
+
+
+def _transformer(crs: str) -> pyproj.Transformer:
+    import pyproj
+
+    return pyproj.Transformer.from_crs(crs, LONLAT, always_xy=True)
+
+
+def as_positions(positions: ArrayLike, space: Space, name: str = "positions") -> NDArray[np.float64]:
+    """Return positions as float64 (n, 2), C-contiguous; the columns of a table go by their names.
+
+    Raises
+    ------
+    ValueError
+        If only one coordinate of a table is named (:func:`dtoss.geometry.axes.by_name`), the shape is not (2,) or (n,
+        2), or a position is not legal; it names the argument, the row and the value.
+    """
+    if type(positions) is not np.ndarray or positions.dtype.kind == "V":
+        positions = by_name(positions)
+    try:
+        array = operand(positions, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} are not numbers: give an array of shape (n, 2)") from None
+    if array.ndim == 1 and array.shape[0] == 2:
+        array = array[None]
+    if array.size == 0:
+        return np.zeros((0, 2))
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"{name} have shape {array.shape}: (2,) or (n, 2) is wanted, lon before lat")
+    furthest_x, furthest_y = (180.0, 90.0) if space.geographic else (FURTHEST, FURTHEST)
+    row = _first_beyond(array, furthest_x, furthest_y)
+    if row < len(array):
+        x, y = array[row].tolist()
+        bound = f"finite and at most {FURTHEST:g} in size"
+        hint = ""
+        if space.geographic:
+            bound = "lon in [-180, 180] and lat in [-90, 90]"
+            if abs(y) <= 180.0 and abs(x) <= 90.0:
+                hint = "; lon comes before lat, are they swapped?"
+            elif 180.0 < x <= 360.0:
+                hint = "; lon seems to run from 0 to 360, subtract 360 where it is above 180"
+        raise ValueError(f"{name} row {row} is ({x:g}, {y:g}): {bound} is legal{hint}")
+    return array
+
+
+@kernel("int64(float64[:, ::1], float64, float64)")
+def _first_beyond(positions, furthest_x, furthest_y):
+    """Return the first row with a coordinate that is NaN or larger than it may be, or the number of rows."""
+    n = positions.shape[0]
+    for row in range(n):
+        if not (abs(positions[row, 0]) <= furthest_x and abs(positions[row, 1]) <= furthest_y):
+            return row
+    return n
+
+
+_BLOCK = 128
+_DEGREE = 0.017453292519943295
+
+
+@kernel
+def _sin_cos(degrees):
+    """Return sine and cosine of an angle in [-180, 180] degrees: exact at multiples of 90, the same bits everywhere."""
+    quarter = int(np.floor(degrees / 90.0 + 0.5))
+    t = (degrees - 90.0 * quarter) * _DEGREE  # exact before the product: |t| <= pi / 4
+    s = t * t
+    sine = 1.0 / 6227020800.0 - s * (1.0 / 1307674368000.0 - s * (1.0 / 355687428096000.0))
+    sine = 1.0 / 362880.0 - s * (1.0 / 39916800.0 - s * sine)
+    sine = t - t * s * (1.0 / 6.0 - s * (1.0 / 120.0 - s * (1.0 / 5040.0 - s * sine)))
+    cosine = 1.0 / 479001600.0 - s * (1.0 / 87178291200.0 - s * (1.0 / 20922789888000.0))
+    cosine = 1.0 / 40320.0 - s * (1.0 / 3628800.0 - s * cosine)
+    cosine = 1.0 - s * (0.5 - s * (1.0 / 24.0 - s * (1.0 / 720.0 - s * cosine)))
+    odd = quarter & 1
+    a = cosine if odd else sine
+    b = sine if odd else cosine
+    return (-a if quarter & 2 else a), (-b if (quarter + 1) & 2 else b)
+
+
+@kernel("float64[:, ::1](float64[:, ::1])")
+def _unit_vectors(lonlat):
+    n = lonlat.shape[0]
+    out = np.empty((n, 3))
+    # a block at a time, so that the loop of sines has no branch and no stride, and runs in vector registers
+    angle, sine, cosine = np.zeros(2 * _BLOCK), np.zeros(2 * _BLOCK), np.zeros(2 * _BLOCK)
+    for begin in range(0, n, _BLOCK):
+        size = min(_BLOCK, n - begin)
+        for i in range(size):
+            lon, lat = lonlat[begin + i, 0], lonlat[begin + i, 1]
+            if lon == -180.0:
+                lon = 180.0
+            if abs(lat) == 90.0:
+                lon = 0.0
+            angle[i], angle[_BLOCK + i] = lon, lat
+        for i in range(2 * _BLOCK):
+            sine[i], cosine[i] = _sin_cos(angle[i])
+        for i in range(size):
+            sin_lon, cos_lon, cos_lat = sine[i], cosine[i], cosine[_BLOCK + i]
+            # + 0.0 turns -0.0 into 0.0
+            out[begin + i, 0] = cos_lat * cos_lon + 0.0
+            out[begin + i, 1] = cos_lat * sin_lon + 0.0
+            out[begin + i, 2] = sine[_BLOCK + i] + 0.0
+    return out

@@ -1,0 +1,1 @@
+"""Pivots, regions, who owns what, and which partitions a question concerns."""

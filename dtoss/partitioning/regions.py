@@ -1,0 +1,220 @@
+"""Voronoi regions of weighted pivots: which partition holds a place, and how far a place is past each border.
+
+The region of pivot i is where ``|x - p_i|^2 - w_i`` is least (ties: lowest number). The border of i and j is a plane;
+``f_j(x) = x . n - c`` with n the unit vector from p_i to p_j is the signed distance past it, positive on j's side.
+Powers are rounded, so a place is on a side of a border only within a slack (:func:`power_slack`): whoever compares a
+place with a border, to leave something out, allows it. Dissertation, sections 3.1.1, 3.1.3 and 3.3.1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.compiled.kernel import kernel, operand
+from dtoss.compiled.pointers import pointer
+from dtoss.locks import once
+
+LISTED = 256
+"""Borders listed for one region, the nearest to its pivot first."""
+ROUNDING = 32 * 2.0**-53
+"""What rounding makes of half the difference of two powers, at most, as a share of the squares in it."""
+
+
+@kernel
+def power_slack(length2, gap2, weights):
+    """Return how far rounding may move half the difference of two powers: ``length`` times what it moves a border by.
+
+    ``docs/cells.md`` derives it. Numbers or arrays: ``power_slack.py_func`` takes arrays.
+
+    Parameters
+    ----------
+    length2 : squared distance of the two pivots.
+    gap2 : squared distance of the place from either pivot.
+    weights : sum of the sizes of the two weights.
+    """
+    return ROUNDING * (length2 + gap2 + weights)
+
+
+@dataclass(frozen=True)
+class Regions:
+    """P weighted pivots.
+
+    Parameters
+    ----------
+    pivots : float64 (P, dimension), distinct: vectors in the plane or unit vectors.
+    weights : float64 (P,): squared CRS units or squared chords; all 0 is the ordinary Voronoi diagram.
+    """
+
+    pivots: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.pivots)
+
+    @once
+    def borders(self) -> Borders:
+        """The borders of each region, nearest to its pivot first. Cost O(P^2 log P) once."""
+        return _borders(self.pivots, self.weights)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32], NDArray[np.float64]]:
+        """What kernels take of regions: the pivots, their weights, and ``order`` and ``distance`` of the borders."""
+        return self.pivots, self.weights, self.borders.order, self.borders.distance
+
+    @once
+    def digest(self) -> str:
+        """A hash of pivots and weights, in hexadecimal: plans and patterns carry it."""
+        data = np.concatenate([self.pivots.ravel(), self.weights]).astype("<f8").tobytes()
+        return hashlib.sha256(data).hexdigest()[:16]
+
+    def nearest(self, vectors: NDArray[np.float64]) -> NDArray[np.int32]:
+        """Return the number of the region that holds each vector (n, dimension), int32 (n,)."""
+        return _nearest(operand(vectors), *self.arrays)
+
+    def past(self, vectors: NDArray[np.float64], region: int) -> NDArray[np.float64]:
+        """Return ``f_j(x)``, float64 (n, P), seen from one region; its own column is -inf."""
+        d = self.pivots - self.pivots[region]
+        length = np.linalg.norm(d, axis=1)
+        length[region] = 1.0
+        offset = 0.5 * length + (self.weights[region] - self.weights) / (2.0 * length)
+        f = (vectors - self.pivots[region]) @ d.T / length - offset
+        f[:, region] = -np.inf
+        return f
+
+    def slack(self, vectors: NDArray[np.float64], region: int) -> NDArray[np.float64]:
+        """Return within what distance of each border rounding decides a vector's side, float64 (n, P); 0 for its own.
+
+        A vector with ``f_j(x)`` below minus this belongs to another region than j, one above it to another than this.
+        """
+        length2 = ((self.pivots - self.pivots[region]) ** 2).sum(axis=1)
+        length2[region] = 1.0
+        gap2 = ((vectors - self.pivots[region]) ** 2).sum(axis=1)
+        weights = np.abs(self.weights) + abs(self.weights[region])
+        slack = power_slack.py_func(length2, gap2[:, None], weights) / np.sqrt(length2)
+        slack[:, region] = 0.0
+        return slack
+
+
+@dataclass(frozen=True, slots=True)
+class Borders:
+    """For each region, the other regions by the distance of its pivot to their common border.
+
+    Parameters
+    ----------
+    order : int32 (P, L): other regions; L is P - 1, or 256 if that is less.
+    distance : float64 (P, L): how far from the pivot places begin that may belong to the other region, rounding
+        included, ascending; less than ``-f_j(p_i)``, and negative where a pivot lies past the border.
+    """
+
+    order: NDArray[np.int32]
+    distance: NDArray[np.float64]
+
+
+def _borders(pivots: NDArray[np.float64], weights: NDArray[np.float64]) -> Borders:
+    count = len(pivots)
+    listed = min(count - 1, LISTED)
+    order = np.zeros((count, listed), np.int32)
+    distance = np.zeros((count, listed))
+    for i in range(count):
+        length2 = ((pivots - pivots[i]) ** 2).sum(axis=1)
+        length2[i] = 1.0
+        length = np.sqrt(length2)
+        far = 0.5 * length + (weights[i] - weights) / (2.0 * length)
+        # less the slack of a place as far away as that: the root of d + slack(d) = far
+        far -= power_slack.py_func(length2, 0.0, np.abs(weights) + np.abs(weights[i])) / length
+        steep = np.maximum(4.0 * power_slack.py_func(0.0, 1.0, 0.0) / length * far, 0.0)
+        far = np.where(far > 0.0, 2.0 * far / (1.0 + np.sqrt(1.0 + steep)), far)
+        far[i] = np.inf
+        best = np.lexsort((np.arange(count), far))[:listed]
+        order[i], distance[i] = best, far[best]
+    return Borders(order, distance)
+
+
+@kernel
+def pivot_gap2(x, y, z, dimension, pivots, i):
+    """Return ``|x - p_i|^2``."""
+    at = i * dimension
+    a, b = x - pivots[at], y - pivots[at + 1]
+    if dimension == 2:
+        return a * a + b * b
+    c = z - pivots[at + 2]
+    return a * a + b * b + c * c
+
+
+@kernel
+def past_border(x, y, z, dimension, pivots, weights, i, j, gap2):
+    """Return f_j(x) seen from region i, positive on j's side, with its slack on top: what it is at the most.
+
+    ``gap2`` is the squared distance from a pivot of the place whose side is in question: this one, or an object near.
+    """
+    p, q = i * dimension, j * dimension
+    a, b, c = pivots[q] - pivots[p], pivots[q + 1] - pivots[p + 1], 0.0
+    along = a * (x - pivots[p]) + b * (y - pivots[p + 1])
+    if dimension == 3:
+        c = pivots[q + 2] - pivots[p + 2]
+        along += c * (z - pivots[p + 2])
+    length2 = a * a + b * b + c * c
+    slack = power_slack(length2, gap2, abs(weights[i]) + abs(weights[j]))
+    return (along - 0.5 * (length2 + (weights[i] - weights[j])) + slack) / np.sqrt(length2)
+
+
+@kernel
+def nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, distance, guess):
+    """Return the region that holds a vector: the least power, ties to the lowest number, whatever the guess.
+
+    From the guess, step to a region beyond a border that the vector has passed. A border further from the pivot than
+    the vector is cannot be passed, so few are looked at. The last step compares the powers of all that come in
+    question, so the result does not depend on the way there.
+    """
+    i = guess
+    if listed == 0:
+        return i
+    for _ in range(count):
+        gap2 = pivot_gap2(x, y, z, dimension, pivots, i)
+        best, least = i, gap2 - weights[i]
+        d = np.sqrt(gap2)
+        base = i * listed
+        ended = listed == count - 1
+        for t in range(base, base + listed):
+            if distance[t] > d:
+                ended = True
+                break
+            j = int(order[t])
+            value = pivot_gap2(x, y, z, dimension, pivots, j) - weights[j]
+            if value < least or (value == least and j < best):
+                best, least = j, value
+        if not ended:
+            for j in range(count):
+                value = pivot_gap2(x, y, z, dimension, pivots, j) - weights[j]
+                if value < least or (value == least and j < best):
+                    best, least = j, value
+            return best
+        if best == i:
+            return i
+        i = best
+    return i
+
+
+@kernel("int32[::1](float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1])")
+def _nearest(vectors, pivots_, weights_, order_, distance_):
+    n, dimension = vectors.shape
+    count, listed = pivots_.shape[0], order_.shape[1]
+    pivots, weights, order, distance = (
+        pointer(pivots_),
+        pointer(weights_),
+        pointer(order_),
+        pointer(distance_),
+    )
+    v = pointer(vectors)
+    out = np.empty(n, np.int32)
+    guess = 0
+    for r in range(n):
+        at = r * dimension
+        z = v[at + 2] if dimension == 3 else 0.0
+        guess = nearest_region(v[at], v[at + 1], z, dimension, count, listed, pivots, weights, order, distance, guess)
+        out[r] = guess
+    return out

@@ -1,0 +1,140 @@
+"""What a partition knows round a query, and which other partitions a query must read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.compiled.kernel import kernel, operand
+from dtoss.compiled.pointers import pointer
+from dtoss.geometry.distance import EARTH_RADIUS, chord_of
+from dtoss.partitioning.regions import Regions, past_border, pivot_gap2
+
+SLACK = 1e-12
+"""Relative slack of distances when something is left out for being too far."""
+
+
+@kernel
+def knows(x, y, z, dimension, home, far, count, listed, pivots, weights, order, distance, reach):
+    """Return whether home knows every object within ``far`` of the query: ``max_j f_j(q) + r <= lambda``."""
+    gap2 = pivot_gap2(x, y, z, dimension, pivots, home)
+    d = np.sqrt(gap2)
+    allowed = reach[home] - far - SLACK * (d + far)
+    for t in range(home * listed, (home + 1) * listed):
+        if d - distance[t] <= allowed:
+            return True  # f_j(q) <= |q - p_i| - distance[j], and the list ascends
+        if past_border(x, y, z, dimension, pivots, weights, home, int(order[t]), gap2) >= allowed:
+            return False
+    if listed < count - 1:
+        for j in range(count):
+            if j != home and past_border(x, y, z, dimension, pivots, weights, home, j, gap2) >= allowed:
+                return False
+    return True
+
+
+@kernel
+def other_partition(home, step, count, listed, order):
+    """Return the partition to look at in a step: first the listed borders, then the rest by number."""
+    if step < listed:
+        return int(order[home * listed + step])
+    left = step - listed
+    for j in range(count):
+        known = j == home
+        for t in range(home * listed, (home + 1) * listed):
+            if order[t] == j:
+                known = True
+                break
+        if not known:
+            if left == 0:
+                return j
+            left -= 1
+    return home
+
+
+@kernel
+def must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
+    """Return whether partition j may own an object within ``far`` of a query whose home is another one (3.3.1).
+
+    An object is owned by j where its power is least as computed, so it may lie before the border by rounding, and the
+    further it is from the two pivots, the more.
+    """
+    gap = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, j))
+    slack = SLACK * (gap + far)
+    if gap - furthest[j] > far + slack:
+        return False
+    owned = min(furthest[j], gap + far)  # no object of j that counts is further from its pivot
+    return past_border(x, y, z, dimension, pivots, weights, home, j, owned * owned) >= -(far + slack)
+
+
+def reads_of(
+    manifest: dict[str, Any],
+    regions: Regions,
+    vectors: NDArray[np.float64],
+    home: NDArray[np.int32],
+    radius: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the partitions that requests read, one pair (request, partition) for each, request by request.
+
+    The home partition answers alone where it knows everything within the radius; otherwise every partition that may
+    own an object there is read as well, as by :meth:`dtoss.Index.search`.
+
+    Parameters
+    ----------
+    manifest : of the snapshot whose regions these are.
+    vectors : float64 (n, dimension): where requests ask.
+    home : int32 (n,): the region of each.
+    radius : float64 (n,): how far a request looks, metres on the sphere, CRS units in the plane; for the k nearest,
+        the distance of the k-th; infinity is everywhere.
+
+    Notes
+    -----
+    Cost O(n P) at worst, O(n) where homes answer alone.
+    """
+    far = radius
+    if vectors.shape[1] == 3:
+        far = np.where(radius >= np.pi * EARTH_RADIUS, np.inf, chord_of(radius))
+    far = far * (1.0 + SLACK)
+    entries = manifest["partitions"]
+    furthest = np.array([entry["furthest"] for entry in entries], np.float64)  # below 0: nothing to read
+    reach = np.array([np.inf if value is None else value for value in manifest["reach"]], np.float64)
+    return _reads(operand(vectors), operand(home, np.int32), operand(far, np.float64), *regions.arrays, reach, furthest)
+
+
+@kernel(
+    "Tuple((int64[::1], int32[::1]))(float64[:, ::1], int32[::1], float64[::1], float64[:, ::1], float64[::1],"
+    " int32[:, ::1], float64[:, ::1], float64[::1], float64[::1])"
+)
+def _reads(
+    vectors_: Any,
+    home: Any,
+    far: Any,
+    pivots_: Any,
+    weights_: Any,
+    order_: Any,
+    distance_: Any,
+    reach_: Any,
+    furthest_: Any,
+) -> Any:
+    n, dimension = vectors_.shape
+    count, listed = pivots_.shape[0], order_.shape[1]
+    v, pivots, weights, order = pointer(vectors_), pointer(pivots_), pointer(weights_), pointer(order_)
+    distance, reach, furthest = pointer(distance_), pointer(reach_), pointer(furthest_)
+    request, partition = np.empty(2 * n, np.int64), np.empty(2 * n, np.int32)
+    used = 0
+    for r in range(n):
+        if used + count > len(request):
+            request = np.concatenate((request, np.empty(used + count, np.int64)))
+            partition = np.concatenate((partition, np.empty(used + count, np.int32)))
+        at, i = r * dimension, int(home[r])
+        x, y, z = v[at], v[at + 1], v[at + 2] if dimension == 3 else 0.0
+        request[used], partition[used] = r, i
+        used += 1
+        if knows(x, y, z, dimension, i, far[r], count, listed, pivots, weights, order, distance, reach):
+            continue
+        for j in range(count):
+            if j != i and furthest[j] >= 0.0 and must_read(x, y, z, dimension, i, j, far[r], pivots, weights, furthest):
+                request[used], partition[used] = r, j
+                used += 1
+    return request[:used], partition[:used]

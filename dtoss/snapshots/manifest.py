@@ -1,0 +1,160 @@
+"""Snapshots to files: partitions, the border table, and the manifest that lists them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.errors import StoreError
+from dtoss.geometry.space import Space
+from dtoss.partitioning.regions import Regions
+from dtoss.snapshots.manifest_fields import hash_of
+from dtoss.snapshots.partition_file import checksum, encode
+from dtoss.snapshots.store import FORMAT, Store
+
+if TYPE_CHECKING:
+    from dtoss.building.border import BorderTable
+    from dtoss.building.construct import Built
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file of a snapshot as the manifest lists it; ``xxh64`` is its fast checksum (:mod:`dtoss.snapshots.xxh64`)."""
+
+    file: str
+    bytes: int
+    sha256: str
+    xxh64: str
+
+
+def write_partition(store: Store, snapshot: str, built: Built) -> dict[str, Any]:
+    """Write a partition's file and return its entry in the manifest. The name holds a hash of the content."""
+    partition = built.partition
+    written = _write(store, snapshot, f"partitions/{partition.number:05d}", encode(partition))
+    owned = partition.owned_objects
+    return {
+        "number": partition.number,
+        "objects": owned,
+        "sites": partition.owned_sites,
+        "replicas": len(partition.positions) - owned,
+        "uncertified": len(partition.uncertified),
+        "furthest": partition.furthest,
+        "area": built.area,
+        **asdict(written),
+    }
+
+
+def write_borders(store: Store, snapshot: str, table: BorderTable) -> dict[str, Any]:
+    """Write the border table and return its entry in the manifest."""
+    from dtoss.snapshots.border_file import encode_border
+
+    written = _write(store, snapshot, "borders", encode_border(table))
+    return {
+        "points": len(table.sites),
+        "fixed": int(table.open.sum()),
+        "area": float(table.area.sum()),
+        **asdict(written),
+    }
+
+
+def _write(store: Store, snapshot: str, stem: str, data: pa.Buffer) -> Written:
+    from dtoss.snapshots.xxh64 import xxh64
+
+    digest = checksum(data)
+    file = f"{stem}-{digest[:16]}.arrow"
+    store.write(snapshot, file, data)
+    return Written(file, data.size, digest, xxh64(data))
+
+
+def make_manifest(
+    snapshot: str,
+    created: str,
+    space: Space,
+    regions: Regions,
+    reach: NDArray[np.float64],
+    bounds: NDArray[np.float64] | None,
+    partitions: list[dict[str, Any]],
+    borders: dict[str, Any],
+    *,
+    id_type: str,
+    columns: dict[str, str],
+    parameters: dict[str, Any],
+    counts: dict[str, Any],
+    timings: dict[str, float],
+) -> dict[str, Any]:
+    """Return the manifest of a snapshot: everything about it that is not in its files, and a hash of that."""
+    manifest = {
+        "format": FORMAT,
+        "snapshot": snapshot,
+        "created": created,
+        "crs": space.crs,
+        "metric": space.metric,
+        "to_lonlat": space.to_lonlat,
+        "bounds": None if bounds is None else bounds.tolist(),
+        "id_type": id_type,
+        "columns": columns,
+        "parameters": parameters,
+        "counts": counts,
+        "timings": timings,
+        "pivots": regions.pivots.tolist(),
+        "weights": regions.weights.tolist(),
+        "pivots_hash": regions.digest,
+        "reach": [None if math.isinf(value) else value for value in reach.tolist()],
+        "partitions": sorted(partitions, key=lambda entry: entry["number"]),
+        "borders": borders,
+        "objects": sum(entry["objects"] for entry in partitions),
+        "sites": sum(entry["sites"] for entry in partitions),
+        "replicas": sum(entry["replicas"] for entry in partitions),
+        "bytes": sum(entry["bytes"] for entry in partitions) + borders["bytes"],
+        "area": sum(entry["area"] for entry in sorted(partitions, key=lambda e: e["number"])) + borders["area"],
+    }
+    return manifest | {"sha256": hash_of(manifest)}
+
+
+def space_of_manifest(manifest: dict[str, Any]) -> Space:
+    """Return the space of a snapshot.
+
+    Raises
+    ------
+    StoreError
+        If positions are to be transformed to degrees, and the CRS that the manifest names is not projected, or unknown.
+    """
+    space = Space(manifest["crs"], manifest["metric"], manifest["to_lonlat"])
+    if space.to_lonlat:
+        from pyproj import CRS
+        from pyproj.exceptions import CRSError
+
+        try:
+            space.vectors(np.zeros((0, 2)))
+            if not CRS.from_user_input(space.crs).is_projected:
+                raise CRSError("to_lonlat is true, and it is not a projected one")
+        except CRSError as error:
+            raise StoreError(
+                f"manifest.json of snapshot {manifest['snapshot']!r} is damaged: crs is {space.crs!r} ({error}); "
+                "roll back or rebuild"
+            ) from None
+    return space
+
+
+def regions_of_manifest(manifest: dict[str, Any]) -> Regions:
+    """Return the regions of a snapshot.
+
+    Raises
+    ------
+    StoreError
+        If the manifest's hash of them is another one.
+    """
+    dimension = 3 if manifest["metric"] == "sphere" else 2
+    pivots = np.array(manifest["pivots"], dtype=np.float64).reshape(-1, dimension)
+    regions = Regions(pivots, np.array(manifest["weights"], dtype=np.float64))
+    if regions.digest != manifest["pivots_hash"]:
+        raise StoreError(
+            f"manifest.json of snapshot {manifest['snapshot']!r} is damaged: pivots_hash is "
+            f"{manifest['pivots_hash']!r}, that of its pivots and weights is {regions.digest!r}; roll back or rebuild"
+        )
+    return regions

@@ -1,0 +1,200 @@
+"""The file of one partition.
+
+It is Arrow IPC, uncompressed, one row whose columns are lists: every array of the partition is one contiguous buffer
+that opens by memory mapping, with nothing parsed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.errors import StoreError
+from dtoss.names import free_names
+from dtoss.partition import MOST_LEVELS, Blocks, Graph, Partition
+
+
+def _arrays(partition: Partition) -> dict[str, Any]:
+    arrays: dict[str, Any] = {
+        "ids": partition.ids,
+        "positions": partition.positions.ravel(),
+        "sites": partition.sites.ravel(),
+        "first_object": partition.first_object,
+        "replica_home": partition.replica_home,
+        "first": partition.graph.first,
+        "neighbours": partition.graph.neighbours,
+        "rim": partition.rim,
+        "keys": partition.keys,
+        "balls": partition.blocks.balls.ravel(),
+        "block_first": partition.blocks.first,
+        "block_neighbours": partition.blocks.neighbours,
+        "uncertified": partition.uncertified,
+    }
+    for level, graph in enumerate(partition.levels):
+        arrays[f"first_{level + 1}"] = graph.first
+        arrays[f"neighbours_{level + 1}"] = graph.neighbours
+    for name, column in partition.attributes.items():
+        arrays[f"attribute:{name}"] = column
+    return arrays
+
+
+def pack(arrays: dict[str, Any], facts: dict[str, Any]) -> pa.RecordBatch:
+    """Return a batch of one row whose columns are lists, with facts in its metadata."""
+    columns, names = [], []
+    for name, values in arrays.items():
+        array = values if isinstance(values, pa.Array) else pa.array(values)
+        columns.append(pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), array))
+        names.append(name)
+    schema = pa.schema(
+        [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)],
+        metadata={"dtoss": json.dumps(facts, sort_keys=True)},
+    )
+    return pa.record_batch(columns, schema=schema)
+
+
+def unpack(batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], dict[str, Any]]:
+    """Return the arrays and facts of a packed batch, without a copy."""
+    arrays = {name: batch.column(i).values for i, name in enumerate(batch.schema.names)}
+    return arrays, json.loads(batch.schema.metadata[b"dtoss"])
+
+
+def to_bytes(batch: pa.RecordBatch) -> pa.Buffer:
+    """Return a batch as an Arrow IPC file."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def checksum(data: pa.Buffer | bytes) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
+    return hashlib.sha256(memoryview(data)).hexdigest()
+
+
+def encode(partition: Partition) -> pa.Buffer:
+    """Return the bytes of a partition's file: the same partition, the same bytes."""
+    facts = {
+        "number": partition.number,
+        "dimension": partition.sites.shape[1],
+        "owned_sites": partition.owned_sites,
+        "levels": len(partition.levels),
+        "furthest": partition.furthest,
+    }
+    return to_bytes(pack(_arrays(partition), facts))
+
+
+TYPES = {
+    "positions": pa.float64(),
+    "sites": pa.float64(),
+    "first_object": pa.int32(),
+    "replica_home": pa.int32(),
+    "first": pa.int32(),
+    "neighbours": pa.int32(),
+    "rim": pa.int32(),
+    "keys": pa.int64(),
+    "balls": pa.float64(),
+    "block_first": pa.int32(),
+    "block_neighbours": pa.int32(),
+    "uncertified": pa.int32(),
+}
+"""Of the arrays that every partition has; those of a level are int32."""
+
+
+UNREADABLE = (pa.ArrowException, OSError, LookupError, TypeError, ValueError, ArithmeticError, MemoryError)
+"""What reading a damaged file may raise."""
+
+
+def read_packed(source: pa.Buffer, types: dict[str, pa.DataType]) -> tuple[dict[str, pa.Array], dict[str, Any]]:
+    """Return the arrays and facts in a file, without a copy, ids among them and those of ``types`` as these say.
+
+    Raises
+    ------
+    Exception
+        One of ``UNREADABLE`` if the file is no such file, or what is in it does not hold together.
+    """
+    batch = pa.ipc.open_file(source).get_batch(0)
+    if batch.num_rows != 1:
+        raise ValueError(f"{batch.num_rows} rows where 1 is wanted")
+    # offsets of lists and strings, UTF-8, bitmaps, dictionaries
+    batch.validate(full=True)
+    arrays, facts = unpack(batch)
+    kinds = types | {"ids": pa.large_string() if pa.types.is_large_string(arrays["ids"].type) else pa.int64()}
+    for name, kind in kinds.items():
+        if arrays[name].type != kind or arrays[name].null_count:
+            raise ValueError(f"{name} is {arrays[name].type} with {arrays[name].null_count} nulls, not {kind}")
+    return arrays, facts
+
+
+def whole(facts: dict[str, Any], name: str, most: int) -> int:
+    """Return a whole number from the facts of a file.
+
+    Raises
+    ------
+    ValueError
+        If it is none from 0 to ``most``.
+    """
+    value = facts[name]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise ValueError(f"{name} is {value!r}, a whole number from 0 to {most} is wanted")
+    return value
+
+
+def _numbers(array: pa.Array) -> NDArray[Any]:
+    """Return a view of an array without nulls, as `to_numpy` does, which loads pandas first: a third of a second."""
+    kind = np.dtype(_NAMES.get(str(array.type), str(array.type)))
+    if len(array) == 0:
+        return np.empty(0, kind)
+    return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
+
+
+_NAMES = {"double": "float64", "float": "float32"}
+
+
+def decode(source: pa.Buffer, name: str) -> Partition:
+    """Return the partition in a file; its arrays are views of the source.
+
+    What they hold is not looked at: :func:`dtoss.snapshots.structure.check_partition` does that.
+
+    Raises
+    ------
+    StoreError
+        If the file cannot be read as a partition; the message names it.
+    """
+    try:
+        arrays, facts = read_packed(source, TYPES)
+        levels = whole(facts, "levels", MOST_LEVELS)
+        pairs = [(f"first_{level + 1}", f"neighbours_{level + 1}") for level in range(levels)]
+        if any(arrays[key].type != pa.int32() for pair in pairs for key in pair):
+            raise ValueError("a level is not of type int32")
+        plain = {key: _numbers(arrays[key]) for key in [*TYPES, *(k for pair in pairs for k in pair)]}
+        ids = arrays["ids"]
+        attributes = {
+            key.removeprefix("attribute:"): value for key, value in arrays.items() if key.startswith("attribute:")
+        }
+        # files that were written before names were reserved hold them as they were
+        names = free_names(attributes)
+        return Partition(
+            number=whole(facts, "number", 2**31 - 1),
+            ids=ids if pa.types.is_large_string(ids.type) else _numbers(ids),
+            positions=plain["positions"].reshape(-1, 2),
+            sites=plain["sites"].reshape(-1, whole(facts, "dimension", 3)),
+            first_object=plain["first_object"],
+            owned_sites=whole(facts, "owned_sites", 2**31 - 1),
+            replica_home=plain["replica_home"],
+            graph=Graph(plain["first"], plain["neighbours"]),
+            rim=plain["rim"],
+            levels=tuple(Graph(plain[first], plain[neighbours]) for first, neighbours in pairs),
+            keys=plain["keys"],
+            blocks=Blocks(plain["balls"].reshape(-1, 4), plain["block_first"], plain["block_neighbours"]),
+            uncertified=plain["uncertified"],
+            furthest=float(facts["furthest"]),
+            attributes={names[name]: value for name, value in attributes.items()},
+        )
+    except UNREADABLE as error:
+        reason = " ".join(str(error).split())
+        raise StoreError(f"{name} is not a partition file or is damaged ({reason}); roll back or rebuild") from None

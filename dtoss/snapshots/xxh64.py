@@ -1,0 +1,88 @@
+"""XXH64 with seed 0, as its specification defines it: the checksum of a file that is fast enough for every first touch.
+
+All arithmetic is on unsigned 64-bit words, modulo 2^64; words are read little-endian, ``rot`` turns a word left.
+``round(a, w) = rot(a + w * P2, 31) * P1``, and ``join(h, a) = (h ^ round(0, a)) * P1 + P4``.
+
+1. From 32 bytes on, four lanes begin as P1 + P2, P2, 0 and -P1, and each 32 bytes give one word to each:
+   ``lane = round(lane, word)``. Then ``h = rot(l1, 1) + rot(l2, 7) + rot(l3, 12) + rot(l4, 18)``, joined with l1 to
+   l4 in turn. Shorter data begin with ``h = P5``.
+2. ``h += size``. What is left: for each 8 bytes ``h = rot(h ^ round(0, word), 27) * P1 + P4``, then for 4 bytes
+   ``h = rot(h ^ word * P1, 23) * P2 + P3``, then for each byte ``h = rot(h ^ byte * P5, 11) * P1``.
+3. ``h = (h ^ h >> 33) * P2``, ``h = (h ^ h >> 29) * P3``, ``h ^ h >> 32``.
+
+It finds damage, not malice: who can write the file can write another one of the same checksum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import uint8_at, uint64_at
+
+_P1 = np.uint64(0x9E3779B185EBCA87)
+_P2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_P3 = np.uint64(0x165667B19E3779F9)
+_P4 = np.uint64(0x85EBCA77C2B2AE63)
+_P5 = np.uint64(0x27D4EB2F165667C5)
+_NONE = np.uint64(0)
+
+
+def xxh64(data: pa.Buffer | bytes) -> str:
+    """Return the XXH64 of bytes, seed 0, as 16 hexadecimal digits. Cost O(bytes), about 10 GB/s.
+
+    Examples
+    --------
+    >>> xxh64(b""), xxh64(b"abc")
+    ('ef46db3751d8e999', '44bc2cf5ad770999')
+    """
+    words = np.frombuffer(memoryview(data), np.uint8)
+    if words.ctypes.data % 8:
+        words = words.copy()
+    return f"{int(_xxh64(words.ctypes.data, words.size)):016x}"
+
+
+@kernel
+def _turned(word, left):
+    return (word << np.uint64(left)) | (word >> np.uint64(64 - left))
+
+
+@kernel
+def _round(lane, word):
+    return _turned(lane + word * _P2, 31) * _P1
+
+
+@kernel
+def _joined(value, lane):
+    return (value ^ _round(_NONE, lane)) * _P1 + _P4
+
+
+@kernel("uint64(int64, int64)")
+def _xxh64(address, size):
+    words, tail = uint64_at(address), uint8_at(address)
+    at, value = 0, _P5
+    if size >= 32:
+        a, b, c, d = _P1 + _P2, _P2, _NONE, _NONE - _P1
+        for at in range(0, size // 32 * 4, 4):
+            a, b = _round(a, words[at]), _round(b, words[at + 1])
+            c, d = _round(c, words[at + 2]), _round(d, words[at + 3])
+        at = size // 32 * 4
+        value = _turned(a, 1) + _turned(b, 7) + _turned(c, 12) + _turned(d, 18)
+        value = _joined(_joined(_joined(_joined(value, a), b), c), d)
+    value += np.uint64(size)
+    while 8 * at + 8 <= size:
+        value = _turned(value ^ _round(_NONE, words[at]), 27) * _P1 + _P4
+        at += 1
+    left = 8 * at
+    if left + 4 <= size:
+        word = _NONE
+        for i in range(4):
+            word |= np.uint64(tail[left + i]) << np.uint64(8 * i)
+        value = _turned(value ^ (word * _P1), 23) * _P2 + _P3
+        left += 4
+    for i in range(left, size):
+        value = _turned(value ^ (np.uint64(tail[i]) * _P5), 11) * _P1
+    value = (value ^ (value >> np.uint64(33))) * _P2
+    value = (value ^ (value >> np.uint64(29))) * _P3
+    return value ^ (value >> np.uint64(32))
