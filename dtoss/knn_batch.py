@@ -12,7 +12,8 @@ from dtoss.geometry.curve import radix_order
 from dtoss.knn_kernel import knn_kernel
 from dtoss.parts import needed
 from dtoss.threads import in_pieces
-from dtoss.world import BATCH, SORTED_FROM, World, arguments_of, chords_of, keys_of, starts_of, workspace
+from dtoss.workspace import workspace
+from dtoss.world import BATCH, SORTED_FROM, World, arguments_of, chords_of, keys_of, starts_of
 
 
 def knn_batch(world: World, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int) -> Found:

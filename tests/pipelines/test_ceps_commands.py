@@ -15,9 +15,9 @@ import pytest
 
 import ceps
 from ceps import Patterns
+from dtoss.map_rings import densified, region_rings, unrolled
 from pipelines.cli import main
 from pipelines.plan import plan as run_plan
-from pipelines.report import densified, region_rings, unrolled
 from tests.ceps.instances import waves
 from tests.pipelines.stores import rebuilt
 
