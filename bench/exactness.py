@@ -20,16 +20,16 @@ from scipy.spatial import SphericalVoronoi, Voronoi, cKDTree
 
 import dtoss
 from bench.points import DATA
-from dtoss.cell_of import CellView
 from dtoss.cells.cell_polygons import shapes
 from dtoss.cells.voronoi import voronoi
-from dtoss.export_cells import border_edges, cells_of
+from dtoss.export.cell_rings import border_edges, cells_of
 from dtoss.geometry.curve import curve_keys, radix_order
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import space_of
 from dtoss.partition import Partition
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.pivots import choose_pivots
+from dtoss.queries.cell_of import CellView
 
 PARTITIONS = (1, 2, 7, 64)
 SHORT = 1e-9

@@ -20,8 +20,8 @@ from PIL import Image
 
 import dtoss
 from bench.points import DATA, FILES
-from dtoss.cell_of import CellView
-from dtoss.export_cells import cells_of
+from dtoss.export.cell_rings import cells_of
+from dtoss.queries.cell_of import CellView
 
 mpl.use("agg")
 

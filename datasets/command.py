@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dtoss.errors import InputError
-from dtoss.targets import check_file
+from dtoss.export.targets import check_file
 
 __all__ = ["BadInput", "Out", "expand", "run", "say"]
 

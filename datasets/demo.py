@@ -20,7 +20,7 @@ from datasets.batches import write_parquet
 from datasets.command import BadInput, run, say
 from datasets.fleet import SCHEMA, fleet_at
 from datasets.taxis import Fleet, make_fleet
-from dtoss.targets import check_folder
+from dtoss.export.targets import check_folder
 
 __all__ = ["main"]
 

@@ -17,7 +17,7 @@ import typer
 from datasets.batches import spans, write_parquet
 from datasets.command import BadInput, run, say
 from datasets.taxis import Fleet, Floats, Ints, make_fleet, phase, where
-from dtoss.targets import check_file, check_folder
+from dtoss.export.targets import check_file, check_folder
 
 __all__ = ["SCHEMA", "START", "fleet_at", "fleet_updates"]
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ceps.patterns import DAY, Patterns
 from ceps.patterns_file import write_patterns
 from dtoss.errors import InputError
-from dtoss.targets import check_file
+from dtoss.export.targets import check_file
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -23,7 +23,7 @@ from dtoss.partition import Ids
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.bounds import planar_bounds
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, SAMPLE_PER_PARTITION, choose_pivots
-from dtoss.parts import Parts, facts_of
+from dtoss.queries.open_partitions import Parts, facts_of
 
 LOOKED_AT = 1_000
 """Positions of which it is asked whether they are on land."""

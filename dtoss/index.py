@@ -11,23 +11,23 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import column_names, distances, whole_number
-from dtoss.batch import answer
-from dtoss.columns import take_columns, take_ids
 from dtoss.compiled.kernel import operand
-from dtoss.found import Found
 from dtoss.geometry.space import Space, as_positions, same_crs
 from dtoss.hits import Hits
 from dtoss.locks import once
 from dtoss.partitioning.regions import Regions
-from dtoss.parts import Parts
-from dtoss.world import World
+from dtoss.queries.answer import answer
+from dtoss.queries.gather import take_columns, take_ids
+from dtoss.queries.open_partitions import Parts
+from dtoss.queries.open_snapshot import World
+from dtoss.queries.raw_hits import Found
 
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
-    from dtoss.cell_of import Cell, CellView
-    from dtoss.filters import Filters
-    from dtoss.lookup import Lookup, Place
-    from dtoss.within import Shape
+    from dtoss.conditions.filters import Filters
+    from dtoss.queries.cell_of import Cell, CellView
+    from dtoss.queries.find_by_id import Lookup, Place
+    from dtoss.queries.within import Shape
 
 
 class Index:
@@ -137,7 +137,7 @@ class Index:
         max_distance : metres on the sphere, CRS units in the plane; objects at exactly this distance belong to the
             answer.
         where : a condition on the objects, such as ``"occupied = 0 and kind in ('taxi')"``: the k nearest of those that
-            satisfy it. :func:`dtoss.where.parse_condition` says what it may hold; ``id`` is a column too.
+            satisfy it. :func:`dtoss.conditions.parse.parse_condition` says what it may hold; ``id`` is a column too.
         having : a condition on the hits: those of the k nearest that satisfy it.
         columns : attributes to return with the hits.
         crs : of the positions, to be sure that it is the index's own.
@@ -152,7 +152,7 @@ class Index:
         Notes
         -----
         Ties are resolved by id, strings by code point. Cost O(k) a query, once it is found where it starts. A condition
-        is evaluated once for all objects, and kept for the next queries (:mod:`dtoss.filters`).
+        is evaluated once for all objects, and kept for the next queries (:mod:`dtoss.conditions.filters`).
         """
         k = whole_number("k", k, 1)
         threads = whole_number("threads", threads, 1)
@@ -305,7 +305,7 @@ class Index:
         ValueError
             If a position is not legal, or the CRS is another one.
         """
-        from dtoss.reverse import reverse_nearest
+        from dtoss.queries.reverse_nearest import reverse_nearest
 
         self._same_crs(crs)
         places = as_positions(positions, self.space)
@@ -381,13 +381,13 @@ class Index:
 
     @once
     def _lookup(self) -> Lookup:
-        from dtoss.lookup import Lookup
+        from dtoss.queries.find_by_id import Lookup
 
         return Lookup(self.parts, self.string_ids)
 
     @once
     def _filters(self) -> Filters:
-        from dtoss.filters import Filters
+        from dtoss.conditions.filters import Filters
 
         return Filters(self._world, self.space)
 
@@ -399,12 +399,12 @@ class Index:
 
     @property
     def _view(self) -> CellView:
-        from dtoss.cell_of import CellView
+        from dtoss.queries.cell_of import CellView
 
         return CellView(self.space, self._world, self._bounds, self.border)
 
     def _cell(self, object_id: Any) -> Cell:
-        from dtoss.cell_of import cell_at
+        from dtoss.queries.cell_of import cell_at
 
         return cell_at(self._view, self._find(object_id))
 
@@ -430,17 +430,17 @@ class Index:
         return self._filters.get(where).answer(queries, radius, k, threads)
 
     def _boxes(self, boxes: ArrayLike) -> list[list[Shape]]:
-        from dtoss.within import boxes_of
+        from dtoss.queries.within import boxes_of
 
         return boxes_of(boxes, self.space)
 
     def _polygons(self, polygons: Any) -> list[list[Shape]]:
-        from dtoss.within import polygons_of
+        from dtoss.queries.within import polygons_of
 
         return polygons_of(polygons, self.space)
 
     def _within(self, shapes: list[list[Shape]], where: str | None, threads: int) -> Found:
-        from dtoss.within import search_within
+        from dtoss.queries.within import search_within
 
         return search_within(
             shapes,
@@ -453,7 +453,7 @@ class Index:
     def search(
         self, positions: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None = None
     ) -> Found:
-        """Answer checked positions without making hits of it: as :func:`dtoss.batch.answer`, for joins and servers."""
+        """Answer checked positions without making hits of it: as :func:`.answer.answer`, for joins and servers."""
         return self._answer(self.space.vectors(positions), radius, k, where, 1)
 
     def ids_of(self, found: Found) -> pa.Array:
@@ -466,10 +466,10 @@ class Index:
         Raises
         ------
         ValueError
-            As :func:`dtoss.where.parse_condition`.
+            As :func:`dtoss.conditions.parse.parse_condition`.
         """
-        from dtoss.filters import schema_of
-        from dtoss.where import parse_condition
+        from dtoss.conditions.filters import schema_of
+        from dtoss.conditions.parse import parse_condition
 
         parsed = parse_condition(condition, schema_of(self.parts[0]))
         names = sorted(parsed.columns)

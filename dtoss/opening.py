@@ -14,7 +14,7 @@ from dtoss.geometry.space import FURTHEST
 from dtoss.index import Index
 from dtoss.names import columns_of_manifest
 from dtoss.partition import Partition
-from dtoss.parts import Facts, Parts
+from dtoss.queries.open_partitions import Facts, Parts
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_file import checksum, decode
 from dtoss.snapshots.store import Source, Store

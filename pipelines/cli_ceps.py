@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dtoss.compiled.kept_places import only_native
-from dtoss.targets import check_file, check_folder
+from dtoss.export.targets import check_file, check_folder
 from pipelines.cli_output import print_table, start_spark
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from dtoss.errors import InputError
-from dtoss.targets import check_file
+from dtoss.export.targets import check_file
 from pipelines.cli_options import Check, verify_of
 
 
@@ -27,7 +27,7 @@ def export(
     check: Check = None,
 ) -> None:
     """Write objects, cells or regions as GeoParquet 1.1, for GeoPandas, DuckDB, QGIS and others."""
-    from dtoss.export import export as write
+    from dtoss.export.export import export as write
     from dtoss.opening import open_index
 
     if Path(out).suffix not in (".parquet", ".geoparquet"):

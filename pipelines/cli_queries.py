@@ -11,7 +11,7 @@ import typer
 
 import dtoss
 from dtoss.errors import InputError
-from dtoss.targets import check_file
+from dtoss.export.targets import check_file
 from pipelines.asking import column_list, print_count, print_hits, print_near
 from pipelines.cli_options import (
     At,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from dtoss.answer_rows import Ask, answer_batch, make_ask, opened
 from dtoss.opening import Verify
 from dtoss.snapshots.store import Store
-from pipelines.answering import Ask, answer_batch, make_ask, opened
 from pipelines.join import SLICE, id_type, result_schema
 from pipelines.session import configured
 

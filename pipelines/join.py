@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dtoss.answer_rows import Ask, answer_batch, make_ask, opened, places_of, usable
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, same_crs
 from dtoss.names import columns_of_manifest
@@ -20,7 +21,6 @@ from dtoss.opening import Verify
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.answering import Ask, answer_batch, make_ask, opened, places_of, usable
 from pipelines.positions import Columns, coordinate, out_of_range
 from pipelines.session import configured, cores
 from pipelines.texts import exactly
@@ -63,7 +63,7 @@ def knn_join(
         ``max_distance``) then has one row of nulls.
     id, x, y : the columns of the queries; x and y are lon and lat, or x and y in the plane, when None.
     columns : attributes of the objects to return.
-    where : a condition on the objects: the k nearest of those that satisfy it (:mod:`dtoss.where`).
+    where : a condition on the objects: the k nearest of those that satisfy it (:mod:`dtoss.conditions.parse`).
     having : a condition on the hits: those of the k nearest that satisfy it, with the ranks they had.
     max_distance : metres on the sphere, CRS units in the plane; closed.
     exclude_self : leave out the object whose id is the query's.

@@ -16,7 +16,7 @@ import ceps
 from ceps import Patterns, Plan
 from ceps.patterns import WEEK
 from dtoss.errors import InputError
-from dtoss.map_rings import region_rings
+from dtoss.export.map_rings import region_rings
 from pipelines.plan import WEEKDAYS, checksum, load_plan, manifest_of, read_patterns
 
 

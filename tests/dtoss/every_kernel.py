@@ -19,7 +19,7 @@ import pyarrow as pa
 import dtoss
 from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import DECLARED
-from dtoss.export import export
+from dtoss.export.export import export
 from dtoss.geometry.curve import arranged, curve_keys, radix_order
 from dtoss.geometry.distance import distance
 from dtoss.snapshots.border_file import encode_border
@@ -139,7 +139,7 @@ def main():
 def say(found):
     """Print hashes, the processor and the kernels that were not used."""
     unused = [name for name, kernel in DECLARED.items() if name.startswith("dtoss.") and not kernel.overloads]
-    processor = DECLARED["dtoss.knn_kernel.knn_kernel"].targetctx.codegen().magic_tuple()[1]
+    processor = DECLARED["dtoss.queries.kernels.knn_kernel.knn_kernel"].targetctx.codegen().magic_tuple()[1]
     print(json.dumps({"processor": processor, "found": found, "unused": unused}))
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 import duckdb
 import pyarrow as pa
 
-from dtoss.where import parse_condition
+from dtoss.conditions.parse import parse_condition
 from tests.dtoss.sql_conditions import MACROS, Conditions, Said, town
 
 

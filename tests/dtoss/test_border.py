@@ -13,14 +13,14 @@ from datasets.hotspots import hotspots
 from datasets.taxis import make_fleet
 from datasets.uniform import uniform_plane, uniform_sphere
 from dtoss.building.border import Border, BorderTable, border_of
-from dtoss.cell_of import CellView
 from dtoss.cells.cell_polygons import shapes
 from dtoss.cells.voronoi import voronoi
 from dtoss.errors import StoreError
-from dtoss.export_cells import border_edges, cells_of
+from dtoss.export.cell_rings import border_edges, cells_of
 from dtoss.geometry.curve import curve_keys, radix_order
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.partition import Partition
+from dtoss.queries.cell_of import CellView
 from dtoss.snapshots.border_file import decode_border, encode_border
 from dtoss.snapshots.partition_file import decode, encode
 from tests.dtoss.test_cells import neighbour_sets, taxis

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.errors import InputError
-from dtoss.export import export
+from dtoss.export.export import export
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.partitioning.region_polygons import left_of, region_shapes
 from dtoss.partitioning.regions import Regions
@@ -441,7 +441,7 @@ def test_a_boundary_far_away_keeps_nothing(tmp_path):
 
 def test_the_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     """A failure half way leaves what was there before, and no debris."""
-    from dtoss import export as module
+    from dtoss.export import export as module
 
     index = dtoss.build(np.arange(500), taxis(np.random.default_rng(73), 500), partitions=5)
     out = tmp_path / "cells.parquet"

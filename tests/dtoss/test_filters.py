@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss import filters
+from dtoss.conditions import filters
 from tests import oracles
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 from tests.dtoss.test_queries import PARTITIONS, rows

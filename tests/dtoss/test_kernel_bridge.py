@@ -127,9 +127,13 @@ def test_generic_code_of_the_busiest_kernels_gives_the_same_bits(tmp_path):
     (tmp_path / "index").write_bytes(pickle.dumps(index))
     generic = said_by(GENERIC, str(tmp_path / "index"))
     assert generic["processor"] == "generic"
-    used = {"dtoss.cells.cell_kernel.cut_cells", "dtoss.knn_kernel.knn_kernel", "dtoss.range_kernel.range_kernel"}
+    used = {
+        "dtoss.cells.cell_kernel.cut_cells",
+        "dtoss.queries.kernels.knn_kernel.knn_kernel",
+        "dtoss.queries.kernels.range_kernel.range_kernel",
+    }
     assert not used & set(generic["unused"])
-    assert DECLARED["dtoss.knn_kernel.knn_kernel"].targetctx.codegen().magic_tuple()[1] != "generic"
+    assert DECLARED["dtoss.queries.kernels.knn_kernel.knn_kernel"].targetctx.codegen().magic_tuple()[1] != "generic"
     assert generic["found"] == every_kernel.a_few(index)
 
 

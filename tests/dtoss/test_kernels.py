@@ -290,5 +290,9 @@ print(before, sorted(name for name, kernel in DECLARED.items() if kernel.overloa
     run = [sys.executable, "-c", code, str(tmp_path / "index")]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
-    wanted = ["dtoss.knn_kernel.knn_kernel", "dtoss.geometry.space._first_beyond", "dtoss.geometry.space._unit_vectors"]
+    wanted = [
+        "dtoss.geometry.space._first_beyond",
+        "dtoss.geometry.space._unit_vectors",
+        "dtoss.queries.kernels.knn_kernel.knn_kernel",
+    ]
     assert done.stdout == f"[] {wanted}\n"

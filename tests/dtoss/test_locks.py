@@ -12,10 +12,10 @@ import pytest
 from numba import njit
 
 import dtoss
-from dtoss import filters
+from dtoss.conditions import filters
 from dtoss.locks import Lock, once
-from dtoss.parts import Parts
-from dtoss.threads import LEAST
+from dtoss.queries.open_partitions import Parts
+from dtoss.queries.threads import LEAST
 
 forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

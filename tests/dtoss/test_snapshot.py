@@ -15,7 +15,7 @@ import pytest
 
 import dtoss
 from dtoss.errors import StoreError
-from dtoss.export import export
+from dtoss.export.export import export
 from dtoss.hits import Hits
 from dtoss.index import Index
 from tests.dtoss.stores import stored

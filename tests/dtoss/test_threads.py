@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.geometry.curve import curve_keys
-from dtoss.threads import LEAST, PIECES, in_pieces
-from dtoss.workspace import workspace
+from dtoss.queries.threads import LEAST, PIECES, in_pieces
+from dtoss.queries.workspace import workspace
 
 
 @given(st.integers(0, 5000), st.integers(1, 9))
@@ -82,7 +82,7 @@ def test_a_forked_process_has_threads_of_its_own():
 
 def test_a_thread_does_not_keep_the_room_of_a_huge_answer(monkeypatch):
     index = dtoss.build(np.arange(3000), np.random.default_rng(1).uniform(0, 1, (3000, 2)), crs="none")
-    monkeypatch.setattr("dtoss.workspace.KEPT", 1000)
+    monkeypatch.setattr("dtoss.queries.workspace.KEPT", 1000)
     for ask in (lambda: index.range([0.5, 0.5], 9.0), lambda: index.knn([0.5, 0.5], 3000)):
         assert len(ask()) == 3000
         assert len(workspace.distance) <= 1000

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtoss.where import parse_condition
+from dtoss.conditions.parse import parse_condition
 
 HOURS = [datetime.datetime(2008, 5, 18, hour) for hour in range(4)]
 TABLE = {

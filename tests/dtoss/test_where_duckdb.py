@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dtoss.where import parse_condition
+from dtoss.conditions.parse import parse_condition
 from tests.dtoss.sql_conditions import Conditions, town
 from tests.dtoss.sql_differences import DIFFERENCES, ERROR, REFUSED, WORKS, tables
 from tests.dtoss.sql_oracle import asked, connection, differing

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from dtoss.where import parse_condition
-from dtoss.where_language import DEEPEST, Mismatch, parse_tree
-from dtoss.where_text import LONGEST
-from dtoss.where_tree import READ, parse_program
+from dtoss.conditions.language import DEEPEST, Mismatch, parse_tree
+from dtoss.conditions.like import LONGEST
+from dtoss.conditions.parse import parse_condition
+from dtoss.conditions.program import READ, parse_program
 from tests.dtoss.test_where import SCHEMA, TABLE
 
 NUMBERS = {"n": pa.array([1, 5, None, 9])}
@@ -51,7 +51,7 @@ def test_an_argument_that_is_not_read_is_an_error(kind, monkeypatch):
             tree = parse_tree(text)
             if found := tree.find(kind):
                 found.set(name, exp.Literal.number(1))
-                monkeypatch.setattr("dtoss.where_tree.parse_tree", lambda _, tree=tree: tree)
+                monkeypatch.setattr("dtoss.conditions.program.parse_tree", lambda _, tree=tree: tree)
                 with pytest.raises(Mismatch, match=f"{name} of {kind.__name__.lower()} is not read|list such as"):
                     parse_program(text)
                 break

@@ -15,7 +15,7 @@ import pytest
 
 import ceps
 from ceps import Patterns
-from dtoss.map_rings import densified, region_rings, unrolled
+from dtoss.export.map_rings import densified, region_rings, unrolled
 from pipelines.cli import main
 from pipelines.plan import plan as run_plan
 from tests.ceps.instances import waves

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import dtoss
+from dtoss.answer_rows import make_ask
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines import join
-from pipelines.answering import make_ask
 from pipelines.join import knn_join, range_join
 from pipelines.rebuild import rebuild
 from tests import join_worlds, worlds

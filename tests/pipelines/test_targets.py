@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dtoss.errors import InputError
-from dtoss.targets import check_file, check_folder
+from dtoss.export.targets import check_file, check_folder
 from tests.dtoss.small_stores import commit
 from tests.dtoss.test_store import Store, immutable
 

@@ -1,0 +1,235 @@
+"""Objects that satisfy a condition, ready for queries: as a mask over the partitions, or as an index of their own.
+
+A mask costs nothing to make, but a search passes all objects on its way to the k that match. An index of the matches
+has none in its way, and costs as much to make as any: it is made at once where few match, and else when the queries
+asked so far would have paid for it. Either is made once for each text and kept, the latest used ones.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.geometry.space import Space
+from dtoss.locks import Lock
+from dtoss.partition import Ids, Partition
+from dtoss.partitioning.regions import Regions
+from dtoss.queries.answer import answer
+from dtoss.queries.kernels.address_table import MASK, OWNED_SITES
+from dtoss.queries.open_partitions import Parts, facts_of
+from dtoss.queries.open_snapshot import World
+from dtoss.queries.raw_hits import Found
+
+if TYPE_CHECKING:
+    from dtoss.conditions.parse import Condition
+
+FEW = 0.05
+"""Share of matches below which they get an index of their own at once."""
+MANY = 0.5
+"""Share of matches above which a mask does as well."""
+KEPT = 16
+"""Conditions kept for one index."""
+KEPT_BYTES = 512_000_000
+"""What masks and indexes of kept conditions may take together; the latest one is kept in any case."""
+BYTES_PER_OBJECT = 150
+"""Of an index of matches, about."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The matches of a condition in all partitions.
+
+    Parameters
+    ----------
+    masks : uint8 of each partition: which of its objects match, owned ones and replicas.
+    count : how many owned objects match.
+    """
+
+    masks: tuple[NDArray[np.uint8], ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class Own:
+    """An index of the matches alone, and where each of its objects is from."""
+
+    world: World
+    part: NDArray[np.int32]
+    item: NDArray[np.int32]
+
+
+class Filter:
+    """A condition on the objects of one snapshot; thread-safe."""
+
+    def __init__(self, condition: Condition, world: World, space: Space) -> None:
+        self.condition = condition
+        self._space = space
+        self._lock, self._building = Lock(), Lock()
+        self._whole = world
+        self._matches = _matches(condition, world.parts)
+        self._masked = _masked_world(world, self._matches)
+        self._own: Own | None = None
+        self._asked = 0
+
+    @property
+    def count(self) -> int:
+        """How many objects match."""
+        return self._matches.count
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the filter holds, about."""
+        own = 0 if self._own is None else self.count * BYTES_PER_OBJECT
+        return own + sum(mask.nbytes for mask in self._matches.masks)
+
+    def answer(self, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int) -> Found:
+        """Answer a batch from the matches alone: as :func:`dtoss.queries.answer.answer`."""
+        own = self._index_for(len(queries) if k > 0 else 0)
+        if own is None:
+            return answer(self._masked, queries, radius, k, threads)
+        found = answer(own.world, queries, radius, k, threads)
+        return replace(found, part=own.part[found.item], item=own.item[found.item])
+
+    def _index_for(self, queries: int) -> Own | None:
+        if self._own is None:
+            share = self.count / max(self._whole.objects, 1)
+            with self._lock:
+                self._asked += queries
+                # a search through a mask passes 1 / share objects for each match
+                worth = share < FEW or (share < MANY and self._asked > 2 * share * self.count)
+            # while one thread makes the index, the others go through the mask
+            if worth and self._building.acquire(blocking=False):
+                try:
+                    if self._own is None:
+                        self._own = _own_index(self._whole, self._space, self._matches)
+                finally:
+                    self._building.release()
+        return self._own
+
+
+class _Slot:
+    """The place of a condition's filter, which is made under a lock of its own: it may take long."""
+
+    def __init__(self, condition: Condition) -> None:
+        self.condition = condition
+        self.making = Lock()
+        self.filter: Filter | None = None
+
+
+class Filters:
+    """The conditions that an index was asked with, the latest ones kept; thread-safe.
+
+    A condition is evaluated by the thread that asks first. Others that ask the same wait for it, those that ask
+    anything else do not.
+    """
+
+    def __init__(self, world: World, space: Space) -> None:
+        self._world = world
+        self._space = space
+        self._lock = Lock()
+        self._kept: OrderedDict[str, _Slot] = OrderedDict()
+
+    def get(self, text: str) -> Filter:
+        """Return the filter of a condition's text.
+
+        Raises
+        ------
+        ValueError
+            As :func:`dtoss.conditions.parse.parse_condition` and :meth:`dtoss.conditions.parse.Condition.matches`.
+        """
+        slot = self._kept.get(text)
+        if slot is None:
+            from dtoss.conditions.parse import parse_condition  # the parser takes a fifth of a second to load
+
+            slot = _Slot(parse_condition(text, schema_of(self._world.parts[0])))
+        with self._lock:
+            slot = self._kept.setdefault(text, slot)
+            self._kept.move_to_end(text)
+        with slot.making:
+            if slot.filter is None:
+                try:
+                    slot.filter = Filter(slot.condition, self._world, self._space)
+                except BaseException:
+                    with self._lock:
+                        if self._kept.get(text) is slot:
+                            del self._kept[text]
+                    raise
+        with self._lock:
+            while len(self._kept) > KEPT or (len(self._kept) > 1 and self._bytes() > KEPT_BYTES):
+                self._kept.popitem(last=False)
+        return slot.filter
+
+    def _bytes(self) -> int:
+        return sum(slot.filter.bytes for slot in self._kept.values() if slot.filter is not None)
+
+
+def schema_of(partition: Partition) -> dict[str, pa.DataType]:
+    """Return the types of the columns that a condition may name: the attributes, and the id."""
+    id_type = partition.ids.type if isinstance(partition.ids, pa.Array) else pa.int64()
+    return {name: column.type for name, column in partition.attributes.items()} | {"id": id_type}
+
+
+def _matches(condition: Condition, parts: Parts) -> Matches:
+    masks = []
+    count = 0
+    for partition in parts.all():
+
+        def column(name: str, partition: Partition = partition) -> pa.Array:
+            if name in partition.attributes:
+                return partition.attributes[name]
+            return partition.ids if isinstance(partition.ids, pa.Array) else pa.array(partition.ids)
+
+        mask = condition.matches(column, len(partition.ids)).view(np.uint8)
+        count += int(np.count_nonzero(mask[: partition.owned_objects]))
+        masks.append(mask)
+    return Matches(tuple(masks), count)
+
+
+def _masked_world(world: World, matches: Matches) -> World:
+    parts = Parts(world.parts.all(), world.parts.facts)
+    rows = parts.table.rows.copy()
+    for number, (partition, mask) in enumerate(zip(world.parts.all(), matches.masks, strict=True)):
+        if not mask[: partition.owned_objects].any():
+            rows[number, OWNED_SITES] = 0
+        elif not mask.all():
+            rows[number, MASK] = mask.ctypes.data
+    parts.table = replace(parts.table, rows=rows)
+    return replace(world, parts=parts, objects=matches.count)
+
+
+def _own_index(world: World, space: Space, matches: Matches) -> Own:
+    """Return an index of the matches, in one partition."""
+    partitions = world.parts.all()
+    rows = [np.flatnonzero(m[: p.owned_objects]) for p, m in zip(partitions, matches.masks, strict=True)]
+    part = np.repeat(np.arange(len(rows), dtype=np.int32), [len(r) for r in rows])
+    item = np.concatenate(rows).astype(np.int32)
+    positions = np.concatenate([p.positions[r] for p, r in zip(partitions, rows, strict=True)])
+    pieces = [_taken(p.ids, r) for p, r in zip(partitions, rows, strict=True)]
+    ids: Ids = pa.concat_arrays(pieces) if world.string_ids else np.concatenate(pieces)
+    bounds = world.box if world.dimension == 2 else None
+    regions = Regions(np.ascontiguousarray(world.regions.pivots[:1]), np.zeros(1))
+    origin = pa.array(np.arange(len(item)))
+    from dtoss.building.construct import construct
+
+    built = construct(
+        0, ids, positions, np.zeros(len(item), np.int32), space, regions, np.inf, bounds, attributes={"row": origin}
+    ).partition
+    row = built.attributes["row"].to_numpy()
+    built = replace(built, attributes={})
+    own = replace(
+        world,
+        parts=Parts([built], [facts_of(built)]),
+        regions=regions,
+        reach=np.full(1, np.inf),
+        objects=len(item),
+    )
+    return Own(own, part[row], item[row])
+
+
+def _taken(ids: Ids, rows: NDArray[np.int64]) -> Ids:
+    return ids.take(pa.array(rows)) if isinstance(ids, pa.Array) else ids[rows]

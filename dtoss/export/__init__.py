@@ -1,0 +1,1 @@
+"""Files and rings for other tools and for maps."""

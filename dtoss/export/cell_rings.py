@@ -1,0 +1,285 @@
+"""The cells of a partition as polygons: exact across partitions, with their boxes, areas and numbers of neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.building.border import BorderTable
+from dtoss.cells.cell_polygons import Shapes, shapes
+from dtoss.cells.edge_doubt import edges_in_doubt
+from dtoss.compiled.kernel import kernel, operand
+from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.partition import Partition
+from dtoss.queries.cell_of import CellView, Seen, cell_at
+from dtoss.queries.find_by_id import Place
+
+AT_ONCE = 65_536
+"""Cells drawn at a time: a row group."""
+_NO_LENGTH = 1e-13
+"""Corners nearer together than this, as a share of the largest coordinate, are one."""
+
+
+@dataclass(frozen=True)
+class Rings:
+    """Closed rings of m cells.
+
+    Parameters
+    ----------
+    first : int64 (m + 1,): the points of ring i are ``points[first[i]:first[i + 1]]``, the last equal to the first;
+        a cell without corners has none.
+    points : float64 (p, 2): lon, lat in degrees or x, y, counter-clockwise.
+    boxes : float64 (m, 4): xmin, ymin, xmax, ymax. One that crosses the antimeridian or holds a pole spans all
+        longitudes. NaN for a cell without corners.
+    """
+
+    first: NDArray[np.int64]
+    points: NDArray[np.float64]
+    boxes: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of the owned sites ``begin:begin + m`` of a partition; area in square metres or CRS units."""
+
+    begin: int
+    rings: Rings
+    area: NDArray[np.float64]
+    neighbours: NDArray[np.int32]
+
+
+def cells_of(view: CellView, partition: Partition) -> Iterator[Cells]:
+    """Yield the cells of a partition's owned sites in their order, some at a time. Cost O(sites)."""
+    edges = border_edges(partition, view.border)
+    for begin in range(0, partition.owned_sites, AT_ONCE):
+        end = min(begin + AT_ONCE, partition.owned_sites)
+        first, others = _candidates(partition, edges, begin, end)
+        made = shapes(partition.sites[begin:end], first, others, view.bounds)
+        scale = EARTH_RADIUS**2 if view.space.dimension == 3 else 1.0
+        neighbours = _neighbour_counts(view, partition, made, first, others, begin)
+        yield Cells(begin, rings_of(made), made.area * scale, neighbours)
+
+
+def border_edges(
+    partition: Partition, table: BorderTable | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return the edges that the border table lists for a partition's owned sites.
+
+    Returns
+    -------
+    site, first, others
+        ``others[first[i]:first[i + 1]]`` are neighbours of ``site[i]``; sites ascend.
+    """
+    none = np.zeros(0, np.int64)
+    if table is None or not (table.home == partition.number).any():
+        return none, np.zeros(1, np.int64), np.zeros((0, partition.sites.shape[1]))
+    points = np.flatnonzero(table.home == partition.number)
+    owned = partition.sites[: partition.owned_sites]
+    likely = np.flatnonzero(np.isin(owned[:, 0], table.sites[points, 0]))
+    both = np.concatenate([owned[likely], table.sites[points]])
+    order = np.lexsort(both.T[::-1])
+    same = (both[order[1:]] == both[order[:-1]]).all(axis=1)
+    # each vector stands at most once on either side, and the sort is stable: the site comes before the point
+    site, point = likely[order[:-1][same]], points[order[1:][same] - len(likely)]
+    ascending = np.argsort(site)
+    site, point = site[ascending], point[ascending]
+    begin, count = table.first[point].astype(np.int64), np.diff(table.first)[point].astype(np.int64)
+    first = np.concatenate([[0], np.cumsum(count)])
+    at = np.arange(first[-1]) - np.repeat(first[:-1] - begin, count)
+    return site, first, table.sites[table.neighbours[at]]
+
+
+def _candidates(
+    partition: Partition,
+    edges: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    begin: int,
+    end: int,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return sites that hold all neighbours of the sites ``begin:end``, as :func:`.cell_of.candidates` does."""
+    graph = partition.graph
+    start = graph.first[begin : end + 1].astype(np.int64)
+    near = graph.neighbours[start[0] : start[-1]]
+    certified = np.ones(end - begin, np.bool_)
+    low, high = np.searchsorted(partition.uncertified, [begin, end])
+    certified[partition.uncertified[low:high] - begin] = False
+    site, first, others = edges
+    low, high = np.searchsorted(site, [begin, end])
+    if low == high and certified.all():
+        return start - start[0], partition.sites[near]
+    listed = np.where(certified, np.diff(start), 0)
+    added = np.zeros(end - begin, np.int64)
+    added[site[low:high] - begin] = np.diff(first)[low:high]
+    total = np.concatenate([[0], np.cumsum(listed + added)])
+    out = np.empty((int(total[-1]), partition.sites.shape[1]))
+    from_table = np.zeros(len(out), np.bool_)
+    extra = np.repeat(total[:-1] + listed - (np.cumsum(added) - added), added) + np.arange(int(added.sum()))
+    from_table[extra] = True
+    out[from_table] = others[first[low] : first[high]]
+    out[~from_table] = partition.sites[near[np.repeat(certified, np.diff(start))]]
+    return total, out
+
+
+def _neighbour_counts(
+    view: CellView,
+    partition: Partition,
+    made: Shapes,
+    first: NDArray[np.int64],
+    others: NDArray[np.float64],
+    begin: int,
+) -> NDArray[np.int32]:
+    """Return how many neighbours each cell has; where an edge is about as long as counts, both sides are asked."""
+    cells = len(made.area)
+    real = made.owner >= 0
+    length = np.bincount(made.owner[real], made.length[real], minlength=len(others)).astype(np.float64)
+    cell = np.repeat(np.arange(cells), np.diff(first))
+    count = np.bincount(cell[length > view.shortest], minlength=cells)
+    # rounding turns an edge by its share of the distance to the site beyond it: in a long cell it moves the far end
+    gap = np.full(cells, np.inf)
+    np.minimum.at(gap, cell, np.sqrt(((others - partition.sites[begin : begin + cells][cell]) ** 2).sum(axis=1)))
+    doubtful = (_TURN * made.radius**2 > 0.01 * view.shortest * gap)[cell]
+    doubtful |= edges_in_doubt(made, partition.sites[begin : begin + cells], first, others, length, view.shortest)
+    seen = Seen()
+    for i in np.unique(cell[doubtful]).tolist():
+        item = int(partition.first_object[begin + i])
+        count[i] = len(cell_at(view, Place(partition, item, begin + i), seen).neighbours)
+    return count.astype(np.int32)
+
+
+_TURN = 1e-14
+"""How much rounding turns the edge of two cells, in radians, for sites one radius of the cell apart."""
+
+_POLAR = 90.0 - 1e-9
+"""Latitude in degrees, 0.1 mm from a pole, from which on a longitude says nothing."""
+
+
+@kernel
+def _unwrap(points, begin, end, turned):
+    """Return the span of a ring's longitudes and how far round the ring goes in all.
+
+    A corner on a pole takes its neighbour's longitude. A ring that fits between -180 and 180 is written so.
+    """
+    known = begin
+    while known < end - 1 and abs(points[known, 1]) >= _POLAR:
+        known += 1
+    before = points[known, 0]
+    now, low, high = before, before, before
+    half = False
+    for step in range(1, end - begin + 1):
+        t = begin + (known - begin + step) % (end - begin)
+        if abs(points[t, 1]) < _POLAR:
+            move = points[t, 0] - before
+            # half a turn, over a pole: the corners do not say to which side of the meridian the cell lies
+            half = half or abs(abs(move) - 180.0) < 1e-6
+            if move > 180.0:
+                move -= 360.0
+            if move < -180.0:
+                move += 360.0
+            now += move
+            before = points[t, 0]
+        turned[t - begin] = now
+        low, high = min(low, now), max(high, now)
+    winding = now - points[known, 0]
+    if half:
+        return -360.0, 360.0, winding
+    if abs(winding) > 180.0:
+        return low, high, winding
+    shift = 0.0
+    if high > 180.0 and low >= 180.0:
+        shift = -360.0
+    if low < -180.0 and high <= -180.0:
+        shift = 360.0
+    low, high = low + shift, high + shift
+    if low >= -180.0 and high <= 180.0:
+        for t in range(begin, end):
+            points[t, 0] = turned[t - begin] + shift
+    return low, high, winding
+
+
+@kernel
+def _bulge(points, i, j):
+    """Return the least and the greatest latitude on the great-circle arc between two points, in degrees."""
+    a, b = np.radians(points[i, 1]), np.radians(points[j, 1])
+    turn = np.radians(points[j, 0] - points[i, 0])
+    low, high = min(points[i, 1], points[j, 1]), max(points[i, 1], points[j, 1])
+    # the latitude climbs at the start and falls at the end of an arc that holds the circle's highest place
+    climb = np.cos(a) * np.sin(b) - np.sin(a) * np.cos(b) * np.cos(turn)
+    fall = np.cos(b) * np.sin(a) - np.sin(b) * np.cos(a) * np.cos(turn)
+    across = np.cos(b) * np.sin(turn)
+    length = np.sqrt(climb * climb + across * across)
+    if length > 0.0 and climb * fall > 0.0:
+        top = np.degrees(np.arccos(min(np.cos(a) * abs(across) / length, 1.0)))
+        if climb > 0.0:
+            high = max(high, top)
+        else:
+            low = min(low, -top)
+    return low, high
+
+
+@kernel(
+    "int64(int64[::1], float64[:, ::1], float64[::1], float64, int64[::1], float64[:, ::1], float64[:, ::1], "
+    "float64[::1])"
+)
+def _rings(first, vertices, length, shortest, ring_first, points, boxes, turned):
+    """Fill rings and boxes; returns the number of points. ``turned`` holds the longitudes of one ring, unwrapped."""
+    sphere = vertices.shape[1] == 3
+    filled = 0
+    for i in range(first.size - 1):
+        ring_first[i] = filled
+        kept = 0
+        for j in range(first[i], first[i + 1]):
+            if length[j] > shortest:
+                kept += 1
+        whole = kept < 3
+        begin = filled
+        for j in range(first[i], first[i + 1]):
+            if not whole and length[j] <= shortest:
+                continue
+            if sphere:
+                x, y, z = vertices[j, 0], vertices[j, 1], vertices[j, 2]
+                points[filled, 0] = np.degrees(np.arctan2(y, x))
+                points[filled, 1] = np.degrees(np.arctan2(z, np.sqrt(x * x + y * y)))
+            else:
+                points[filled, 0], points[filled, 1] = vertices[j, 0], vertices[j, 1]
+            filled += 1
+        m = filled - begin
+        if m == 0:
+            for side in range(4):
+                boxes[i, side] = np.nan
+            continue
+        x0, y0, x1, y1 = points[begin, 0], points[begin, 1], points[begin, 0], points[begin, 1]
+        for t in range(begin, filled):
+            x0, y0 = min(x0, points[t, 0]), min(y0, points[t, 1])
+            x1, y1 = max(x1, points[t, 0]), max(y1, points[t, 1])
+        if sphere and (x1 - x0 > 90.0 or y1 > 80.0 or y0 < -80.0):
+            x0, x1, winding = _unwrap(points, begin, filled, turned)
+            if winding > 180.0:
+                y1 = 90.0
+            if winding < -180.0:
+                y0 = -90.0
+            if abs(winding) > 180.0 or x0 < -180.0 or x1 > 180.0:
+                x0, x1 = -180.0, 180.0
+        if sphere and (x1 - x0 > 1e-4 or y1 - y0 > 1e-4):
+            for t in range(begin, filled):
+                low, high = _bulge(points, t, t + 1 if t + 1 < filled else begin)
+                y0, y1 = min(y0, low), max(y1, high)
+        boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3] = x0, y0, x1, y1
+        points[filled, 0], points[filled, 1] = points[begin, 0], points[begin, 1]
+        filled += 1
+    ring_first[first.size - 1] = filled
+    return filled
+
+
+def rings_of(made: Shapes) -> Rings:
+    """Return cells as closed rings, in degrees on the sphere."""
+    cells = len(made.area)
+    ring_first = np.empty(cells + 1, np.int64)
+    points, boxes = np.empty((len(made.vertices) + cells, 2)), np.empty((cells, 4))
+    scale = float(np.abs(made.vertices).max(initial=0.0))
+    turned = np.empty(int(np.diff(made.first).max(initial=0)) + 1)
+    filled = _rings(
+        made.first, operand(made.vertices), operand(made.length), _NO_LENGTH * scale, ring_first, points, boxes, turned
+    )
+    return Rings(ring_first, points[:filled], boxes)

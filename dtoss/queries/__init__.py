@@ -1,0 +1,1 @@
+"""Answers from open partitions: batches, threads, hits as kernels find them."""

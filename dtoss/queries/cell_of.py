@@ -1,0 +1,279 @@
+"""Cells, neighbours and areas of single sites, exact across partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.building.border import BorderTable
+from dtoss.cells.cell_polygons import Shapes, shapes
+from dtoss.cells.edge_doubt import edges_in_doubt
+from dtoss.cells.edge_length import edge_length
+from dtoss.errors import StoreError
+from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.space import Space
+from dtoss.partition import Ids, Partition
+from dtoss.queries.answer import answer
+from dtoss.queries.find_by_id import Place
+from dtoss.queries.open_snapshot import World
+
+SHORTEST = 1e-9
+"""Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""
+MOST = 48
+"""Sites of one end's list that are asked where the ends of an edge list many."""
+CROWDED = 1e-14
+"""Chord, 64 nm or 100 ulps, within which rounding decides which sites cut each other's cells."""
+CROWD = 128
+"""Sites among which neighbours in and beside such crowds are decided by exact arithmetic, 0.2 s a cell at the most."""
+KEPT = 4096
+"""Cells that are kept for those asked for next."""
+
+
+@dataclass(frozen=True)
+class CellView:
+    """What questions about cells need of an index."""
+
+    space: Space
+    world: World
+    bounds: NDArray[np.float64] | None
+    border: BorderTable | None
+
+    @property
+    def shortest(self) -> float:
+        """The length, in CRS units or as a chord, up to which an edge makes no neighbours."""
+        if self.bounds is None:
+            return SHORTEST
+        return SHORTEST * float(np.hypot(self.bounds[2] - self.bounds[0], self.bounds[3] - self.bounds[1]))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: vertices float64 (v, dimension) counter-clockwise, neighbours' ids, square metres or CRS units."""
+
+    vertices: NDArray[np.float64]
+    neighbours: NDArray[Any]
+    area: float
+
+
+def candidates(view: CellView, partition: Partition, site: int) -> tuple[NDArray[np.float64], Ids]:
+    """Return sites (c, dimension) that hold all Voronoi neighbours of an owned site, and the lowest id on each.
+
+    A certified site's are listed in its partition, and those that only the other side saw in the border table; an
+    uncertified one's are in the border table alone.
+    """
+    is_open = _among(partition.uncertified, site)
+    parts: list[tuple[NDArray[np.float64], Ids]] = []
+    if not is_open:
+        graph = partition.graph
+        near = graph.neighbours[graph.first[site] : graph.first[site + 1]]
+        lowest = partition.first_object[near]
+        ids = partition.ids.take(pa.array(lowest)) if isinstance(partition.ids, pa.Array) else partition.ids[lowest]
+        parts.append((partition.sites[near], ids))
+    table = view.border
+    point = -1 if table is None or len(table.sites) == 0 else table.find(partition.sites[site])
+    if table is not None and point >= 0:
+        near = table.neighbours[table.first[point] : table.first[point + 1]]
+        ids = table.ids.take(pa.array(near)) if isinstance(table.ids, pa.Array) else table.ids[near]
+        parts.append((table.sites[near], ids))
+    if not parts:
+        return np.zeros((0, view.space.dimension)), np.zeros(0, np.int64)
+    if len(parts) == 1:
+        return parts[0]
+    # those that the partition lists as well stand once
+    known = {row.tobytes() for row in parts[0][0]}
+    extra = np.array([i for i, row in enumerate(parts[1][0]) if row.tobytes() not in known], np.int64)
+    sites = np.concatenate([parts[0][0], parts[1][0][extra]])
+    merged: Ids
+    if isinstance(parts[0][1], pa.Array):
+        merged = pa.concat_arrays([parts[0][1], parts[1][1].take(pa.array(extra))])
+    else:
+        merged = np.concatenate([parts[0][1], parts[1][1][extra]])
+    return sites, merged
+
+
+def _among(ascending: NDArray[np.int32], value: int) -> bool:
+    at = int(np.searchsorted(ascending, value))
+    return at < len(ascending) and int(ascending[at]) == value
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The cell of a site, its candidates and their ids; which of them have an edge for sure, and which are in doubt.
+
+    ``crowded`` says that candidates are those of whole crowds, and that all edges are for exact arithmetic to decide.
+    """
+
+    shape: Shapes
+    others: NDArray[np.float64]
+    ids: Ids
+    counts: NDArray[np.bool_]
+    doubt: NDArray[np.bool_]
+    crowded: bool
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of cells and of edges in doubt, so that cells asked for one after another share it.
+
+    Parameters
+    ----------
+    cuts : by partition and site; edges : by the vectors of both sites in order.
+    """
+
+    cuts: dict[tuple[int, int], Cut] = field(default_factory=dict)
+    edges: dict[tuple[bytes, ...], bool] = field(default_factory=dict)
+
+
+def _cut(view: CellView, partition: Partition, site: int, seen: Seen) -> Cut:
+    """Return an owned site's cell and what it says of its candidates."""
+    known = seen.cuts.get((partition.number, site))
+    if known is not None:
+        return known
+    others, ids = candidates(view, partition, site)
+    crowds = _with_crowds(view, partition, site) if _crowded(partition.sites[site], others) else None
+    if crowds is not None:
+        others, ids = crowds
+    centre, first = partition.sites[site][None], np.array([0, len(others)])
+    shape = shapes(centre, first, others, view.bounds)
+    real = shape.owner >= 0
+    length = np.bincount(shape.owner[real], shape.length[real], minlength=len(others)).astype(np.float64)
+    counts, doubt = length > view.shortest, np.ones(len(others), np.bool_)
+    if crowds is None:
+        doubt = ~counts | edges_in_doubt(shape, centre, first, others, length, view.shortest)
+    if len(seen.cuts) >= KEPT:
+        seen.cuts.clear()
+        seen.edges.clear()
+    made = seen.cuts[partition.number, site] = Cut(shape, others, ids, counts & ~doubt, doubt, crowds is not None)
+    return made
+
+
+def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
+    """Return the cell of the site on which an object is."""
+    site = place.partition.sites[place.site]
+    seen = Seen() if seen is None else seen
+    own = _cut(view, place.partition, place.site, seen)
+    shape, others, ids, counts = own.shape, own.others, own.ids, own.counts.copy()
+    which = np.flatnonzero(own.doubt)
+    if own.crowded:
+        # more sites leave less of an edge: most have none among these already
+        which = which[[edge_length(site, others[i], others, None) > view.shortest for i in which.tolist()]]
+    for i, (partition, at) in zip(which.tolist(), _places(view, others[which]), strict=True):
+        counts[i] = _is_edge(view, site, own, partition, at, seen)
+    # in the order of their edges; an arc of a hemisphere's rim is in pieces; what only the other side sees comes last
+    owners = dict.fromkeys(shape.owner.tolist())
+    around = np.array([i for i in owners if i >= 0] + [i for i in range(len(others)) if i not in owners], np.int64)
+    around = around[counts[around]]
+    if isinstance(ids, pa.Array):
+        neighbours = ids.take(pa.array(around)).to_numpy(zero_copy_only=False).astype(object)
+    else:
+        neighbours = ids[around]
+    scale = EARTH_RADIUS**2 if view.space.dimension == 3 else 1.0
+    return Cell(shape.vertices, neighbours, float(shape.area[0]) * scale)
+
+
+def _crowded(site: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
+    """Return whether any two of a site and its candidates are so near each other that rounding chose the candidates.
+
+    In the plane nothing is rounded.
+    """
+    if len(site) == 2:
+        return False
+    points = np.concatenate([site[None], others])
+    points = points[np.argsort(points[:, 0])]
+    apart = 1
+    # along one axis first: few are as near as that
+    while apart < len(points):
+        step = points[apart:] - points[:-apart]
+        near = step[:, 0] <= CROWDED
+        if not near.any():
+            return False
+        if (np.abs(step[near]) <= CROWDED).all(axis=1).any():
+            return True
+        apart += 1
+    return False
+
+
+def _with_crowds(view: CellView, partition: Partition, site: int) -> tuple[NDArray[np.float64], Ids] | None:
+    """Return sites (c, 3) that hold all neighbours of one in or beside a crowd, and the lowest id on each.
+
+    None where these are more than CROWD. Of sites an ulp apart not all that share an edge list each other; what cuts a
+    cell in truth is in the crowd of a site that one of its own crowd lists.
+    """
+    own = _crowds(view, partition.sites[site][None])
+    listed = np.concatenate([candidates(view, part, at)[0] for part, at in own])
+    found = _crowds(view, np.unique(np.concatenate([partition.sites[site][None], listed]), axis=0))
+    rows: dict[bytes, tuple[Partition, int]] = {part.sites[at].tobytes(): (part, at) for part, at in found}
+    if len(rows) > CROWD:
+        return None
+    rows.pop(partition.sites[site].tobytes(), None)
+    sites = np.array([part.sites[at] for part, at in rows.values()]).reshape(-1, 3)
+    ids = [part.ids[int(part.first_object[at])] for part, at in rows.values()]
+    if isinstance(partition.ids, pa.Array):
+        return sites, pa.array([id_.as_py() for id_ in ids], partition.ids.type)
+    return sites, np.array(ids, np.int64)
+
+
+def _crowds(view: CellView, places: NDArray[np.float64]) -> list[tuple[Partition, int]]:
+    """Return the partition and number of the sites within CROWDED of some sites (m, 3), the nearest MOST of each."""
+    found = answer(view.world, places, np.full(len(places), CROWDED * EARTH_RADIUS), MOST)
+    pairs = np.unique(np.stack([found.part, found.item], axis=1), axis=0)
+    sites: dict[tuple[int, int], tuple[Partition, int]] = {}
+    for number, item in pairs.tolist():
+        part = view.world.parts[number]
+        at = int(np.searchsorted(part.first_object, item, side="right")) - 1
+        sites[number, at] = (part, at)
+    return list(sites.values())
+
+
+def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int]]:
+    """Return the partition and the number in it of each of some sites (m, dimension) that others list."""
+    found = answer(view.world, sites, np.zeros(len(sites)), 1) if len(sites) else None
+    for i in range(len(sites)):
+        if found is None or found.count[i] == 0:
+            raise StoreError(
+                f"the border table lists {sites[i].tolist()}, where no object is: it is damaged; roll back or rebuild"
+            )
+        row = int(found.count[:i].sum())
+        partition = view.world.parts[int(found.part[row])]
+        yield partition, int(np.searchsorted(partition.first_object, found.item[row], side="right")) - 1
+
+
+def _is_edge(view: CellView, site: NDArray[np.float64], own: Cut, partition: Partition, at: int, seen: Seen) -> bool:
+    """Return whether the edge between a site, with its cell, and another counts: the same from either end.
+
+    Rounding decides whether cells of sites an ulp apart, or far apart for their size, have an edge. Where the cell of
+    one end leaves no doubt it counts, and else exact numbers say. In and beside crowds these always do, where both list
+    each other.
+    """
+    cut, other = _cut(view, partition, at, seen), partition.sites[at]
+    crowded, listed = own.crowded or cut.crowded, (cut.others == site).all(axis=1)
+    if cut.counts[listed].any() and not crowded:
+        return True
+    if crowded and not listed.any():
+        return False
+    ends = tuple(sorted((site.tobytes(), other.tobytes())))
+    if ends not in seen.edges:
+        around = np.concatenate([own.others, cut.others]) if crowded else _around(site, own.others, other, cut.others)
+        seen.edges[ends] = edge_length(site, other, around, view.bounds) > view.shortest
+    return seen.edges[ends]
+
+
+def _around(
+    one: NDArray[np.float64], near_one: NDArray[np.float64], two: NDArray[np.float64], near_two: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return sites that may bound the edge of two sites, the same from either end.
+
+    The list of one end is enough in truth. The longer one, that of a site in the middle of a ring, say, is asked for
+    what is near the other end only.
+    """
+    if (len(near_one), one.tolist()) > (len(near_two), two.tolist()):
+        one, near_one, two, near_two = two, near_two, one, near_one
+    if len(near_two) > MOST:
+        gap2 = ((near_two - one) ** 2).sum(axis=1)
+        near_two = near_two[np.argsort(gap2, kind="stable")[:MOST]]
+    return np.concatenate([near_one, near_two])

@@ -1,0 +1,115 @@
+"""The partitions of an index, opened when they are first read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dtoss.errors import StoreError
+from dtoss.locks import Lock
+from dtoss.partition import Partition
+from dtoss.queries.kernels.address_table import Table, make_table, with_partitions
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a partition before its file is opened."""
+
+    objects: int
+    sites: int
+    furthest: float
+
+
+class Parts:
+    """P partitions and the table of their addresses, which grows as they are opened; any number of threads may read.
+
+    Parameters
+    ----------
+    opened : the partitions, or None for one that is not open yet.
+    facts : of each partition.
+    opener : opens the partition of a number; needed where one is None.
+    """
+
+    def __init__(
+        self,
+        opened: Sequence[Partition | None],
+        facts: Sequence[Facts],
+        opener: Callable[[int], Partition] | None = None,
+    ) -> None:
+        self.facts = tuple(facts)
+        self._opened = list(opened)
+        self._opener = opener
+        self._lock = Lock()
+        self._types = next((partition for partition in opened if partition is not None), None)
+        self.table: Table = make_table(self._opened, [f.sites for f in facts], [f.furthest for f in facts])
+
+    def __len__(self) -> int:
+        return len(self._opened)
+
+    def __getitem__(self, number: int) -> Partition:
+        partition = self._opened[number]
+        if partition is None:
+            self.open([number])
+            partition = self._opened[number]
+        assert partition is not None
+        return partition
+
+    def open(self, numbers: Sequence[int]) -> None:
+        """Open partitions that are not open yet.
+
+        Raises
+        ------
+        StoreError
+            What the opener raises, or if the attributes of one are of other types than those of another.
+        """
+        with self._lock:
+            fresh = []
+            try:
+                for number in numbers:
+                    # not by what is open: a fork may have come before the table knew of it
+                    if self.table.partitions[number] is None:
+                        partition = self._opened[number]
+                        if partition is None:
+                            if self._opener is None:
+                                raise RuntimeError(f"partition {number} is missing and nothing can open it")
+                            partition = self._opener(number)
+                            self._same_types(partition)
+                            self._opened[number] = partition
+                        fresh.append(partition)
+            finally:
+                # readers keep the table they began with; a new one only knows more
+                if fresh:
+                    self.table = with_partitions(self.table, fresh)
+
+    def _same_types(self, partition: Partition) -> None:
+        if self._types is None:
+            self._types = partition
+        for name, column in partition.attributes.items():
+            other = self._types.attributes[name].type
+            if column.type != other:
+                raise StoreError(
+                    f"column {name!r} is {column.type} in partition {partition.number} and {other} in partition "
+                    f"{self._types.number}: the file of one is damaged; roll back or rebuild"
+                )
+
+    def all(self) -> tuple[Partition, ...]:
+        """Return all partitions, open."""
+        self.open(range(len(self)))
+        return tuple(self[number] for number in range(len(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Parts, (self.all(), self.facts)
+
+
+def facts_of(partition: Partition) -> Facts:
+    """Return the facts of an open partition."""
+    return Facts(partition.owned_objects, partition.owned_sites, partition.furthest)
+
+
+def needed(flags: np.ndarray) -> list[int]:
+    """Return the numbers of the partitions that kernels asked for."""
+    found: list[int] = np.flatnonzero(flags).tolist()
+    return found

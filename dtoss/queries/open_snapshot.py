@@ -1,0 +1,78 @@
+"""What the kernels of queries are given: the partitions, the queries' places on the curve, and memory to work in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.geometry.curve import curve_keys
+from dtoss.geometry.distance import EARTH_RADIUS, chord_of
+from dtoss.partitioning.regions import Regions
+from dtoss.queries.kernels.address_table import Table
+from dtoss.queries.kernels.walk import plan_starts
+from dtoss.queries.open_partitions import Parts
+
+SORTED_FROM = 16
+"""Queries from which on a batch is put in curve order first."""
+BATCH = 4_000_000
+"""Hits that one kernel call makes room for at the most, unless one query has more."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What the kernels read: the partitions, and which of them a query concerns.
+
+    Parameters
+    ----------
+    box : float64 (4,): the bounds of a planar index, zeros on the sphere.
+    objects : how many there are in all.
+    """
+
+    parts: Parts
+    regions: Regions
+    reach: NDArray[np.float64]
+    box: NDArray[np.float64]
+    dimension: int
+    string_ids: bool
+    objects: int
+
+
+def keys_of(world: World, queries: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the places of queries on the curve, whose order is good for the caches."""
+    return curve_keys(queries, world.box if world.dimension == 2 else None, coarse=True)
+
+
+def starts_of(
+    world: World, table: Table, queries: NDArray[np.float64], keys: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return where the queries of a batch in curve order start; empty arrays for queries by themselves."""
+    homes, blocks = np.empty(len(keys), np.int32), np.empty(len(keys), np.int32)
+    if len(keys):
+        r = world.regions
+        plan_starts(table.rows, r.pivots, r.weights, r.borders.order, r.borders.distance, queries, keys, homes, blocks)
+    return homes, blocks
+
+
+def arguments_of(world: World, table: Table) -> tuple[Any, ...]:
+    """Return what every kernel of queries takes first."""
+    r = world.regions
+    return (
+        table.rows,
+        table.furthest,
+        r.pivots,
+        r.weights,
+        r.borders.order,
+        r.borders.distance,
+        world.reach,
+        world.box,
+    )
+
+
+def chords_of(world: World, radius: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared distances, as vectors see them, of radii; infinity from half round the Earth on."""
+    if world.dimension == 2 or (len(radius) and radius[0] == np.inf and (len(radius) == 1 or (radius == np.inf).all())):
+        return radius * radius
+    return np.where(radius >= np.pi * EARTH_RADIUS, np.inf, chord_of(radius) ** 2)

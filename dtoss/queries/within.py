@@ -1,0 +1,170 @@
+"""All objects within boxes and polygons: discs that cover the shape, then each object on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike, NDArray
+
+from dtoss.geometry.disc_cover import Discs, cover_box, cover_polygon
+from dtoss.geometry.point_in_polygon import inside
+from dtoss.geometry.polygons import as_polygons
+from dtoss.geometry.space import Space
+from dtoss.queries.gather import take_ids
+from dtoss.queries.open_partitions import Parts
+from dtoss.queries.raw_hits import Found
+
+Search: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], Found]
+Test: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Discs that cover a shape, and the test of places: of their positions and vectors, (n, 2) and (n, dimension)."""
+
+    discs: Discs
+    holds: Test
+
+
+def polygons_of(shapes: Any, space: Space) -> list[list[Shape]]:
+    """Return the parts of each shape; one shape by itself is a list of one.
+
+    Raises
+    ------
+    ValueError
+        As :func:`dtoss.geometry.polygons.as_polygons`.
+    """
+    if not isinstance(shapes, (list, tuple)) or _is_ring(shapes):
+        shapes = [shapes]
+    return [[_polygon(p) for p in as_polygons(shape, space)] for shape in shapes]
+
+
+def boxes_of(boxes: ArrayLike, space: Space) -> list[list[Shape]]:
+    """Return the shapes of boxes, (4,) or (m, 4): xmin, ymin, xmax, ymax, or west, south, east, north in degrees.
+
+    A box whose west is greater than its east crosses the antimeridian. Boxes are closed.
+
+    Raises
+    ------
+    ValueError
+        If the shape is another one, a number is not legal, or ymin is greater than ymax.
+    """
+    if space.to_lonlat:
+        raise ValueError(f"positions are in {space.crs} and compared on the sphere: search within a polygon instead")
+    array = np.asarray(boxes, dtype=np.float64)
+    if array.ndim == 1 and array.shape == (4,):
+        array = array[None]
+    if array.size == 0:
+        array = array.reshape(0, 4)
+    if array.ndim != 2 or array.shape[1] != 4:
+        raise ValueError(f"boxes have shape {array.shape}: (4,) or (m, 4) is wanted")
+    legal = space.legal(array[:, :2]) & space.legal(array[:, 2:]) & (array[:, 1] <= array[:, 3])
+    if not space.geographic:
+        legal &= array[:, 0] <= array[:, 2]
+    if not legal.all():
+        row = int(np.flatnonzero(~legal)[0])
+        bound = "west, south, east, north in degrees" if space.geographic else "xmin, ymin, xmax, ymax"
+        raise ValueError(f"box {row} is {array[row].tolist()}: {bound} with south <= north, all legal, is wanted")
+    return [[Shape(cover_box(box, space), _box_test(box, space))] for box in array]
+
+
+def search_within(shapes: list[list[Shape]], search: Search, parts: Parts, space: Space, string_ids: bool) -> Found:
+    """Return the objects within each shape, by id, each once; distances are 0.
+
+    Parameters
+    ----------
+    search : finds all objects in closed discs.
+    """
+    discs = [shape.discs for whole in shapes for shape in whole]
+    if not discs:
+        return _none(len(shapes), string_ids)
+    centres = np.concatenate([d.centres for d in discs])
+    found = search(centres, np.concatenate([d.radii for d in discs]))
+    per_disc = np.concatenate([[0], np.cumsum(found.count)])
+    keys = _keys(parts, found)
+    picked: list[NDArray[np.int64]] = []
+    at = 0
+    for whole in shapes:
+        rows = [np.zeros(0, np.int64)]
+        for shape in whole:
+            end = at + len(shape.discs.radii)
+            mine = _once(keys, np.arange(per_disc[at], per_disc[end]))
+            rows.append(mine[_held(shape, found, mine, parts, space)])
+            at = end
+        picked.append(_once(keys, np.concatenate(rows)))
+    taken = np.concatenate(picked)
+    return Found(
+        np.array([len(rows) for rows in picked]),
+        found.part[taken],
+        found.item[taken],
+        np.zeros(len(taken)),
+        None if found.ids is None else found.ids[taken],
+        np.zeros(len(shapes), np.int32),
+    )
+
+
+def _is_ring(shape: Any) -> bool:
+    try:
+        return np.asarray(shape, dtype=np.float64).ndim == 2
+    except (TypeError, ValueError):
+        return False
+
+
+def _polygon(polygon: Any) -> Shape:
+    return Shape(cover_polygon(polygon), lambda positions, vectors: inside(vectors, polygon))
+
+
+def _box_test(box: NDArray[np.float64], space: Space) -> Test:
+    west, south, east, north = box.tolist()
+
+    def holds(positions: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.bool_]:
+        x, y = positions[:, 0], positions[:, 1]
+        high = (y >= south) & (y <= north)
+        if not space.geographic:
+            return high & (x >= west) & (x <= east)
+
+        def between(lon: NDArray[np.float64]) -> NDArray[np.bool_]:
+            if west <= east:
+                return (lon >= west) & (lon <= east)
+            return (lon >= west) | (lon <= east)
+
+        # the antimeridian has two longitudes, and a pole has all of them
+        return high & (between(x) | ((np.abs(x) == 180.0) & between(-x)) | (np.abs(y) == 90.0))
+
+    return holds
+
+
+def _held(shape: Shape, found: Found, rows: NDArray[np.int64], parts: Parts, space: Space) -> NDArray[np.bool_]:
+    positions = np.empty((len(rows), 2))
+    part = found.part[rows]
+    for number in np.unique(part).tolist():
+        mine = part == number
+        positions[mine] = parts[number].positions[found.item[rows[mine]]]
+    return shape.holds(positions, space.vectors(positions))
+
+
+def _keys(parts: Parts, found: Found) -> NDArray[np.int64]:
+    """Return numbers in the order of the ids: a replica has that of its object."""
+    if found.ids is not None:
+        return found.ids
+    ids = take_ids(parts, found)
+    order = pc.array_sort_indices(ids).to_numpy()
+    codes = ids.dictionary_encode().indices.to_numpy()[order]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(np.append(0, codes[1:] != codes[:-1]))[: len(order)]
+    return ranks
+
+
+def _once(keys: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return rows of hits, one for each object, by id."""
+    return rows[np.unique(keys[rows], return_index=True)[1]]
+
+
+def _none(queries: int, string_ids: bool) -> Found:
+    empty = np.zeros(0, np.int32)
+    ids = None if string_ids else np.zeros(0, np.int64)
+    return Found(np.zeros(queries, np.int64), empty, empty, np.zeros(0), ids, np.zeros(queries, np.int32))
