@@ -139,8 +139,9 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Choose servers and place the partitions on them at the least cost."""
-    from pipelines.plan import facts, load_plan, server_rows, summary
+    from pipelines.plan import facts, server_rows, summary
     from pipelines.plan import plan as run
+    from pipelines.plan_files import load_plan
 
     check_file("--out", out)
     made, changes = run(

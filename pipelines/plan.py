@@ -6,7 +6,6 @@ Also a script: ``python -m pipelines.plan PATTERNS --servers FILE --out FILE``, 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ceps
-from ceps import Patterns, Plan, PlanDiff, ServerType
+from ceps import Patterns, Plan, PlanDiff
 from ceps.patterns import WEEK
 from ceps.plans import bytes_text
 from ceps.problem import Progress
-from dtoss.errors import InputError
+from pipelines.plan_files import checksum, load_plan, load_servers, read_patterns, with_bytes
 
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 SHOWN = 40
 """Servers that the table shows at the most."""
 
@@ -106,93 +104,6 @@ def plan(
     return made, None if before is None else ceps.diff(made, before)
 
 
-def read_patterns(path: str, weekday: str | None = None) -> Patterns:
-    """Return the patterns of a file, of a day by its name, of the "week", or of all days.
-
-    Raises
-    ------
-    InputError
-        There is no such file or day.
-    """
-    day = None
-    if weekday not in (None, "all", "week"):
-        found = [
-            number for number, name in enumerate(WEEKDAYS) if str(weekday).lower() in (name, name[:3], str(number))
-        ]
-        if not found:
-            raise InputError(f"weekday {weekday!r} is not known: {', '.join(WEEKDAYS)}, week or all")
-        day = found[0]
-    try:
-        return ceps.read_patterns(path, day, week=weekday == "week")
-    except FileNotFoundError:
-        raise InputError(f"there are no patterns at {path}: dtoss patterns writes them") from None
-
-
-def load_servers(path: str) -> tuple[ServerType, ...]:
-    """Return the server types of a file or of a catalogue that comes along.
-
-    Raises
-    ------
-    InputError
-        There is no such file.
-    """
-    try:
-        return ceps.load_servers(path)
-    except FileNotFoundError as error:
-        raise InputError(str(error)) from None
-    except IsADirectoryError:
-        raise InputError(f"{path or '(nothing)'} is a folder: name a TOML file in it") from None
-
-
-def load_plan(path: str) -> Plan:
-    """Return the plan of a file.
-
-    Raises
-    ------
-    InputError
-        There is no such file.
-    """
-    try:
-        return ceps.load_plan(path)
-    except FileNotFoundError:
-        raise InputError(f"there is no plan at {path}: dtoss plan writes one") from None
-    except IsADirectoryError:
-        raise InputError(f"{path or '(nothing)'} is a folder: name a plan in it") from None
-
-
-def with_bytes(patterns: Patterns, store: str) -> Patterns:
-    """Return patterns with the bytes that partitions have in the current snapshot of a store.
-
-    Raises
-    ------
-    InputError
-        The snapshot has other pivots.
-    """
-    manifest = manifest_of(store, patterns.pivots_hash, "patterns")
-    sizes = {entry["number"]: float(entry["bytes"]) for entry in manifest["partitions"]}
-    return replace(patterns, sizes=np.array([sizes[number] for number in patterns.partitions.tolist()], np.float64))
-
-
-def manifest_of(store: str, pivots_hash: str, what: str) -> dict[str, Any]:
-    """Return the manifest of a store's current snapshot, if it has the pivots of a plan or patterns.
-
-    Raises
-    ------
-    InputError
-        It has others.
-    """
-    from dtoss.snapshots.store import Store
-
-    manifest = Store(store).manifest()
-    if manifest["pivots_hash"] != pivots_hash:
-        raise InputError(
-            f"the {what} are for pivots {pivots_hash or 'unknown'}, snapshot {manifest['snapshot']} of {store} has "
-            f"{manifest['pivots_hash']}: partition numbers mean other regions; run dtoss patterns again, or rebuild "
-            "with --pivots keep"
-        )
-    return manifest
-
-
 def budget_bytes(text: str | None, patterns: Patterns, copies: int) -> float | None:
     """Return a budget in bytes of a number or a percentage of all bytes.
 
@@ -230,11 +141,6 @@ def pinned(pins: Sequence[str], patterns: Patterns) -> NDArray[np.int64]:
             raise ValueError(f"pin {text!r}: partition {int(left)} is pinned to server {found[place]} already")
         found[place] = server
     return found
-
-
-def checksum(path: str) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def facts(made: Plan, changes: PlanDiff | None) -> dict[str, Any]:

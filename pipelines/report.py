@@ -17,7 +17,7 @@ from ceps import Patterns, Plan
 from ceps.patterns import WEEK
 from dtoss.errors import InputError
 from dtoss.export.map_rings import region_rings
-from pipelines.plan import WEEKDAYS, checksum, load_plan, manifest_of, read_patterns
+from pipelines.plan_files import WEEKDAYS, checksum, load_plan, manifest_of, read_patterns
 
 
 def report(
