@@ -27,7 +27,7 @@ class CompiledKernels(BuildHookInterface):
         code = """
 import sys
 from dtoss.warm import make_generic
-from pipelines.cli_warm import KERNELS
+from pipelines.command.warm import KERNELS
 make_generic(sys.argv[1], also=KERNELS)
 """
         run = [sys.executable, "-B", "-c", code, str(self._made)]

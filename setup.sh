@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 python=${PYTHON:-python3}
 stamp=.venv/.ready
 want=$(cat pyproject.toml constraints.txt setup.sh | cksum)
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ] && .venv/bin/python -m pipelines.java --check 2>/dev/null; then
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ] && .venv/bin/python -m pipelines.spark.java --check 2>/dev/null; then
   exit 0
 fi
 
@@ -26,6 +26,6 @@ if ! [ -x .venv/bin/python ] || [ "$(.venv/bin/python -c 'import sys; print("%d.
 fi
 echo "setup: installing the pinned packages into .venv (a few minutes the first time)" >&2
 .venv/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable ".[dev,bench]"
-.venv/bin/python -m pipelines.java --check
+.venv/bin/python -m pipelines.spark.java --check
 printf '%s' "$want" > "$stamp"
 echo "setup: ready; activate with: . .venv/bin/activate" >&2

@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench.rebuilds import first_answer, peak_memory, size_of
-from datasets.batches import write_parquet
-from datasets.command import run, say
+from bench.measuring.rebuilds import first_answer, peak_memory, size_of
+from datasets.tables.batches import write_parquet
+from datasets.tables.command import run, say
 from datasets.uniform import PLANE_SCHEMA, uniform_plane
 
 NEEDED = 300
@@ -29,11 +29,11 @@ def main(
     objects_per_partition: Annotated[int, typer.Option(help="As in dtoss rebuild.")] = 250_000,
 ) -> None:
     """Time a rebuild of very many objects."""
-    from pipelines.positions import Columns
-    from pipelines.progress import Stages
-    from pipelines.reading import read_positions
     from pipelines.rebuild import rebuild
-    from pipelines.session import spark_session
+    from pipelines.rows.positions import Columns
+    from pipelines.rows.read_files import read_positions
+    from pipelines.spark.progress import Stages
+    from pipelines.spark.session import spark_session
 
     scratch.mkdir(parents=True)
     try:

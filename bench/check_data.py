@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 import dtoss
-from datasets.batches import write_parquet
-from datasets.command import BadInput, run, say
+from datasets.cities.taxis import make_fleet
 from datasets.degenerate import PLANE, SPHERE, degenerate
 from datasets.fleet import fleet_at
 from datasets.hotspots import hotspots
-from datasets.taxis import make_fleet
+from datasets.tables.batches import write_parquet
+from datasets.tables.command import BadInput, run, say
 from datasets.uniform import uniform_plane, uniform_sphere
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import Space, space_of
@@ -107,7 +107,7 @@ def _same(got_id: np.ndarray, got_far: np.ndarray, ids: np.ndarray, far: np.ndar
 def check(path: Path, partitions: list[int], queries: int, store: Path) -> Iterator[tuple[int, int, int, int, float]]:
     """Yield (rows, partitions, questions, mismatches, seconds of the rebuild) for a file of positions."""
     from pipelines.rebuild import rebuild
-    from pipelines.session import spark_session
+    from pipelines.spark.session import spark_session
 
     session = spark_session()
     names = pq.read_schema(path).names

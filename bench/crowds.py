@@ -16,7 +16,7 @@ import typer
 from numpy.typing import NDArray
 
 import dtoss
-from datasets.command import run, say
+from datasets.tables.command import run, say
 from dtoss.geometry.distance import distance
 
 KS = (1, 3, 8)

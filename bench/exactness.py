@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.spatial import SphericalVoronoi, Voronoi, cKDTree
 
 import dtoss
-from bench.points import DATA
+from bench.measuring.points import DATA
 from dtoss.cells.cell_polygons import shapes
 from dtoss.cells.voronoi import voronoi
 from dtoss.export.cell_rings import border_edges, cells_of

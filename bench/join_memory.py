@@ -12,17 +12,17 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.joins import write_join
-from bench.machine import resident
+from bench.measuring.joins import write_join
+from bench.measuring.machine import resident
 from dtoss.snapshots.store import Store
 
 K = 8
 BUILD = (
-    "import sys; from pipelines.session import spark_session; from pipelines.rebuild import rebuild; "
+    "import sys; from pipelines.spark.session import spark_session; from pipelines.rebuild import rebuild; "
     "s = spark_session('local[2]', driver_memory='4g'); rebuild(s.read.parquet(sys.argv[1]), sys.argv[2])"
 )
 JOIN = (
-    "import sys; from pipelines.session import spark_session; from pipelines.join import knn_join; "
+    "import sys; from pipelines.spark.session import spark_session; from pipelines.join import knn_join; "
     "s = spark_session('local[2]', driver_memory=sys.argv[3]); q = s.read.parquet(sys.argv[1]); "
     f"print(knn_join(q, sys.argv[2], {K}).count())"
 )

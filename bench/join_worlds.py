@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 import typer
 
 import dtoss
-from datasets.command import run, say
-from pipelines.cli import main as command
+from datasets.tables.command import run, say
+from pipelines.command.main import main as command
 from pipelines.join import knn_join, range_join
 from pipelines.rebuild import rebuild
-from pipelines.session import spark_session
+from pipelines.spark.session import spark_session
 from tests import join_worlds, worlds
 from tests.dtoss.stores import stored
 from tests.join_worlds import KINDS, PARTITIONS, Question, World, objects_as_queries, objects_of, queries_of

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import dtoss
-from bench.points import DATA, FILES
+from bench.measuring.points import DATA, FILES
 from dtoss.export.cell_rings import cells_of
 from dtoss.queries.cell_of import CellView
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bench.points import DATA, FILES, missing
+from bench.measuring.points import DATA, FILES, missing
 from dtoss.building.reach import choose_reach
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION, choose_pivots

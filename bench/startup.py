@@ -26,7 +26,7 @@ from dtoss.building.construct import Built
 from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
 from dtoss.snapshots.store import Store
 
-COMMAND = [sys.executable, "-c", "from pipelines.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from pipelines.command.main import main; main()"]
 
 
 def make_store(path: str) -> None:

@@ -23,14 +23,14 @@ import pyarrow.parquet as pq
 import typer
 
 import dtoss
-from datasets.command import run, say
+from datasets.tables.command import run, say
 from dtoss.errors import StoreError
 from dtoss.snapshots.folder import LocalFolder
 from dtoss.snapshots.store import Store
 from tests.dtoss.small_stores import assert_clean, assert_sound
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMAND = [sys.executable, "-c", "import sys; from pipelines.cli import main; main(sys.argv[1:])"]
+COMMAND = [sys.executable, "-c", "import sys; from pipelines.command.main import main; main(sys.argv[1:])"]
 
 
 def loops(kinds: list[list[Any]]) -> list[dict[str, int]]:

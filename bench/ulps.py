@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from datasets.command import run, say
+from datasets.tables.command import run, say
 from tests import ulps
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from datasets.command import BadInput, run, say
+from datasets.tables.command import BadInput, run, say
 from tests import worlds
 
 

@@ -9,7 +9,7 @@ from time import monotonic
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ceps.bounds import fleet_bound, hourly_bound
+from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
 from ceps.hourly import best_schedule
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns

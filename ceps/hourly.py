@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ceps.bounds import hourly_bound
+from ceps.bounds.lower_bounds import hourly_bound
 from ceps.packing import Effort, Packing
 from ceps.patterns import Patterns, as_patterns, hour_slices
 from ceps.planning import assemble

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.bounds import fleet_bound
+from ceps.bounds.lower_bounds import fleet_bound
 from ceps.packing import Effort, Packing
 from ceps.planners.fleet_first import fleet_ladder
 from ceps.plans import Plan

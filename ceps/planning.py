@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ceps.arguments import number, whole
-from ceps.bounds import fleet_bound
+from ceps.bounds.lower_bounds import fleet_bound
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
 from ceps.plans import Plan, require_same_pivots
@@ -111,7 +111,7 @@ def plan(
         Called with method, best cost so far and lower bound (dollars a day) now and then.
     prove
         Seconds, about, in which to raise the lower bound of a plan that costs more than it, where there are so few
-        partitions that this can succeed (`ceps.configurations`). The placement does not depend on it.
+        partitions that this can succeed (`ceps.bounds.configurations`). The placement does not depend on it.
     options
         Of the method, such as `cap` of "tv" or `cells` of "gp".
 
@@ -177,7 +177,7 @@ def plan(
         raise _infeasible(given, problem, outcome, method)
     made = assemble(given, problem, outcome, method, previous, spare=spare)
     if prove > 0 and not spare and made.gap > 1 + TOLERANCE and len(problem) <= _PROVABLE:
-        from ceps.configurations import configuration_bound
+        from ceps.bounds.configurations import configuration_bound
 
         made = replace(made, lower_bound=min(configuration_bound(problem, 0, prove).bound, made.cost_per_day))
     return replace(

@@ -16,10 +16,10 @@ import pandas as pd
 import pyarrow as pa
 import typer
 
-from datasets.command import BadInput, Out, expand, run
-from datasets.positions import Numbers
-from datasets.rows import Part, assemble, numbered, save, standard_schema
-from datasets.times import parse_times
+from datasets.tables.command import BadInput, Out, expand, run
+from datasets.tables.positions import Numbers
+from datasets.tables.rows import Part, assemble, numbered, save, standard_schema
+from datasets.tables.times import parse_times
 
 __all__ = ["SCHEMA", "aircraft"]
 

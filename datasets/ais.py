@@ -18,10 +18,10 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from datasets.command import BadInput, Out, expand, run
-from datasets.fields import header
-from datasets.rows import Part, numbered, save
-from datasets.source import Column, Source, read_source, source_schema
+from datasets.tables.command import BadInput, Out, expand, run
+from datasets.tables.fields import header
+from datasets.tables.rows import Part, numbered, save
+from datasets.tables.source import Column, Source, read_source, source_schema
 
 __all__ = ["DECODED", "POSITIONS", "SCHEMA", "ais"]
 

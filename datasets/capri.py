@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
-from datasets.command import Out, expand, run
-from datasets.counts import Counts
-from datasets.fields import Layout, read_fields
-from datasets.positions import Numbers
-from datasets.rows import Part, assemble, collect, numbered, save, standard_schema
-from datasets.source import BAD_ID, NO_ID, Source, identity, read_source, source_schema
-from datasets.times import parse_times
+from datasets.tables.command import Out, expand, run
+from datasets.tables.counts import Counts
+from datasets.tables.fields import Layout, read_fields
+from datasets.tables.positions import Numbers
+from datasets.tables.rows import Part, assemble, collect, numbered, save, standard_schema
+from datasets.tables.source import BAD_ID, NO_ID, Source, identity, read_source, source_schema
+from datasets.tables.times import parse_times
 
 __all__ = ["SCHEMA", "capri"]
 

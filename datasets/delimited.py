@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
-from datasets.command import BadInput, Out, expand, run
-from datasets.fields import Layout, read_fields
-from datasets.positions import is_missing
-from datasets.rows import Part, save
-from datasets.source import Column, Notation, Source, read_source, source_schema
+from datasets.tables.command import BadInput, Out, expand, run
+from datasets.tables.fields import Layout, read_fields
+from datasets.tables.positions import is_missing
+from datasets.tables.rows import Part, save
+from datasets.tables.source import Column, Notation, Source, read_source, source_schema
 
 __all__ = ["delimited", "guess_id_types"]
 
@@ -45,7 +45,7 @@ def delimited(files: list[Path], source: Source) -> tuple[pa.Schema, Iterator[Pa
     Raises
     ------
     BadInput
-        See `datasets.source.read_source`.
+        See `datasets.tables.source.read_source`.
     """
     if not files:
         raise BadInput("no file to read; name one or more")

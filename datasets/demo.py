@@ -16,10 +16,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import dtoss
-from datasets.batches import write_parquet
-from datasets.command import BadInput, run, say
+from datasets.cities.taxis import Fleet, make_fleet
 from datasets.fleet import SCHEMA, fleet_at
-from datasets.taxis import Fleet, make_fleet
+from datasets.tables.batches import write_parquet
+from datasets.tables.command import BadInput, run, say
 from dtoss.export.targets import check_folder
 
 __all__ = ["main"]
@@ -39,11 +39,11 @@ def main(
 ) -> None:
     """Make a fleet, build an index of it, ask it, and draw its partitions."""
     from datasets.demo_picture import draw_partitions
-    from pipelines.positions import Columns
-    from pipelines.progress import Stages
-    from pipelines.reading import read_positions
     from pipelines.rebuild import rebuild, summary
-    from pipelines.session import spark_session
+    from pipelines.rows.positions import Columns
+    from pipelines.rows.read_files import read_positions
+    from pipelines.spark.progress import Stages
+    from pipelines.spark.session import spark_session
 
     if objects < 1:
         raise BadInput(f"objects is {objects}: give 1 or more")

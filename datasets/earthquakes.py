@@ -11,9 +11,9 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from datasets.command import Out, expand, run
-from datasets.rows import Part, save
-from datasets.source import Column, Source, read_source, source_schema
+from datasets.tables.command import Out, expand, run
+from datasets.tables.rows import Part, save
+from datasets.tables.source import Column, Source, read_source, source_schema
 
 __all__ = ["SCHEMA", "SOURCE", "earthquakes"]
 

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from datasets.batches import spans, write_parquet
-from datasets.command import BadInput, run, say
-from datasets.taxis import Fleet, Floats, Ints, make_fleet, phase, where
+from datasets.cities.taxis import Fleet, Floats, Ints, make_fleet, phase, where
+from datasets.tables.batches import spans, write_parquet
+from datasets.tables.command import BadInput, run, say
 from dtoss.export.targets import check_file, check_folder
 
 __all__ = ["SCHEMA", "START", "fleet_at", "fleet_updates"]
@@ -40,7 +40,7 @@ def fleet_updates(fleet: Fleet, rows: int, period: float = 60.0, start: datetime
     Parameters
     ----------
     fleet
-        From `datasets.taxis.make_fleet`.
+        From `datasets.cities.taxis.make_fleet`.
     rows
         Number of updates; steps * fleet.taxis for whole periods. ids are 0 .. rows - 1.
     period
@@ -70,7 +70,7 @@ def fleet_at(fleet: Fleet, seconds: float, start: datetime = START) -> Iterator[
     Parameters
     ----------
     fleet
-        From `datasets.taxis.make_fleet`.
+        From `datasets.cities.taxis.make_fleet`.
     seconds
         Time since ``start``, 0 or more. Any moment costs the same.
     start

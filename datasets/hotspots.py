@@ -13,10 +13,10 @@ import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
-from datasets.batches import BATCH_ROWS, spans, stream, write_parquet
-from datasets.command import BadInput, Out, run, say
-from datasets.land import on_land
-from datasets.places import cities, travel
+from datasets.cities.land import on_land
+from datasets.cities.places import cities, travel
+from datasets.tables.batches import BATCH_ROWS, spans, stream, write_parquet
+from datasets.tables.command import BadInput, Out, run, say
 
 __all__ = ["SCHEMA", "Hotspots", "Sizes", "choose_hotspots", "hotspots"]
 

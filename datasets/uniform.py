@@ -13,8 +13,8 @@ import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
-from datasets.batches import BATCH_ROWS, spans, stream, write_parquet
-from datasets.command import BadInput, Out, run, say
+from datasets.tables.batches import BATCH_ROWS, spans, stream, write_parquet
+from datasets.tables.command import BadInput, Out, run, say
 
 __all__ = ["GLOBE", "PLANE_SCHEMA", "SPHERE_SCHEMA", "UD_BOX", "uniform_plane", "uniform_sphere"]
 

@@ -164,6 +164,6 @@ def server_block(measured: Calibration, name: str, dollars_per_hour: float | Non
 
 
 if __name__ == "__main__":
-    from pipelines.cli import run_script
+    from pipelines.command.main import run_script
 
     run_script("calibrate")

@@ -12,7 +12,7 @@ from dtoss.answer_rows import Ask, answer_batch, make_ask, opened
 from dtoss.opening import Verify
 from dtoss.snapshots.store import Store
 from pipelines.join import SLICE, id_type, result_schema
-from pipelines.session import configured
+from pipelines.spark.session import configured
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

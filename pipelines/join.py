@@ -21,9 +21,9 @@ from dtoss.opening import Verify
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.positions import Columns, coordinate, out_of_range
-from pipelines.session import configured, cores
-from pipelines.texts import exactly
+from pipelines.rows.positions import Columns, coordinate, out_of_range
+from pipelines.rows.texts import exactly
+from pipelines.spark.session import configured, cores
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation

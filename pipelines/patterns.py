@@ -28,10 +28,10 @@ from dtoss.partitioning.regions import Regions
 from dtoss.partitioning.routing import reads_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.accesses import MILLIONTHS, Asks, access_columns, rows_of
-from pipelines.positions import REASON, Positions, from_frame, screened
-from pipelines.progress import Stages
-from pipelines.session import configured, cores
+from pipelines.rows.accesses import MILLIONTHS, Asks, access_columns, rows_of
+from pipelines.rows.positions import REASON, Positions, from_frame, screened
+from pipelines.spark.progress import Stages
+from pipelines.spark.session import configured, cores
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -297,7 +297,7 @@ def summary(counted: Counted) -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    from pipelines.cli import run_script
+    from pipelines.command.main import run_script
 
     run_script("patterns")
 

@@ -238,6 +238,6 @@ def diff_rows(changes: PlanDiff) -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    from pipelines.cli import run_script
+    from pipelines.command.main import run_script
 
     run_script("plan")

@@ -27,17 +27,17 @@ from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.lease import Writer
 from dtoss.snapshots.manifest import make_manifest, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store, on_stderr
-from pipelines import parcels
-from pipelines.enough import check_enough, objects_now
-from pipelines.latest import by_hash, repeated, task_count
-from pipelines.positions import RAW, REASON, Columns, Positions, attribute_name, from_frame, screened
-from pipelines.progress import Stages
-from pipelines.quarantine import quarantine
-from pipelines.session import configured, cores
-from pipelines.settled import settled
-from pipelines.survey import Profile, judge, sampled_vectors, survey
-from pipelines.texts import exactly
-from pipelines.workers import Plan, build_one, builder, discard, fixer, sender
+from pipelines.rebuild_tasks import Plan, build_one, builder, discard, fixer, sender
+from pipelines.rows import parcels
+from pipelines.rows.enough import check_enough, objects_now
+from pipelines.rows.latest import by_hash, repeated, task_count
+from pipelines.rows.positions import RAW, REASON, Columns, Positions, attribute_name, from_frame, screened
+from pipelines.rows.quarantine import quarantine
+from pipelines.rows.survey import Profile, judge, sampled_vectors, survey
+from pipelines.rows.texts import exactly
+from pipelines.spark.progress import Stages
+from pipelines.spark.session import configured, cores
+from pipelines.spark.settled import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -442,6 +442,6 @@ def _extent(extent: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    from pipelines.cli import run_script
+    from pipelines.command.main import run_script
 
     run_script("rebuild")

@@ -94,6 +94,6 @@ def patterns_of(plan: Plan, path: str | None, warn: Callable[[str], None]) -> Pa
 
 
 if __name__ == "__main__":
-    from pipelines.cli import run_script
+    from pipelines.command.main import run_script
 
     run_script("report")

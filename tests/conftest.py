@@ -43,7 +43,7 @@ def spark():
     from dtoss.warm import warm
 
     warm()  # else each worker compiles, within stages whose lines and seconds tests look at
-    from pipelines.session import spark_session
+    from pipelines.spark.session import spark_session
 
     few = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
     session = spark_session("local[2,2]", driver_memory="1g", name="tests", settings=few)

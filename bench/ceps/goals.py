@@ -11,9 +11,9 @@ from time import perf_counter
 import numpy as np
 
 from bench.ceps.instances import NOISE_FREE, UNITS, WORKLOADS, cases, catalogue, mediums, patterns
-from ceps.bounds import fleet_bound, hourly_bound
-from ceps.configurations import configuration_bound
-from ceps.exact import exact_plan
+from ceps.bounds.configurations import configuration_bound
+from ceps.bounds.exact import exact_plan
+from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
 from ceps.hourly import best_schedule
 from ceps.packing import Effort
 from ceps.planning import run

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import dtoss
-from bench.joins import unit_vectors
-from bench.machine import family, processor_seconds, resident
-from bench.peers import agreeing
-from bench.peers_common import as_pairs, pieces
-from bench.points import points, positions, radius_for
-from bench.race import Race, summary, table
+from bench.measuring.joins import unit_vectors
+from bench.measuring.machine import family, processor_seconds, resident
+from bench.measuring.points import points, positions, radius_for
+from bench.measuring.race import Race, summary, table
+from bench.peers.__main__ import agreeing
+from bench.peers.agreeing import as_pairs, pieces
 
 
 @pytest.fixture(scope="module")

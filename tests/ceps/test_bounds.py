@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ceps import InfeasibleError, Patterns, ServerType
-from ceps.bounds import fleet_bound, hourly_bound, next_fleet_cost
-from ceps.configurations import configuration_bound
-from ceps.exact import exact_plan
+from ceps.bounds.configurations import configuration_bound
+from ceps.bounds.exact import exact_plan
+from ceps.bounds.lower_bounds import fleet_bound, hourly_bound, next_fleet_cost
 from ceps.fleet import cheapest_fleet, fleet_cost, fleets_between
 from ceps.problem import build_problem
 from tests.ceps import oracles

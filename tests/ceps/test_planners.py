@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import ceps
 from ceps import Patterns
-from ceps.bounds import fleet_bound
+from ceps.bounds.lower_bounds import fleet_bound
 from ceps.packing import Effort
 from ceps.planners.autoscale import autoscale
 from ceps.planners.fleet_first import first_fit_plan, fleet_first

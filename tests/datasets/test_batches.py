@@ -3,8 +3,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from datasets.batches import BATCH_ROWS, spans, stream, write_parquet
-from datasets.command import BadInput, expand
+from datasets.tables.batches import BATCH_ROWS, spans, stream, write_parquet
+from datasets.tables.command import BadInput, expand
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from datasets.command import BadInput
+from datasets.tables.command import BadInput
 
 ROOT = Path(__file__).parents[2]
 

@@ -2,8 +2,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from datasets.command import BadInput
 from datasets.degenerate import CENTRE, SITES, degenerate
+from datasets.tables.command import BadInput
 
 
 def points(kind, rows, metric="plane", seed=0):

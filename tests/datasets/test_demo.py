@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.slow
 def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
     """An index of all taxis, answers that are true, a picture with something in it, commands that run."""
-    from pipelines.cli import main as command
+    from pipelines.command.main import main as command
 
     out = tmp_path / "demo"
     main(out=out, objects=3000, cities=4, partitions=6)

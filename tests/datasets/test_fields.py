@@ -4,9 +4,9 @@ import gzip
 import pyarrow as pa
 import pytest
 
-from datasets.command import BadInput
-from datasets.counts import add_up
-from datasets.fields import BLOCK, Layout, header, read_fields
+from datasets.tables.command import BadInput
+from datasets.tables.counts import add_up
+from datasets.tables.fields import BLOCK, Layout, header, read_fields
 
 
 def fields(path, wanted, **layout):

@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from datasets.command import BadInput
+from datasets.cities.hashing import mix, unit
+from datasets.cities.land import on_land
+from datasets.cities.places import EARTH_RADIUS, cities, find_city
+from datasets.cities.taxis import FASTEST, NOISE, REACH, make_fleet, where
 from datasets.fleet import START, fleet_at, fleet_updates
-from datasets.hashing import mix, unit
-from datasets.land import on_land
-from datasets.places import EARTH_RADIUS, cities, find_city
-from datasets.taxis import FASTEST, NOISE, REACH, make_fleet, where
+from datasets.tables.command import BadInput
 
 PERIOD = 60.0
 TAXIS, STEPS = 500, 240

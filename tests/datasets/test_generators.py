@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from datasets.batches import BATCH_ROWS, write_parquet
+from datasets.cities.taxis import make_fleet
 from datasets.degenerate import PLANE, SPHERE, degenerate
 from datasets.fleet import fleet_at, fleet_updates
 from datasets.hotspots import hotspots
-from datasets.taxis import make_fleet
+from datasets.tables.batches import BATCH_ROWS, write_parquet
 from datasets.uniform import uniform_plane, uniform_sphere
 
 GENERATORS = {

@@ -3,10 +3,10 @@ import pyarrow as pa
 import pytest
 from scipy.stats import kstest
 
-from datasets.command import BadInput
+from datasets.cities.land import on_land
+from datasets.cities.places import EARTH_RADIUS, cities
 from datasets.hotspots import choose_hotspots, hotspots
-from datasets.land import on_land
-from datasets.places import EARTH_RADIUS, cities
+from datasets.tables.command import BadInput
 
 
 def drawn(rows=60_000, **options):

@@ -5,9 +5,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from datasets.command import BadInput
-from datasets.land import land, land_outline, on_land
-from datasets.places import EARTH_RADIUS, cities, find_city, travel
+from datasets.cities.land import land, land_outline, on_land
+from datasets.cities.places import EARTH_RADIUS, cities, find_city, travel
+from datasets.tables.command import BadInput
 from datasets.uniform import uniform_sphere
 
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 GENERATE = """
 from tests.datasets.test_generators import GENERATORS
-from datasets.batches import write_parquet
+from datasets.tables.batches import write_parquet
 from itertools import chain
 batches = GENERATORS[sys.argv[1]](int(sys.argv[2]))
 first = next(batches)
@@ -19,7 +19,7 @@ rows = write_parquet(chain([first], batches), first.schema, sys.argv[3])
 READ = """
 from pathlib import Path
 from datasets.cabspotting import SCHEMA, cabspotting
-from datasets.rows import save
+from datasets.tables.rows import save
 rows = save(cabspotting([sys.argv[1]]), SCHEMA, Path(sys.argv[3]), "cabspotting").kept
 """
 

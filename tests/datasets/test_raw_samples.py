@@ -22,13 +22,13 @@ from datasets.capri import capri
 from datasets.delimited import delimited
 from datasets.earthquakes import SCHEMA as QUAKES
 from datasets.earthquakes import earthquakes
-from datasets.fields import Layout
 from datasets.geolife import SCHEMA as GEOLIFE
 from datasets.geolife import geolife
-from datasets.rows import collect
 from datasets.snap import SCHEMA as SNAP
 from datasets.snap import snap
-from datasets.source import Column, Notation, Source
+from datasets.tables.fields import Layout
+from datasets.tables.rows import collect
+from datasets.tables.source import Column, Notation, Source
 from datasets.uber import SCHEMA as UBER
 from datasets.uber import uber
 

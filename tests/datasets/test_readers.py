@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from datasets import aircraft, ais, cabspotting, capri, earthquakes, geolife, snap, tdrive, uber
-from datasets.command import BadInput
-from datasets.rows import collect
+from datasets.tables.command import BadInput
+from datasets.tables.rows import collect
 
 
 def at(*moment):

@@ -3,11 +3,11 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from datasets.command import BadInput
 from datasets.delimited import delimited
-from datasets.fields import BLOCK, Layout
-from datasets.rows import collect
-from datasets.source import Column, Notation, Source
+from datasets.tables.command import BadInput
+from datasets.tables.fields import BLOCK, Layout
+from datasets.tables.rows import collect
+from datasets.tables.source import Column, Notation, Source
 
 
 @pytest.fixture

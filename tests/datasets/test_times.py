@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasets.command import BadInput
-from datasets.times import parse_times, times_of_parts
+from datasets.tables.command import BadInput
+from datasets.tables.times import parse_times, times_of_parts
 
 
 def read(texts, *formats, zone="UTC"):

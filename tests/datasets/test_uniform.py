@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import kstest
 
-from datasets.command import BadInput
+from datasets.tables.command import BadInput
 from datasets.uniform import uniform_plane, uniform_sphere
 
 

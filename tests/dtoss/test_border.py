@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import dtoss
+from datasets.cities.taxis import make_fleet
 from datasets.degenerate import PLANE, SPHERE, degenerate
 from datasets.fleet import fleet_at
 from datasets.hotspots import hotspots
-from datasets.taxis import make_fleet
 from datasets.uniform import uniform_plane, uniform_sphere
 from dtoss.building.border import Border, BorderTable, border_of
 from dtoss.cells.cell_polygons import shapes

@@ -215,9 +215,9 @@ except SystemExit:
 @pytest.mark.parametrize(
     "do",
     ["import dtoss; dtoss.build", "from dtoss import open",
-     "from pipelines.cli import main; main(['rebuild', 'no.csv', '--store', 'x'])",
-     "from pipelines.cli import main; main(['knn', '--store', 'x', '--at', '1', '2'])",
-     "from pipelines.cli import main; main(['within', '--store', 'x', '--box', '1', '2', '3', '4'])"],
+     "from pipelines.command.main import main; main(['rebuild', 'no.csv', '--store', 'x'])",
+     "from pipelines.command.main import main; main(['knn', '--store', 'x', '--at', '1', '2'])",
+     "from pipelines.command.main import main; main(['within', '--store', 'x', '--box', '1', '2', '3', '4'])"],
 )  # fmt: skip
 @pytest.mark.parametrize(
     ("env", "kept", "said"),

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from datasets.cities.taxis import make_fleet
 from datasets.degenerate import PLANE, SPHERE, degenerate
 from datasets.fleet import fleet_at, fleet_updates
 from datasets.hotspots import hotspots
-from datasets.taxis import make_fleet
 from datasets.uniform import uniform_plane, uniform_sphere
 from dtoss.geometry.space import space_of
 from tests.dtoss.strategies import lonlat_queries, planar_queries

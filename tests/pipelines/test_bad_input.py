@@ -12,9 +12,9 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from pipelines.positions import Columns
-from pipelines.reading import read_positions
 from pipelines.rebuild import rebuild
+from pipelines.rows.positions import Columns
+from pipelines.rows.read_files import read_positions
 from tests.pipelines.stores import listing, rebuilt
 
 GOOD = 40

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.byte_look import MOST, bytes_at_hand, look_at_bytes
+from pipelines.rows.byte_look import MOST, bytes_at_hand, look_at_bytes
 
 PIECES = [
     b'"',

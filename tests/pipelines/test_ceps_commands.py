@@ -16,7 +16,7 @@ import pytest
 import ceps
 from ceps import Patterns
 from dtoss.export.map_rings import densified, region_rings, unrolled
-from pipelines.cli import main
+from pipelines.command.main import main
 from pipelines.plan import plan as run_plan
 from tests.ceps.instances import waves
 from tests.pipelines.stores import rebuilt
@@ -316,7 +316,7 @@ def test_calibrate_prints_a_block_that_can_be_planned_with(store, tmp_path, caps
 
 def test_planning_needs_no_spark(patterns, servers, tmp_path):
     """`dtoss plan` and `dtoss report` run where pyspark cannot be imported; as modules they are the same commands."""
-    code = "import sys; sys.modules['pyspark'] = None\nfrom pipelines.cli import main\nmain(sys.argv[1:])"
+    code = "import sys; sys.modules['pyspark'] = None\nfrom pipelines.command.main import main\nmain(sys.argv[1:])"
     out = tmp_path / "plan.json"
     common = [str(patterns), "--servers", str(servers), "--out", str(out)]
     done = subprocess.run([sys.executable, "-c", code, "plan", *common], capture_output=True, text=True)

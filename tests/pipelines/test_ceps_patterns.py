@@ -19,9 +19,9 @@ from dtoss.geometry.distance import distance
 from dtoss.partitioning.routing import reads_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.accesses import Asks, access_columns
 from pipelines.patterns import furthest_hits, patterns, summary
-from pipelines.reading import read_positions
+from pipelines.rows.accesses import Asks, access_columns
+from pipelines.rows.read_files import read_positions
 from tests.dtoss.strategies import lonlat_queries, planar_queries
 from tests.pipelines.stores import rebuilt
 

@@ -11,11 +11,11 @@ import pytest
 import ceps
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.accesses import Asks
 from pipelines.patterns import patterns
 from pipelines.plan import plan
 from pipelines.rebuild import rebuild
 from pipelines.report import report
+from pipelines.rows.accesses import Asks
 from tests.pipelines.stores import DATA
 
 PLACES, CHECKINS = DATA / "gowalla_poi_weights.parquet", DATA / "gowalla_checkins.parquet"

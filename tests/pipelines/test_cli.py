@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from pipelines.cli import main
+from pipelines.command.main import main
 
 ROOT = Path(__file__).parents[2]
 N = 500
-START = "import sys; from pipelines.cli import main; main(sys.argv[1:])"
+START = "import sys; from pipelines.command.main import main; main(sys.argv[1:])"
 
 
 @pytest.fixture(scope="module")

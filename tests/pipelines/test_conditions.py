@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.cli import main
+from pipelines.command.main import main
 from pipelines.graph import knn_graph
 from pipelines.join import knn_join, range_join
 from tests import oracles

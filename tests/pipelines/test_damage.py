@@ -10,7 +10,7 @@ import pytest
 from bench.damages import another_id, made_world
 from dtoss.errors import StoreError
 from dtoss.opening import open_index
-from pipelines.cli import main
+from pipelines.command.main import main
 from pipelines.join import knn_join, range_join
 
 

@@ -11,11 +11,11 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from pipelines.byte_look import bytes_at_hand
-from pipelines.inputs import PACKED
-from pipelines.positions import UNDECODED, UNENDED, Columns
-from pipelines.reading import read_positions
 from pipelines.rebuild import rebuild
+from pipelines.rows.byte_look import bytes_at_hand
+from pipelines.rows.inputs import PACKED
+from pipelines.rows.positions import UNDECODED, UNENDED, Columns
+from pipelines.rows.read_files import read_positions
 from tests.pipelines.test_bad_input import rejected
 
 
@@ -194,7 +194,7 @@ def test_parquet_files_of_which_some_lack_columns(spark, tmp_path):
 
 def test_nested_folders_are_read_and_others_named(spark, tmp_path, capsys):
     """By the command: which files were read and skipped, the box; as JSON too."""
-    from pipelines.cli import main
+    from pipelines.command.main import main
 
     (tmp_path / "in" / "deep").mkdir(parents=True)
     put(tmp_path / "in" / "a.csv", "id,lon,lat\n1,1,2\n")

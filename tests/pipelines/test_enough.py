@@ -9,8 +9,8 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from pipelines.enough import check_enough
 from pipelines.rebuild import rebuild, summary
+from pipelines.rows.enough import check_enough
 from tests.pipelines.stores import listing, rebuilt
 
 
@@ -137,7 +137,7 @@ def test_exchanged_axes_on_land_are_told(spark, tmp_path):
 
 def test_the_command_has_these_options(spark, tmp_path, capsys):
     """A dry run prints what it read, in a table or as JSON; a bad share is one line."""
-    from pipelines.cli import main
+    from pipelines.command.main import main
 
     (tmp_path / "a.csv").write_text("id,lon,lat\n1,2,3\n2,350,3\n")
 

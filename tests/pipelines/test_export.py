@@ -10,7 +10,7 @@ import pytest
 
 import dtoss
 from dtoss.geometry.distance import EARTH_RADIUS
-from pipelines.cli import main
+from pipelines.command.main import main
 from pipelines.rebuild import rebuild
 
 
@@ -104,7 +104,7 @@ def test_without_spark(store, tmp_path):
     """A server's machine has no pyspark."""
     code = (
         "import sys; sys.modules['pyspark'] = None\n"
-        "from pipelines.cli import main\n"
+        "from pipelines.command.main import main\n"
         f"main(['export', '--store', {store!r}, '--what', 'regions', '--out', {str(tmp_path / 'r.parquet')!r}])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)

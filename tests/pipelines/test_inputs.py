@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.errors import InputError
-from pipelines.inputs import look
+from pipelines.rows.inputs import look
 
 TEXT = b"id,lon,lat\n1,2,3\n"
 

@@ -27,8 +27,8 @@ if not os.environ.get("DTOSS_ALL_SIGNALS"):
     KINDS.pop()  # each starts a Java; `make check-data` tries all
 SLOW = """
 import sys, time
-import dtoss.snapshots.store, pipelines.rebuild, pipelines.workers
-from pipelines.cli import main
+import dtoss.snapshots.store, pipelines.rebuild, pipelines.rebuild_tasks
+from pipelines.command.main import main
 
 real = pipelines.rebuild.builder
 
@@ -58,7 +58,7 @@ class Finder:
 
 wanted, sys.argv[1:] = sys.argv[1], sys.argv[2:]
 sys.meta_path.insert(0, Finder())
-from pipelines.cli import main
+from pipelines.command.main import main
 main()
 """
 """The command, with a Ctrl-C at the moment when it begins to load a module."""
@@ -135,7 +135,7 @@ def test_an_interrupted_rebuild_leaves_nothing(spark, tmp_path, positions, kind,
 @pytest.mark.parametrize(
     ("module", "command"),
     [
-        ("pipelines.cli_ends", ["info", "--store", "x"]),
+        ("pipelines.command.ends", ["info", "--store", "x"]),
         ("dtoss", ["info", "--store", "x"]),
         ("dtoss.snapshots.signals", ["info", "--store", "x"]),
         ("dtoss.snapshots.store", ["info", "--store", "x"]),
@@ -144,7 +144,7 @@ def test_an_interrupted_rebuild_leaves_nothing(spark, tmp_path, positions, kind,
         ("numba", ["knn", "--store", "x", "--at", "1", "2"]),
         ("pyarrow", ["knn", "--store", "x", "--at", "1", "2"]),
         ("typer", ["export", "--store", "x"]),
-        ("pipelines.cli_ceps", ["export", "--store", "x"]),
+        ("pipelines.command.planning", ["export", "--store", "x"]),
     ],
 )
 def test_a_command_interrupted_while_it_loads_ends_with_one_line(module, command):
@@ -166,7 +166,7 @@ def test_the_second_rebuild_ends_at_once(spark, tmp_path, positions):
     try:
         for second in (["rebuild", positions, "--store", store], ["rollback", "--store", store]):
             done = subprocess.run(
-                [sys.executable, "-c", "import sys; from pipelines.cli import main; main(sys.argv[1:])",
+                [sys.executable, "-c", "import sys; from pipelines.command.main import main; main(sys.argv[1:])",
                  *map(str, second)],
                 cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
             )  # fmt: skip

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import java
-from pipelines.java import JavaNotFound, java_home, java_version
+from pipelines.spark import java
+from pipelines.spark.java import JavaNotFound, java_home, java_version
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,7 +62,7 @@ def test_without_any_java_the_way_out_is_named(monkeypatch, capsys):
 JOB = """
 import sys
 from pathlib import Path
-from pipelines.session import spark_session
+from pipelines.spark.session import spark_session
 
 spark = spark_session("local[1]", driver_memory="1g")
 home = spark.sparkContext._jvm.java.lang.System.getProperty("java.home")

@@ -13,7 +13,7 @@ import pytest
 import dtoss
 from dtoss.names import RESERVED
 from dtoss.snapshots.store import Store
-from pipelines.cli import main
+from pipelines.command.main import main
 from pipelines.graph import knn_graph
 from pipelines.join import knn_join, range_join
 from pipelines.rebuild import rebuild

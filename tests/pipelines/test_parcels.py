@@ -12,8 +12,8 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.store import Store
-from pipelines.parcels import BYTES_AT_ONCE, KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of
-from pipelines.workers import Plan, sender
+from pipelines.rebuild_tasks import Plan, sender
+from pipelines.rows.parcels import BYTES_AT_ONCE, KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of
 from tests.pipelines.stores import listing, rebuilt, snapshot_bytes
 
 
@@ -114,7 +114,7 @@ def test_rows_with_many_copies_are_packed_in_slices(monkeypatch):
     whole, expected = sent()
     assert len(whole) == 1
     assert {len(rows) for rows in expected.values()} == {n}
-    monkeypatch.setattr("pipelines.parcels.BYTES_PACKED", 100_000)
+    monkeypatch.setattr("pipelines.rows.parcels.BYTES_PACKED", 100_000)
     sliced, found = sent()
     assert found == expected
     assert max(packed.nbytes for packed in sliced) < 200_000 < whole[0].nbytes
@@ -122,7 +122,7 @@ def test_rows_with_many_copies_are_packed_in_slices(monkeypatch):
 
 def test_parcels_that_32_bits_cannot_count_are_an_error(monkeypatch):
     """Never a wrong length."""
-    monkeypatch.setattr("pipelines.parcels.MOST_BYTES", 5000)
+    monkeypatch.setattr("pipelines.rows.parcels.MOST_BYTES", 5000)
     with pytest.raises(InputError, match=r"rows sent together take [\d,]+ bytes, 5,000 at most"):
         pack_rows(rows_to([0] * 400), np.arange(400), np.zeros(400, np.int32), 1)
 

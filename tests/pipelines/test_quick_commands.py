@@ -15,14 +15,14 @@ from dtoss.building.border import border_of
 from dtoss.building.construct import Built
 from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
 from dtoss.snapshots.store import Store
-from pipelines.cli import main
-from pipelines.cli_quick import answer_quickly
+from pipelines.command.main import main
+from pipelines.command.quick import answer_quickly
 
 HEAVY = {"numpy", "pandas", "pyarrow", "numba", "llvmlite", "scipy", "pyproj", "sqlglot", "pyspark", "matplotlib"}
 PARSER = {"typer", "pydantic"}
 RUN = """
 import sys
-from pipelines.cli import main
+from pipelines.command.main import main
 try:
     main(sys.argv[1:])
 finally:

@@ -14,10 +14,10 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from pipelines.geoparquet import wkb_points
-from pipelines.positions import Columns
-from pipelines.reading import read_positions
 from pipelines.rebuild import rebuild
+from pipelines.rows.geoparquet_in import wkb_points
+from pipelines.rows.positions import Columns
+from pipelines.rows.read_files import read_positions
 from tests.pipelines.stores import snapshot_bytes
 
 N = 60

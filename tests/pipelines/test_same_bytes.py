@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from datasets.cities.taxis import make_fleet
 from datasets.fleet import fleet_updates
-from datasets.taxis import make_fleet
-from pipelines.positions import Columns
-from pipelines.reading import read_positions
 from pipelines.rebuild import rebuild
+from pipelines.rows.positions import Columns
+from pipelines.rows.read_files import read_positions
 from tests.pipelines.stores import snapshot_bytes
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ def test_one_file_or_many(spark, tmp_path):
 ELSEWHERE = """
 import sys
 from pipelines.rebuild import rebuild
-from pipelines.session import spark_session
+from pipelines.spark.session import spark_session
 from tests.pipelines.test_same_bytes import CASES
 
 spark = spark_session("local[1]", driver_memory="1g")

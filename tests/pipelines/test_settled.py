@@ -6,7 +6,7 @@ import gc
 
 import pyarrow as pa
 
-from pipelines.settled import settled
+from pipelines.spark.settled import settled
 
 
 def frozen(batches):

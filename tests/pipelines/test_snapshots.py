@@ -101,7 +101,7 @@ def test_a_task_that_is_tried_again_does_no_harm(spark, tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys
 import pipelines.rebuild
-from pipelines.session import spark_session
+from pipelines.spark.session import spark_session
 from tests.pipelines.test_snapshots import table
 import pyarrow as pa
 

@@ -23,7 +23,7 @@ class Blocker:
             raise AssertionError(f"{name} is loaded before the check")
 
 sys.meta_path.insert(0, Blocker())
-from pipelines.cli import main
+from pipelines.command.main import main
 main(sys.argv[1:])
 """
 

@@ -25,7 +25,7 @@ class Blocker:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocker())
-from pipelines.cli import main
+from pipelines.command.main import main
 main(sys.argv[1:])
 """
 

@@ -1,0 +1,1 @@
+"""What benchmarks share: the machine, races, the positions they use, joins and rebuilds."""

@@ -1,0 +1,118 @@
+"""The positions that every benchmark of queries uses: objects, and queries near them.
+
+Real sets are read from the folder named by DTOSS_DATA and never passed on; `uniform` is made here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dtoss.geometry.curve import curve_keys, radix_order
+from dtoss.geometry.space import space_of
+
+DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+FILES = {"taxi": "cabspotting_sf.parquet", "uber": "uber_nyc_apr_may_2014.parquet"}
+KINDS = (*FILES, "uniform")
+OBJECTS = 1_000_000
+QUERIES = 100_000
+NEAR = 1e-4
+"""Standard deviation in degrees, about 10 m, of the way from an object to a query."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Objects and queries, lon and lat in degrees, with the unit vectors that other libraries are given.
+
+    Parameters
+    ----------
+    objects, queries : float64 (n, 2) and (m, 2); the queries are in the order of a space-filling curve.
+    shuffled : float64 (m, 2): the same queries in random order.
+    vectors, query_vectors, shuffled_vectors : the same on the unit sphere, float64 (n, 3) and (m, 3).
+    """
+
+    kind: str
+    objects: Floats
+    queries: Floats
+    shuffled: Floats
+    vectors: Floats
+    query_vectors: Floats
+    shuffled_vectors: Floats
+
+
+def missing(kind: str) -> str | None:
+    """Return why a set cannot be had here, or None."""
+    if kind in FILES and not (DATA / FILES[kind]).exists():
+        return f"{FILES[kind]} is not in the folder that DTOSS_DATA names"
+    return None
+
+
+def positions(kind: str, count: int, seed: int = 0) -> Floats:
+    """Return positions of a set in random order, float64 (count, 2).
+
+    Raises
+    ------
+    ValueError
+        If a real set has fewer rows.
+    """
+    rng = np.random.default_rng(seed)
+    if kind == "uniform":
+        return np.column_stack([rng.uniform(-180, 180, count), np.degrees(np.arcsin(rng.uniform(-1, 1, count)))])
+    table = pq.read_table(DATA / FILES[kind], columns=["lon", "lat"])
+    if len(table) < count:
+        raise ValueError(f"{count} positions of {kind}: its file has {len(table)} rows")
+    every = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
+    return every[rng.choice(len(every), count, replace=False)]
+
+
+def beside(objects: Floats, count: int, seed: int = 1) -> Floats:
+    """Return queries near objects drawn at random, float64 (count, 2)."""
+    rng = np.random.default_rng(seed)
+    moved = objects[rng.choice(len(objects), count)] + rng.normal(0, NEAR, (count, 2))
+    return np.column_stack([(moved[:, 0] + 180) % 360 - 180, np.clip(moved[:, 1], -90, 90)])
+
+
+def near(kind: str, objects: Floats, count: int, seed: int = 1) -> Floats:
+    """Return queries of a set, float64 (count, 2): near objects drawn at random; for the uniform set, anywhere."""
+    return positions(kind, count, seed) if kind == "uniform" else beside(objects, count, seed)
+
+
+def points(kind: str, objects: int = OBJECTS, queries: int = QUERIES) -> Points:
+    """Return a set with its queries; the same each time."""
+    space = space_of()
+    at = positions(kind, objects)
+    shuffled = near(kind, at, queries)
+    vectors = space.vectors(shuffled)
+    order = radix_order(curve_keys(vectors))
+    return Points(
+        kind=kind,
+        objects=at,
+        queries=shuffled[order],
+        shuffled=shuffled,
+        vectors=space.vectors(at),
+        query_vectors=np.ascontiguousarray(vectors[order]),
+        shuffled_vectors=vectors,
+    )
+
+
+def radius_for(hits: float, count: Callable[[float], float]) -> float:
+    """Return the radius in metres at which `count`, the mean number of hits, comes within 1 % of `hits`, if any does.
+
+    Positions that many objects share make the count jump; then it is the radius at the jump.
+    """
+    low, high = 0.01, 2e7
+    while high / low > 1.0001:
+        middle = (low * high) ** 0.5
+        mean = count(middle)
+        if abs(mean - hits) <= 0.01 * hits:
+            return middle
+        low, high = (middle, high) if mean < hits else (low, middle)
+    return high

@@ -1,0 +1,1 @@
+"""What no plan can beat, and the exact optimum of small problems."""

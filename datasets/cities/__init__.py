@@ -1,0 +1,1 @@
+"""What generators share: land, cities, taxis, and random numbers without a state."""

@@ -1,0 +1,1 @@
+"""The dtoss command: options, printing, the end of errors; nothing that a user of the library would call."""

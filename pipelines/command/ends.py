@@ -1,0 +1,88 @@
+"""What ends a command, and how errors look. The parser is loaded where a quick answer will not do."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from typing import NoReturn
+
+from dtoss.errors import DtossError
+from pipelines.command.quick import UsageError, answer_quickly
+from pipelines.command.signals import interrupted, interruptible
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+def run_command(arguments: list[str]) -> NoReturn:
+    """Run the command and exit, as :func:`pipelines.command.main.main` says."""
+    with interruptible():
+        _ending(arguments)
+
+
+def _ending(arguments: list[str]) -> NoReturn:
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+        raise SystemExit(code)
+    except KeyboardInterrupt:
+        # loaded now, it might find libraries that the interruption has left half loaded
+        if session := sys.modules.get("pipelines.spark.session"):
+            session.end_spark()
+        _fail("interrupted", 1)
+    except UsageError as error:
+        message = str(error)
+        _fail(message.rstrip(".") + _several_numbers(message), 2)
+    except BrokenPipeError:
+        # whoever read our output has gone; that is no failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except (DtossError, ValueError) as error:
+        _fail(str(error), 2)
+    except Exception as error:
+        if os.environ.get("DTOSS_DEBUG"):
+            traceback.print_exc()
+        text = str(error).strip()
+        if ours := re.search(r"^\s*dtoss\.errors\.\w+: (.*)", text, re.MULTILINE):
+            _fail(ours[1], 2)  # raised in a task of Spark's
+        _fail(f"{_first_cause(type(error).__name__, text)} (DTOSS_DEBUG=1 shows where)", 1)
+
+
+def _several_numbers(message: str) -> str:
+    """Return how to write several numbers, where a message of the parser's is about an option that takes them."""
+    for option, value in (("--at", "LON LAT"), ("--box", "W S E N"), ("--bounds", "XMIN YMIN XMAX YMAX")):
+        if f"'{option}'" in message:
+            return f"; write {option} {value}: numbers with blanks between them, no commas"
+    return ""
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        if answer_quickly(arguments):
+            code = 0
+        else:
+            from pipelines.command.app import run
+
+            code = run(arguments or ["--help"])
+    except Exception:
+        # what fails because of an interruption is none of the user's concern
+        if interrupted():
+            raise KeyboardInterrupt from None
+        raise
+    if interrupted():
+        raise KeyboardInterrupt  # Typer has made an exit code of it, or an import has gone on
+    return code
+
+
+def _first_cause(kind: str, text: str) -> str:
+    """Return the line of an error's text that says most: of Spark's, what was raised in a task or in Java."""
+    raised = re.findall(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Interrupt)): (.+)", text, re.MULTILINE)
+    if raised and kind in ("PythonException", "Py4JJavaError", "SparkException"):
+        return ": ".join(raised[-1] if kind == "PythonException" else raised[0])
+    if java := re.search(r"^: (.+)", text, re.MULTILINE):
+        return java[1]
+    return f"{kind}: {(text.splitlines() or [''])[0]}"

@@ -1,0 +1,32 @@
+"""The ``dtoss`` command. Nothing is loaded before Ctrl-C has a line to end with: imports are most of what it does."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # typing takes as long to load as all else here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit: 0 on success, 2 for bad arguments or input, 1 for a failure inside."""
+    try:
+        from pipelines.command.ends import run_command
+
+        run_command(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        # before the command could see to it
+        print("error: interrupted", file=sys.stderr)
+        raise SystemExit(1) from None
+    finally:
+        if arguments is None:
+            import signal
+
+            # all is said: what Python does at its end is not to be answered with a traceback
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def run_script(command: str) -> None:
+    """Run one command as a script for spark-submit."""
+    main([command, *sys.argv[1:]])

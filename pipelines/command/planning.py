@@ -1,0 +1,278 @@
+"""The commands of the planner: patterns, plan, report and calibrate. Only the first needs Spark."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from dtoss.compiled.kept_places import only_native
+from dtoss.export.targets import check_file, check_folder
+from pipelines.command.output import print_table, start_spark
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Seed = Annotated[int, typer.Option(help="Of the random choices; the same seed gives the same plan.")]
+
+
+def patterns(
+    accesses: Annotated[
+        list[str],
+        typer.Argument(help="Files, directories or globs: Parquet, CSV, JSON lines; a place and a time a row."),
+    ],
+    store: Annotated[str, typer.Option("--store", help="Path or URI of the store.", show_default=False)],
+    out: Annotated[str, typer.Option(help="The patterns file to write, Parquet.", metavar="FILE", show_default=False)],
+    x: Annotated[str | None, typer.Option("--x", help="Column with lon or x; lon, or x where there is no lon.")] = None,
+    y: Annotated[str | None, typer.Option("--y", help="Column with lat or y; lat, or y where there is no lon.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column with the time; t if there is one.")] = None,
+    time_format: Annotated[
+        str | None, typer.Option(help="epoch_s, epoch_ms, or of text a pattern such as M/d/yyyy H:mm:ss.")
+    ] = None,
+    delimiter: Annotated[str, typer.Option(help="Of CSV files.")] = ",",
+    weight: Annotated[
+        str | None, typer.Option(help="Column with the requests that a row stands for; 1 if none.")
+    ] = None,
+    k: Annotated[
+        str | None, typer.Option("-k", help="Each asks for its k nearest: a number, or the column that holds it.")
+    ] = None,
+    radius: Annotated[
+        str | None, typer.Option(help="Each asks within a radius, metres or CRS units: a number or a column.")
+    ] = None,
+    slot_minutes: Annotated[int, typer.Option(help="Length of a slot; divides a day.")] = 5,
+    time_zone: Annotated[str, typer.Option(help="Where the day begins, such as Europe/Berlin.")] = "UTC",
+    by_weekday: Annotated[bool, typer.Option("--by-weekday", help="A pattern for each weekday as well.")] = False,
+    smooth_minutes: Annotated[int, typer.Option(help="Each slot is the mean of so much time round it.")] = 0,
+    since: Annotated[str | None, typer.Option(help="First day that counts.", metavar="YYYY-MM-DD")] = None,
+    until: Annotated[str | None, typer.Option(help="Day from which on none counts.", metavar="YYYY-MM-DD")] = None,
+    requests_per_access: Annotated[float, typer.Option(help="Requests that an observed one stands for.")] = 1.0,
+    max_bad: Annotated[float, typer.Option(help="Share of bad rows from which on this fails.")] = 0.10,
+    snapshot: Annotated[str | None, typer.Option(help="Name of a snapshot; the current one if not given.")] = None,
+    master: Annotated[str | None, typer.Option(help="Spark master; local[*] if not given.")] = None,
+    driver_memory: Annotated[str | None, typer.Option(help="Heap of a local Spark, such as 4g.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Count how often each partition is asked, by time slot of the day."""
+    from dtoss.snapshots.store import Store
+    from pipelines.patterns import patterns as run
+    from pipelines.patterns import summary
+    from pipelines.rows.accesses import Asks, access_columns
+    from pipelines.spark.progress import Stages
+
+    asks = Asks(
+        weight=weight,
+        k=_number_or_column(k, int),
+        radius=_number_or_column(radius, float),
+        slot_seconds=60 * slot_minutes,
+        time_zone=time_zone,
+        by_weekday=by_weekday,
+        smooth_seconds=60 * smooth_minutes,
+        since=_day("--since", since),
+        until=_day("--until", until),
+        requests_per_access=requests_per_access,
+    )
+    check_file("--out", out)
+    Store(store).manifest(snapshot)
+    from ceps import write_patterns
+    from pipelines.rows.inputs import look
+    from pipelines.rows.read_files import read_positions
+
+    inputs = look(accesses)
+    session = start_spark(master, driver_memory)
+    stages = Stages(session, shown=True)
+    named = access_columns(asks, x=x, y=y, time=time, time_format=time_format, delimiter=delimiter)
+    with stages.stage("read"):
+        read = read_positions(session, inputs, named)
+    counted = run(read, store, asks, time_format=time_format, max_bad=max_bad, snapshot=snapshot, stages=stages)
+    write_patterns(out, counted.patterns)
+    if as_json:
+        whole = counted.patterns[0]
+        facts = {
+            "read": counted.read, "bad": counted.bad, "outside": counted.outside, "requests": counted.requests,
+            "reads": counted.reads, "first": str(counted.first), "last": str(counted.last), "days": whole.days,
+            "partitions": len(whole), "peak": whole.peak, "pivots_hash": whole.pivots_hash,
+        }  # fmt: skip
+        print(json.dumps(facts))
+        return
+    print_table([*summary(counted), ("written", out)])
+
+
+def plan(
+    patterns: Annotated[str, typer.Argument(help="A file that dtoss patterns wrote.")],
+    servers: Annotated[
+        str, typer.Option(help="Server types: a TOML file, m3-2015 or m7g-2026.", metavar="FILE", show_default=False)
+    ],
+    out: Annotated[str, typer.Option(help="The plan to write, JSON.", metavar="FILE", show_default=False)],
+    utilisation: Annotated[
+        float, typer.Option(help="How full a server may be at its peak; the rest is headroom.")
+    ] = 0.9,
+    method: Annotated[
+        Literal["fleet", "gain", "hourly", "tv", "tabu", "gp", "gp-r"],
+        typer.Option(help="fleet, gain: ours; hourly: resize by the hour; tv, tabu, gp, gp-r: to compare with."),
+    ] = "fleet",
+    copies: Annotated[
+        int | None, typer.Option(help="Of each partition, on different servers; as in --previous, or 1.")
+    ] = None,
+    growth: Annotated[float, typer.Option(help="Factor on all requests, such as 1.2.")] = 1.0,
+    spare: Annotated[bool, typer.Option("--spare", help="One more server, for the loss of any one.")] = False,
+    previous: Annotated[
+        str | None, typer.Option(help="The plan in force: servers keep their numbers.", metavar="PLAN")
+    ] = None,
+    move_budget: Annotated[
+        str | None, typer.Option(help="Repair --previous and move at most so many bytes, or such as 5%, to save money.")
+    ] = None,
+    pin: Annotated[
+        list[str] | None, typer.Option(help="This server must hold the partition; may be repeated.", metavar="P=SERVER")
+    ] = None,
+    weekday: Annotated[str | None, typer.Option(help="monday to sunday, week, or all days if not given.")] = None,
+    store: Annotated[
+        str | None, typer.Option(help="Check that its pivots are the patterns', and take partitions' bytes from it.")
+    ] = None,
+    seed: Seed = 0,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds after which the best plan so far is taken.")] = None,
+    prove: Annotated[
+        float, typer.Option(help="Seconds to look for a proof where a plan of few partitions is over the bound.")
+    ] = 5.0,
+    as_json: Json = False,
+) -> None:
+    """Choose servers and place the partitions on them at the least cost."""
+    from pipelines.plan import facts, server_rows, summary
+    from pipelines.plan import plan as run
+    from pipelines.plan_files import load_plan
+
+    check_file("--out", out)
+    made, changes = run(
+        patterns,
+        servers,
+        weekday=weekday,
+        store=store,
+        method=method,
+        previous=previous,
+        move_budget=move_budget,
+        pins=pin or (),
+        copies=copies,
+        spare=spare,
+        progress=_progress if sys.stderr.isatty() else None,
+        utilisation=utilisation,
+        growth=growth,
+        seed=seed,
+        time_limit=time_limit,
+        prove=prove,
+    )
+    made.save(out, None if previous is None else load_plan(previous))
+    if as_json:
+        print(json.dumps(facts(made, changes)))
+        return
+    _print_columns(server_rows(made))
+    print()
+    print_table([*summary(made, changes), ("written", out)])
+
+
+def report(
+    plans: Annotated[list[str], typer.Argument(help="Plans for the same partitions; the cheapest is recommended.")],
+    out: Annotated[str, typer.Option(help="Folder for report.html, report.json and report.csv.", metavar="FOLDER")],
+    patterns: Annotated[
+        str | None, typer.Option(help="What the plans were made from; as the plan says if not given.", metavar="FILE")
+    ] = None,
+    current: Annotated[str | None, typer.Option(help="The plan in force, to compare with.", metavar="PLAN")] = None,
+    store: Annotated[str | None, typer.Option(help="Draw its regions on the map; must have the plans' pivots.")] = None,
+    seed: Seed = 0,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for each method that is priced.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write what plans cost and save as one page, JSON and CSV."""
+    from pipelines.report import report as run
+
+    check_folder("--out", out)
+    page = run(
+        plans, out, patterns=patterns, current=current, store=store, seed=seed, time_limit=time_limit,
+        warn=lambda message: print(f"warning: {message}", file=sys.stderr),
+    )  # fmt: skip
+    text = page.with_suffix(".json").read_text(encoding="utf-8")
+    if as_json:
+        print(json.dumps(json.loads(text)))
+        return
+    numbers = json.loads(text)
+    print_table(_report_rows(numbers, page))
+
+
+def calibrate(
+    store: Annotated[str, typer.Option("--store", help="Path or URI of the store.", show_default=False)],
+    k: Annotated[int, typer.Option("-k", help="How many nearest each request asks for.")] = 8,
+    p99: Annotated[float, typer.Option("--p99", help="Milliseconds within which 99 % must be answered.")] = 50.0,
+    seconds: Annotated[float, typer.Option(help="How long to measure, about.")] = 4.0,
+    name: Annotated[str, typer.Option(help="Of the server type.")] = "this-machine",
+    dollars_per_hour: Annotated[float | None, typer.Option(help="Its price.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure how many requests a second this machine answers, and print a [[server]] block."""
+    with only_native():  # what is measured is code for this processor
+        from pipelines.calibrate import calibrate as run
+        from pipelines.calibrate import server_block
+
+        measured = run(store, k=k, limit=p99 / 1000, seconds=seconds)
+    for rate in measured.rates:
+        text = f"{rate.threads} threads, batches of {rate.batch}: {rate.per_second:,.0f} requests/s"
+        print(f"{text}, p99 {1000 * rate.p99:.3g} ms", file=sys.stderr)
+    if as_json:
+        best = measured.best
+        print(json.dumps({"requests_per_second": best.per_second, "p99_seconds": best.p99, "threads": best.threads,
+                          "batch": best.batch, "k": k, "objects": measured.objects, "bytes": measured.bytes,
+                          "cores": measured.cores}))  # fmt: skip
+        return
+    print(server_block(measured, name, dollars_per_hour), end="")
+
+
+def _number_or_column(text: str | None, kind: type[int] | type[float]) -> Any:
+    if text is None:
+        return None
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+def _day(option: str, text: str | None) -> date | None:
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{option} {text!r} is no day: write YYYY-MM-DD") from None
+
+
+def _progress(method: str, cost: float, bound: float) -> None:
+    print(f"{method}: ${cost:.3f} a day so far, bound ${bound:.3f}", file=sys.stderr)
+
+
+def _report_rows(numbers: dict[str, Any], page: Path) -> list[tuple[str, str]]:
+    rows = [
+        (row["label"], "does not fit" if row["dailyRate"] is None else f"${row['dailyRate']:.3f} a day")
+        for row in numbers["methods"]
+    ]
+    rows.append(("lower bound", f"${numbers['lowerBoundDailyRate']:.3f} a day"))
+    if numbers["monthlySavings"] is not None:
+        rows.append(
+            (
+                "saved",
+                f"${numbers['monthlySavings']:,.2f} a month ({numbers['monthlySavingsPercent'] or 0:.0f} %), modelled",
+            )
+        )
+    if numbers["autoscalingNote"]:
+        rows.append(("mind", numbers["autoscalingNote"]))
+    return [*rows, ("written", str(page))]
+
+
+def _print_columns(rows: Sequence[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, name in enumerate(rows[0]):
+        table.add_column(name, justify="left" if number == 1 else "right", no_wrap=True)
+    for row in rows[1:]:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)

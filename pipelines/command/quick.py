@@ -1,0 +1,121 @@
+"""Commands that are done before a parser of options were loaded, which takes longer than they do.
+
+Only the plain form of a command is read here. Anything else (an unknown option, help, a value that is missing) goes to
+the parser, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+
+class UsageError(Exception):
+    """The arguments of a command are not what it takes."""
+
+
+_ASKING = ("--store", "--snapshot", "--columns", "--where", "--having")
+_VALUES = {"info": ("--store", "--snapshot"), "rollback": ("--store",), "knn": _ASKING, "range": _ASKING}
+_NUMBERS = {"knn": {"--at": 2, "-k": 1, "--max-distance": 1}, "range": {"--at": 2, "--radius": 1}}
+_FLAGS = {"info": ("--verify", "--json"), "knn": ("--json",), "range": ("--count", "--json")}
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def answer_quickly(arguments: Sequence[str]) -> bool:
+    """Do what ``--version``, ``info``, ``rollback``, ``knn --at`` or ``range --at`` asks for; return whether it did.
+
+    Raises
+    ------
+    StoreError
+        If the store is missing or damaged.
+    ValueError
+        If what is asked cannot be answered.
+    """
+    if list(arguments) == ["--version"]:
+        import dtoss
+
+        print(f"dtoss {dtoss.__version__}")
+        return True
+    if not arguments or arguments[0] not in _VALUES:
+        return False
+    command = arguments[0]
+    options = _options(arguments[1:], _VALUES[command], _FLAGS.get(command, ()), _NUMBERS.get(command, {}))
+    if options is None or "--store" not in options:
+        return False
+    store, snapshot, as_json = options.pop("--store"), options.pop("--snapshot", None), options.pop("--json", False)
+    if command == "rollback":
+        from pipelines.command.store_info import roll_back
+
+        roll_back(store)
+    elif command == "info":
+        from pipelines.command.store_info import print_info
+
+        print_info(store, snapshot, verify="--verify" in options, as_json=as_json)
+    else:
+        with _uncollected():
+            return _ask(command, store, options, snapshot=snapshot, as_json=as_json)
+    return True
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Search for no cycles, now or at exit: what one question loads, tens of thousands of objects, stays to the end."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _ask(command: str, store: str, options: dict[str, Any], **others: Any) -> bool:
+    """Answer a question about one place; return whether it is one."""
+    if "--at" not in options or (command == "range" and "--radius" not in options):
+        return False
+    from pipelines.command.asking import print_near
+
+    place = options.pop("--at")
+    others |= {name.lstrip("-").replace("-", "_"): value for name, value in options.items()}
+    if command == "knn":
+        others.setdefault("k", 1)
+    print_near(store, place, **others)
+    return True
+
+
+def _options(
+    arguments: Sequence[str], values: Sequence[str], flags: Sequence[str], numbers: dict[str, int]
+) -> dict[str, Any] | None:
+    """Return the options that are given, None where any is not plain."""
+    found: dict[str, Any] = {}
+    waiting = list(arguments)
+    while waiting:
+        name, equals, value = waiting.pop(0).partition("=")
+        if name in found:
+            return None
+        if name in flags and not equals:
+            found[name] = True
+        elif name in values and (equals or waiting):
+            found[name] = value if equals else waiting.pop(0)
+            if found[name].startswith("-"):
+                return None
+        elif name in numbers and not equals:
+            read = _numbers(waiting[: numbers[name]], numbers[name], whole=name == "-k")
+            if read is None:
+                return None
+            found[name] = read
+            del waiting[: numbers[name]]
+        else:
+            return None
+    return found
+
+
+def _numbers(texts: Sequence[str], wanted: int, *, whole: bool) -> Any:
+    """Return the number in a text, or a tuple of several; None where one is missing or not plain."""
+    if len(texts) != wanted or not all(map(_NUMBER.fullmatch, texts)) or (whole and not texts[0].isdecimal()):
+        return None
+    if whole:
+        return int(texts[0])
+    return float(texts[0]) if wanted == 1 else tuple(map(float, texts))

@@ -1,0 +1,190 @@
+"""The commands of a store: rebuild, info and rollback."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dtoss.errors import DtossError
+from pipelines.command.options import DriverMemory, Json, Master, Snapshot, Store
+from pipelines.command.output import print_table, say_compiling, start_spark
+from pipelines.command.store_info import facts_of_manifest, print_info, roll_back
+
+if TYPE_CHECKING:
+    from pipelines.rows.inputs import Inputs
+
+SKIPPED_SHOWN = 10
+"""Files that are named on stderr where they are skipped."""
+
+
+def rebuild(
+    positions: Annotated[
+        list[str], typer.Argument(help="Files, directories or globs: Parquet, GeoParquet, CSV, JSON lines.")
+    ],
+    store: Store,
+    crs: Annotated[
+        str | None, typer.Option(help="CRS of the positions: EPSG:4326 if not given; none is a plane without one.")
+    ] = None,
+    metric: Annotated[
+        Literal["sphere", "plane"] | None, typer.Option(help="sphere compares a projected CRS on the sphere.")
+    ] = None,
+    bounds: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(help="Plane: rectangle that cells are clipped to.", metavar="XMIN YMIN XMAX YMAX"),
+    ] = None,
+    id_: Annotated[str, typer.Option("--id", help="Column with the object's id.")] = "id",
+    x: Annotated[str | None, typer.Option("--x", help="Column with lon or x; lon, or x where there is no lon.")] = None,
+    y: Annotated[str | None, typer.Option("--y", help="Column with lat or y; lat, or y where there is no lon.")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column with the time: the latest row of each id counts. t if there is one.")
+    ] = None,
+    time_format: Annotated[
+        str | None, typer.Option(help="Of times in text: a pattern such as M/d/yyyy H:mm:ss, epoch_s, epoch_ms.")
+    ] = None,
+    delimiter: Annotated[str, typer.Option(help="Of CSV files: a character, tab, semicolon, blank or pipe.")] = ",",
+    encoding: Annotated[
+        str | None, typer.Option(help="Of CSV files, such as latin-1; UTF-8 or the file's mark if not given.")
+    ] = None,
+    multiline: Annotated[bool, typer.Option("--multiline", help="Values in quotes may hold line ends.")] = False,
+    decimal: Annotated[str, typer.Option(help="Mark of numbers in text: . or a comma.")] = ".",
+    no_header: Annotated[bool, typer.Option("--no-header", help="CSV without names: columns are c1, c2, ...")] = False,
+    schema: Annotated[
+        Literal["union", "strict"], typer.Option(help="Parquet: the columns of all files, or all in each file.")
+    ] = "union",
+    columns: Annotated[str, typer.Option(help="Attributes to carry: names separated by commas, all or none.")] = "all",
+    partitions: Annotated[int | None, typer.Option(help="How many partitions.")] = None,
+    objects_per_partition: Annotated[
+        int | None, typer.Option(help="Objects a partition; 250000 if neither is given.")
+    ] = None,
+    pivots: Annotated[
+        Literal["balanced", "spread", "keep"], typer.Option(help="How partitions are chosen.")
+    ] = "balanced",
+    reach: Annotated[
+        float | None,
+        typer.Option(help="Lambda: how far past its borders a partition knows objects (chord or CRS units)."),
+    ] = None,
+    keep: Annotated[int, typer.Option(help="Snapshots that stay for rollback, the new one among them.")] = 3,
+    max_bad: Annotated[float, typer.Option(help="Share of bad rows from which on the rebuild fails.")] = 0.10,
+    wrap: Annotated[bool, typer.Option("--wrap", help="Take 360 from longitudes above 180.")] = False,
+    min_objects: Annotated[int, typer.Option(help="Fewer objects fail the rebuild.")] = 0,
+    max_shrink: Annotated[
+        str | None,
+        typer.Option(help="Share of the current objects, such as 50%, of which more may not be missing."),
+    ] = None,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="No object at all makes an empty snapshot, and no error.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and judge everything, write nothing.")] = False,
+    on_duplicate: Annotated[
+        Literal["error", "any"], typer.Option(help="What an id that repeats does where there is no time.")
+    ] = "error",
+    seed: Annotated[int, typer.Option(help="Of the sample and the random choices.")] = 0,
+    master: Master = None,
+    driver_memory: DriverMemory = None,
+    as_json: Json = False,
+) -> None:
+    """Build a new snapshot of all positions and make it current."""
+    say_compiling("build")
+    from dtoss.geometry.space import space_of
+    from dtoss.snapshots.store import Store as StorePlace
+    from dtoss.snapshots.store import on_stderr
+    from pipelines.rebuild import check_arguments, check_wrap, summary
+    from pipelines.rebuild import rebuild as run
+    from pipelines.rows.delimited import check_text
+    from pipelines.rows.enough import share_of
+    from pipelines.rows.inputs import look
+    from pipelines.rows.positions import Columns
+    from pipelines.rows.read_files import read_positions, unreadable
+    from pipelines.spark.progress import Stages
+
+    shrink = None if max_shrink is None else share_of(max_shrink)
+    check_arguments(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach, min_objects, shrink)
+    space = space_of(crs, metric)
+    if crs is not None or metric is not None:
+        check_wrap(wrap, space)
+    named = Columns(
+        id=id_,
+        x=x,
+        y=y,
+        time=time,
+        attributes=columns,
+        delimiter=delimiter,
+        encoding=encoding,
+        multiline=multiline,
+        decimal=decimal,
+        header=not no_header,
+        time_format=time_format,
+    )
+    check_text(named)
+    inputs = look(positions, schema=schema, encoding=encoding)
+    _say_skipped(inputs)
+    with nullcontext() if dry_run else StorePlace(store).writer() as lock:
+        session = start_spark(master, driver_memory)
+        stages = Stages(session, shown=True)
+        with stages.stage("read"):
+            read = read_positions(session, inputs, named)
+        try:
+            manifest = run(
+                read,
+                store,
+                crs=crs if crs is not None or metric == "plane" else read.crs,
+                metric=metric,
+                bounds=bounds,
+                partitions=partitions,
+                objects_per_partition=objects_per_partition,
+                pivots=pivots,
+                reach=reach,
+                on_duplicate=on_duplicate,
+                max_bad=max_bad,
+                wrap=wrap,
+                min_objects=min_objects,
+                max_shrink=shrink,
+                allow_empty=allow_empty,
+                dry_run=dry_run,
+                keep=keep,
+                seed=seed,
+                stages=stages,
+                warn=on_stderr,
+                lock=lock,
+            )
+        except DtossError:
+            raise
+        except Exception as error:
+            # a file of which the damage shows only when all of it is read
+            raise unreadable(error, inputs) from None
+    if as_json:
+        facts = manifest if dry_run else facts_of_manifest(manifest)
+        print(json.dumps(facts | {"input": {**inputs.facts(), **manifest["input"]}}))
+    else:
+        print_table([*summary(manifest), ("files", _files(inputs))])
+
+
+def _files(inputs: Inputs) -> str:
+    read = f"{len(inputs.files or inputs.paths):,} read as {inputs.kind}"
+    return f"{read}, {len(inputs.skipped):,} skipped" if inputs.skipped else read
+
+
+def _say_skipped(inputs: Inputs) -> None:
+    for file, why in inputs.skipped[:SKIPPED_SHOWN]:
+        print(f"skipped: {file}: {why}", file=sys.stderr)
+    if more := len(inputs.skipped) - SKIPPED_SHOWN if len(inputs.skipped) > SKIPPED_SHOWN else 0:
+        print(f"skipped: {more:,} more files", file=sys.stderr)
+
+
+def info(
+    store: Store,
+    snapshot: Snapshot = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare its checksum.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say what is in a store's current snapshot."""
+    print_info(store, snapshot, verify=verify, as_json=as_json)
+
+
+def rollback(store: Store) -> None:
+    """Make the snapshot before the current one current again."""
+    roll_back(store)

@@ -1,0 +1,155 @@
+"""What runs on the workers of a rebuild: sending objects to partitions, building these, fixing their borders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.building.border import Border, fix
+from dtoss.building.construct import construct
+from dtoss.geometry.space import Space
+from dtoss.names import free_names
+from dtoss.partitioning.assign import assign
+from dtoss.partitioning.regions import Regions
+from dtoss.snapshots.border_file import decode_border, encode_border
+from dtoss.snapshots.manifest import write_borders, write_partition
+from dtoss.snapshots.store import Store
+from pipelines.rows.latest import latest
+from pipelines.rows.parcels import KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of, slices
+from pipelines.rows.positions import attribute_name
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the workers need to know to make a snapshot."""
+
+    store: Store
+    snapshot: str
+    space: Space
+    regions: Regions
+    reach: NDArray[np.float64]
+    bounds: NDArray[np.float64] | None
+    attributes: tuple[str, ...]
+
+
+def sender(
+    plan: Plan, carried: list[str], tasks: int, *, keep_latest: bool = False, check: bool = False
+) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Return the function that sends each object to its partition and its copies to those that must know it.
+
+    Parameters
+    ----------
+    tasks : of the build; partition p is built by task ``p % tasks``.
+    keep_latest : the rows of an id are all in one task, and the latest of them counts.
+    check : the ids' keys are sent too, each to one task of the build, which sees whether one repeats: whole numbers
+        are their own keys, strings have theirs in the column ``key``.
+    """
+
+    def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if keep_latest:
+            kept = list(batches)
+            if not kept:
+                return
+            table = latest(pa.Table.from_batches(kept), ["x", "y", *carried])
+            batches = iter(table.to_batches(max_chunksize=100_000))
+        for rows in gathered(batches):
+            places = np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
+            sent = assign(plan.space.vectors(places), plan.regions, plan.reach)
+            row = np.concatenate([np.arange(len(rows)), sent.row])
+            partition = np.concatenate([sent.home, sent.partition])
+            columns = [rows.column(name) for name in ("id", "x", "y", *carried)]
+            home = pa.array(sent.home)
+            known = pa.record_batch([*columns, home], names=["id", "x", "y", *carried, "home"])
+            for some in slices(len(row), known.nbytes / max(len(rows), 1)):
+                yield pack_rows(known, row[some], partition[some], tasks)
+            if check:
+                key = rows.column("key" if "key" in rows.schema.names else "id")
+                yield pack_keys(key.to_numpy(), tasks)
+
+    return send
+
+
+def builder(plan: Plan, tasks: int) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Return the function that builds all partitions that came to a task, writes their files, and gives their entries.
+
+    Where a key of an id stands more than once among those that came, ``{"repeated": true}`` is all that it gives.
+    """
+
+    def build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parcels: dict[int, list[pa.Buffer]] = {}
+        for batch in batches:
+            for number, parcel in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
+                parcels.setdefault(number, []).append(parcel.as_buffer())
+        if keys_repeat(parcels.pop(KEYS, [])):
+            yield _entry({"repeated": True})
+            return
+        numbers = sorted(parcels)
+        if len({number % tasks for number in numbers}) > 1:
+            raise RuntimeError(f"partitions {numbers} came to one task of {tasks}: the shuffle lost its order")
+        for number in numbers:
+            yield _entry(build_one(plan, number, rows_of(parcels.pop(number))))
+
+    return build
+
+
+def _entry(entry: dict[str, Any]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([json.dumps(entry)])], names=["entry"])
+
+
+def build_one(plan: Plan, number: int, rows: pa.Table) -> dict[str, Any]:
+    """Build a partition, write its file and its share of the border set, and return its entry."""
+    ids = rows.column("id").combine_chunks()
+    strings = pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
+    carried = [name for name in rows.column_names if name not in ("id", "x", "y", "home")]
+    free = free_names(map(attribute_name, carried))
+    built = construct(
+        number,
+        ids.cast(pa.large_string()) if strings else ids.to_numpy(zero_copy_only=False).astype(np.int64),
+        np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1).astype(np.float64),
+        rows.column("home").to_numpy().astype(np.int32),
+        plan.space,
+        plan.regions,
+        float(plan.reach[number]),
+        plan.bounds,
+        attributes={free[attribute_name(name)]: rows.column(name).combine_chunks() for name in carried},
+    )
+    entry = write_partition(plan.store, plan.snapshot, built)
+    share = f"border-{number:05d}.arrow"
+    plan.store.write(plan.snapshot, share, encode_border(built.border))
+    return entry | {"border": share}
+
+
+def discard(plan: Plan, entries: list[dict[str, Any]]) -> None:
+    """Remove the files of partitions that will be built once more, from other rows."""
+    for entry in entries:
+        for file in (entry["file"], entry["border"]):
+            plan.store.remove(plan.snapshot, file)
+
+
+def fixer(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Return the function that makes the border table of all partitions' shares."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for text in batch.column(0).to_pylist():
+                names = json.loads(text)
+                shares = [_share(plan, name) for name in names]
+                entry = write_borders(plan.store, plan.snapshot, fix(shares, plan.bounds))
+                for name in names:
+                    plan.store.remove(plan.snapshot, name)
+                yield _entry(entry)
+
+    return run
+
+
+def _share(plan: Plan, name: str) -> Border:
+    source = plan.store.source(plan.snapshot, name)
+    share = decode_border(source.data, source.path)
+    assert isinstance(share, Border)
+    return share

@@ -1,0 +1,1 @@
+"""From files and frames to our columns and back; bad rows with a reason."""

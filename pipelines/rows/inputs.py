@@ -1,0 +1,238 @@
+"""What is at the paths that a user names, seen before Spark starts: files of one format, their columns, their text."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+import pyarrow as pa
+from pyarrow import fs
+
+from dtoss.errors import InputError
+from pipelines.rows.footers import footer, union
+from pipelines.rows.listing import Listing, listing
+
+PACKED = (".gz", ".bz2")
+FORMATS = {
+    ".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".json": "json", ".jsonl": "json", ".ndjson": "json",
+    ".parquet": "parquet", ".pq": "parquet", ".geoparquet": "parquet",
+}  # fmt: skip
+READ = (
+    "Parquet, GeoParquet, CSV, TSV and JSON lines are read, text also as .gz or .bz2, and the name says which "
+    "(.parquet, .csv, .tsv, .txt, .json, .jsonl, .ndjson)"
+)
+AT_ONCE = 16
+"""Files that are looked at at a time."""
+_HEAD = 4096
+_MAGIC = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zst", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"PAR1": "Parquet"}
+_MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_GEOJSON = re.compile(rb'"type"\s*:\s*"(FeatureCollection|Feature)"')
+
+_Seen = TypeVar("_Seen")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Files of one format, as Spark is to read them.
+
+    Parameters
+    ----------
+    paths : what Spark is told: the files where a path holds more than is read.
+    kind : "parquet", "csv", "tsv" or "json".
+    files : that are read; none where only Spark can look.
+    skipped : (file, why) of those below the paths that are not read.
+    base : the directory whose directories ``name=value`` are columns, where Spark is told its files; else None.
+    schema : Parquet: the union of the columns over the files, with the metadata of GeoParquet; None where unknown.
+    differ : whether some files lack columns that others have.
+    mark : "utf-16" or "utf-32" where the text begins with such a mark.
+    """
+
+    paths: tuple[str, ...]
+    kind: str
+    files: tuple[str, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+    base: str | None = None
+    schema: pa.Schema | None = None
+    differ: bool = False
+    mark: str | None = None
+
+    def facts(self) -> dict[str, object]:
+        """Return what was read, for programs."""
+        return {
+            "format": self.kind,
+            "files": list(self.files) or list(self.paths),
+            "skipped": [{"file": file, "why": why} for file, why in self.skipped],
+        }
+
+
+def look(paths: Sequence[str], *, schema: str = "union", encoding: str | None = None) -> Inputs:
+    """Return what is at paths, directories at any depth.
+
+    The format goes by the name, of a file or of a directory above it; without one, what begins as Parquet is Parquet.
+    Files of no format that is read are skipped in directories. Of Parquet the footers of all files are read.
+
+    Parameters
+    ----------
+    schema : "union" takes the columns of all Parquet files, null where a file has none; "strict" wants all in each.
+    encoding : of the text, where the user names one.
+
+    Raises
+    ------
+    InputError
+        If nothing is there, formats are mixed or not read, or Parquet files do not go together; it names a file.
+    ValueError
+        If ``schema`` is another word.
+    """
+    if schema not in ("union", "strict"):
+        raise ValueError(f"schema is {schema!r}: union or strict is wanted")
+    if not paths:
+        raise InputError("no positions are given: name at least one file")
+    pairs = [_at(path) for path in paths]
+    found, places = [one for one, _ in pairs], [place for _, some in pairs for place in some]
+    for path, one in zip(paths, found, strict=True):
+        if one.kind != found[0].kind:
+            raise InputError(
+                f"positions of several formats are mixed ({paths[0]} is {found[0].kind}, {path} is {one.kind}): "
+                "give files of one format"
+            )
+    whole = Inputs(
+        paths=tuple(path for one in found for path in one.paths),
+        kind=found[0].kind,
+        files=tuple(file for one in found for file in one.files),
+        skipped=tuple(skipped for one in found for skipped in one.skipped),
+        base=found[0].base if len(found) == 1 else None,
+    )
+    if not all(one.files for one in found):
+        return replace(whole, files=())
+    if whole.kind == "parquet":
+        together, differ = union(_each(places, footer), whole.files, strict=schema == "strict")
+        return replace(whole, schema=together, differ=differ)
+    return replace(whole, mark=_mark(whole, _each(places, _head), encoding))
+
+
+def _each(places: Sequence[tuple[fs.FileSystem, str]], see: Callable[[fs.FileSystem, str], _Seen]) -> list[_Seen]:
+    with ThreadPoolExecutor(min(len(places), AT_ONCE)) as pool:
+        return list(pool.map(lambda place: see(*place), places))
+
+
+def _at(path: str) -> tuple[Inputs, list[tuple[fs.FileSystem, str]]]:
+    """Return what is at one path, and where its files are."""
+    where = listing(path)
+    if where is None or (not where.files and not where.hidden and _spark_may_find(path)):
+        return Inputs((path,), _by_name(path.rstrip("/")) or "parquet"), []
+    if not where.files:
+        only = f", only hidden files such as {where.hidden[0]}" if where.hidden else ""
+        raise InputError(f"nothing is at {path}{only}: check the path")
+    kinds = {file: _kind(where, file, folders) for file, folders in zip(where.files, where.folders, strict=True)}
+    known = list(dict.fromkeys(kind for kind in kinds.values() if kind))
+    if not known:
+        raise _unread(where.filesystem, where.files[0])
+    if len(known) > 1:
+        some = [next(file for file, kind in kinds.items() if kind == which) for which in known[:2]]
+        raise InputError(
+            f"files of several formats are mixed in {path} ({some[0]}, {some[1]}): name those to read, as in "
+            f"{path.rstrip('/')}/*{PurePosixPath(some[0]).suffix}"
+        )
+    files = tuple(file for file, kind in kinds.items() if kind)
+    skipped = [(file, "no format that is read") for file, kind in kinds.items() if not kind]
+    skipped += [(file, "hidden: its name, or a directory's, begins with _ or .") for file in where.hidden]
+    below = [folders for file, folders in zip(where.files, where.folders, strict=True) if kinds[file]]
+    levels = {folder for folders in below for folder in folders}
+    valued = {folder for folder in levels if "=" in folder}
+    if valued and (levels - valued or not all(below)):
+        odd = next(iter(sorted(levels - valued)), "files")
+        raise InputError(
+            f"{path} holds folders such as {min(valued)}, whose names are values of a column, and beside them {odd}: "
+            "name the folders to read"
+        )
+    named = where.whole and len(files) == len(where.files) and not (levels - valued)
+    paths = (path,) if named else tuple(where.named(file) for file in files)
+    base = path if valued and not named else None
+    return Inputs(paths, known[0], files, tuple(skipped), base), [(where.filesystem, file) for file in files]
+
+
+def _spark_may_find(path: str) -> bool:
+    """Return whether a path that is not on this machine may be one on the file system of a cluster."""
+    return "://" not in path and any(os.environ.get(n) for n in ("HADOOP_CONF_DIR", "PYSPARK_GATEWAY_PORT"))
+
+
+def _by_name(name: str) -> str | None:
+    name = name.lower()
+    for packed in PACKED:
+        name = name.removesuffix(packed)
+    return next((kind for suffix, kind in FORMATS.items() if name.endswith(suffix)), None)
+
+
+def _kind(where: Listing, file: str, folders: tuple[str, ...]) -> str | None:
+    name = file.rpartition("/")[2]
+    if kind := _by_name(name):
+        return kind
+    if "." not in name or name.startswith("part-"):
+        for above in (*reversed(folders), where.path.rstrip("/")):
+            if kind := _by_name(above):
+                return kind
+    try:
+        with where.filesystem.open_input_stream(file, compression=None) as stream:
+            return "parquet" if stream.read(4) == b"PAR1" else None
+    except OSError:
+        return None
+
+
+def _unread(filesystem: fs.FileSystem, file: str) -> InputError:
+    suffix = PurePosixPath(file).suffix
+    if suffix.lower() in (".geojson", ".geojsonl"):
+        return InputError(f"{file} is GeoJSON: {READ}; ogr2ogr makes GeoParquet of it")
+    head = _head(filesystem, file)
+    packed = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+    if packed:
+        return InputError(f"{file} is packed ({packed}): {READ}; unpack it first")
+    what = f"ends in {suffix}" if suffix else "has no ending that says its format"
+    return InputError(f"{file} {what}: {READ}")
+
+
+def _head(filesystem: fs.FileSystem, file: str) -> bytes:
+    """Return the first bytes of a file, unpacked.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or unpacked.
+    """
+    packed = file.lower().endswith(PACKED)
+    try:
+        with filesystem.open_input_stream(file, compression="detect" if packed else None) as stream:
+            return bytes(stream.read(_HEAD))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{file} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _mark(inputs: Inputs, heads: Sequence[bytes], encoding: str | None) -> str | None:
+    """Return the encoding that the marks of text files say, after a look at what is no text at all.
+
+    Raises
+    ------
+    InputError
+        If one is packed, GeoJSON, or of other bytes than the others.
+    """
+    seen: dict[str | None, str] = {}
+    for file, head in zip(inputs.files, heads, strict=True):
+        if other := next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None):
+            raise InputError(f"{file} is {other} inside, which its name does not say: {READ}")
+        if inputs.kind == "json" and _GEOJSON.search(head):
+            raise InputError(f"{file} is GeoJSON: {READ}; ogr2ogr makes GeoParquet of it")
+        mark = next((name for magic, name in _MARKS.items() if head.startswith(magic)), None)
+        if mark is None and encoding is None and head.count(0) > len(head) // 4:
+            raise InputError(f"{file} is full of zero bytes: is it UTF-16 without a mark (--encoding utf-16-le)?")
+        if head:
+            seen.setdefault(mark, file)
+    if len(seen) > 1:
+        raise InputError(f"{' and '.join(seen.values())} are of different encodings: rebuild from files of one")
+    mark = next(iter(seen), None)
+    if mark and inputs.kind == "json":
+        raise InputError(f"{inputs.files[0]} is {mark.upper()}: JSON lines are read in UTF-8")
+    return mark

@@ -1,0 +1,341 @@
+"""Positions as a DataFrame in our columns, with bad rows set aside with a reason each.
+
+The result has the columns ``id``, ``x``, ``y``, ``t`` where there is a time, and the attributes; a row that cannot be
+used has a reason in ``_reason`` instead of being lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+import numpy as np
+import pyarrow as pa
+
+from dtoss.errors import InputError
+from dtoss.geometry.space import FURTHEST, NEAREST, Space
+from pipelines.rows import texts
+from pipelines.rows.texts import empty, exactly
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+CORRUPT = "_corrupt_record"
+REASON = "_reason"
+RAW = "_raw"
+FLAW = "_dtoss_flaw"
+"""The column in which readers of text say what is wrong with a record."""
+UNDECODED = "bytes that are not text in this encoding"
+UNENDED = "line end inside quotes"
+TOO_LARGE = "id does not fit in 64 bits"
+REASONS = (
+    UNDECODED,
+    UNENDED,
+    "unreadable line",
+    "no id",
+    "id is not an integer as the others are",
+    TOO_LARGE,
+    "no time",
+    "time cannot be read",
+    "no position",
+    "position is not a number",
+    "position is NaN",
+    "position is infinite",
+    "longitude out of range",
+    "latitude out of range",
+    "position out of range",
+)
+"""Why a row is set aside, in the order in which reasons are looked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of the input mean what, and how text is to be read.
+
+    Parameters
+    ----------
+    id : the objects' ids; None where rows are no objects, such as accesses: all ids are 0 then.
+    x, y : the coordinates; None takes ``lon`` and ``lat``, ``x`` and ``y`` where there is no ``lon``, or the points of
+        a GeoParquet file.
+    time : the column whose greatest value is an object's latest row; None takes a column ``t`` if there is one.
+    attributes : names to carry along, "all" (but those that begin with an underscore) or "none".
+    delimiter : of CSV files: a character or its name, such as "tab".
+    encoding : of text; UTF-8, or what the file's mark says, when None.
+    multiline : values in quotes may hold line ends.
+    decimal : the mark of numbers in text, "." or ",".
+    header : whether text begins with a line of names; else columns are c1, c2 and so on.
+    time_format : of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, ``epoch_s`` or ``epoch_ms``; ISO
+        8601 when None.
+    """
+
+    id: str | None = "id"
+    x: str | None = None
+    y: str | None = None
+    time: str | None = None
+    attributes: Sequence[str] | str = "all"
+    delimiter: str = ","
+    encoding: str | None = None
+    multiline: bool = False
+    decimal: str = "."
+    header: bool = True
+    time_format: str | None = None
+
+    def coordinates(self, found: Sequence[str]) -> tuple[str, str]:
+        """Return the names of the two coordinates among those found."""
+        names = ("x", "y") if "lon" not in found and "x" in found else ("lon", "lat")
+        return self.x or names[0], self.y or names[1]
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Positions as a DataFrame in our columns, and what became of the input's.
+
+    Parameters
+    ----------
+    frame : id (bigint or string), x, y (double), t where there is a time, attributes, the reason in ``_reason`` and
+        the row as it was read, as JSON, in ``_raw``.
+    attributes : names of the attribute columns.
+    timed : whether there is a ``t``.
+    string_ids : whether ids are strings.
+    crs : what the file itself says its CRS is (GeoParquet), or None.
+    kept : what was read from text is kept by Spark, because reading it again costs much; see :meth:`release`.
+    """
+
+    frame: DataFrame
+    attributes: tuple[str, ...]
+    timed: bool
+    string_ids: bool
+    crs: str | None = None
+    kept: DataFrame | None = None
+
+    def release(self) -> None:
+        """Let go of what is kept."""
+        if self.kept is not None:
+            self.kept.unpersist()
+
+
+@dataclass(frozen=True)
+class _Rule:
+    reason: str
+    bad: Column
+
+
+def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Positions:
+    """Return positions from a DataFrame; ``text`` says that all its columns are strings of unknown types.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, or of a type that is not one of an id, a coordinate, a time or an attribute.
+    """
+    from pyspark.sql import functions as F
+
+    found = [name for name in frame.columns if name not in (CORRUPT, FLAW)]
+    id_name, (x_name, y_name) = columns.id, columns.coordinates(found)
+    time = columns.time or ("t" if "t" in found and "t" not in (id_name, x_name, y_name) else None)
+    for option, name in (("--id", id_name), ("--x", x_name), ("--y", y_name), ("--time", time)):
+        _check_found(name, option, found)
+    attributes = _attributes(columns.attributes, found, {id_name or x_name, x_name, y_name})
+    types = {field.name: field.dataType for field in frame.schema.fields}
+    kinds: dict[str, str] = {}
+    if text:
+        tolerant = [name for name in (id_name, time) if name]
+        names = list(dict.fromkeys([*tolerant, *attributes]))
+        kinds = texts.kinds_of(frame, names, tolerant, columns.decimal) if names else {}
+
+    whole, rules, id_column = True, [], F.lit(0).cast("bigint")
+    if id_name is not None:
+        unsigned = _is_uint64(types[id_name])
+        whole = unsigned or _whole_ids(id_name, types[id_name], kinds)
+        source = exactly(id_name)
+        if whole:
+            mixed = kinds.get(id_name) == texts.MOSTLY
+            id_column = texts.whole(source) if mixed else source.try_cast("bigint")
+        else:
+            id_column = source.cast("string")
+        rules = [
+            _Rule("no id", _missing(id_name, types[id_name])),
+            _Rule(TOO_LARGE if unsigned else "id is not an integer as the others are", id_column.isNull()),
+        ]
+    x, y = (coordinate(name, types[name], columns.decimal) for name in (x_name, y_name))
+    selected = [id_column.alias("id"), x.alias("x"), y.alias("y")]
+    if CORRUPT in frame.columns:
+        rules.insert(0, _Rule("unreadable line", F.col(CORRUPT).isNotNull()))
+    if FLAW in frame.columns:
+        rules = [*(_Rule(flaw, F.col(FLAW) == flaw) for flaw in (UNDECODED, UNENDED)), *rules]
+    elif not text:
+        carried = dict.fromkeys([*([id_name] if id_name else []), *attributes])
+        unsure = [bad for name in carried if (bad := texts.not_utf8(exactly(name), types[name])) is not None]
+        rules = [*(_Rule(UNDECODED, bad) for bad in unsure), *rules]
+    if time is not None:
+        texts.check_pattern(frame.sparkSession, columns.time_format)
+        t = _time(time, types[time], columns.time_format, kinds, columns.decimal)
+        selected.append(t.alias("t"))
+        rules += [_Rule("no time", _missing(time, types[time])), _Rule("time cannot be read", t.isNull())]
+    rules += [
+        _Rule("no position", _missing(x_name, types[x_name]) | _missing(y_name, types[y_name])),
+        _Rule("position is not a number", x.isNull() | y.isNull()),
+        _Rule("position is NaN", F.isnan(x) | F.isnan(y)),
+    ]
+    for name in attributes:
+        _check_carried(name, types[name])
+        value = t if name == time and text else texts.typed(exactly(name), kinds.get(name, texts.TEXT), columns.decimal)
+        selected.append(value.alias(attribute_column(name)))
+    reason = F.lit(None).cast("string")
+    for rule in reversed(rules):
+        reason = F.when(rule.bad, F.lit(rule.reason)).otherwise(reason)
+    as_read = [exactly(name) for name in frame.columns if name != FLAW]
+    raw = F.to_json(F.struct(*as_read), {"ignoreNullFields": "false"})
+    return Positions(
+        frame=frame.select(*selected, reason.alias(REASON), raw.alias(RAW)),
+        attributes=tuple(attributes),
+        timed=time is not None,
+        string_ids=not whole,
+    )
+
+
+def _missing(name: str, kind: Any) -> Column:
+    """Return where a column is null, or an empty text; only text is compared, as numbers cost much to write out."""
+    from pyspark.sql import types as T
+
+    text = isinstance(kind, (T.StringType, T.VarcharType, T.CharType))
+    return empty(exactly(name)) if text else exactly(name).isNull()
+
+
+def screened(positions: Positions, space: Space, wrap: bool = False) -> Positions:
+    """Return the positions with the reasons completed by what is legal in a space.
+
+    ``wrap`` takes 360 from longitudes above 180 first.
+    """
+    from pyspark.sql import functions as F
+
+    x, y = F.col("x"), F.col("y")
+    if wrap:
+        west = F.when((x > 180.0) & (x <= 360.0), x - 360.0).otherwise(x)
+        positions = replace(positions, frame=positions.frame.withColumn("x", west))
+    label = F.lit("position out of range")
+    if space.geographic:
+        label = F.when(F.abs(x) > 180.0, F.lit("longitude out of range")).otherwise(F.lit("latitude out of range"))
+    outside = out_of_range(x, y, space)
+    if space.metric == "plane":
+        # objects, that is: one may ask anywhere
+        outside |= ((x != 0.0) & (F.abs(x) < NEAREST)) | ((y != 0.0) & (F.abs(y) < NEAREST))
+    infinite = (F.abs(x) == float("inf")) | (F.abs(y) == float("inf"))
+    reason = F.coalesce(F.col(REASON), F.when(infinite, F.lit("position is infinite")), F.when(outside, label))
+    return replace(positions, frame=positions.frame.withColumn(REASON, reason))
+
+
+def out_of_range(x: Column, y: Column, space: Space) -> Column:
+    """Return where numbers are not a legal position in a space."""
+    from pyspark.sql import functions as F
+
+    if space.geographic:
+        return (F.abs(x) > 180.0) | (F.abs(y) > 90.0)
+    outside = (F.abs(x) > FURTHEST) | (F.abs(y) > FURTHEST)
+    return outside | ~_transformable(space)(x, y) if space.to_lonlat else outside
+
+
+def _transformable(space: Space) -> Any:
+    """Return the function that says which positions in a projected CRS are places on the sphere."""
+    from pyspark.sql.functions import arrow_udf
+
+    def inside(x: pa.Array, y: pa.Array) -> pa.Array:
+        places = np.stack([a.fill_null(0.0).to_numpy(zero_copy_only=False) for a in (x, y)], axis=1)
+        # what is larger than it may be has a reason of its own
+        places[~(np.abs(places) <= FURTHEST).all(axis=1)] = 0.0
+        return pa.array(space.legal(places))
+
+    return arrow_udf(inside, "boolean")
+
+
+def attribute_column(name: str) -> str:
+    """Return an attribute's column inside the job: one may be called ``x``, and Spark parses dots and backticks."""
+    return f"a:{quote(name, safe='').replace('.', '%2E')}"
+
+
+def attribute_name(column: str) -> str:
+    """Return the name of an attribute from its column inside the job."""
+    return unquote(column.removeprefix("a:"))
+
+
+def _check_found(name: str | None, option: str, found: Sequence[str]) -> None:
+    if name is not None and name not in found:
+        there = ", ".join(found) or "none: is there a header line, and are these rows of the format that the name says?"
+        raise InputError(f"there is no column {name!r} ({option} NAME); the columns are {there}")
+
+
+def _attributes(wanted: Sequence[str] | str, found: list[str], roles: set[str]) -> list[str]:
+    if wanted == "none":
+        return []
+    if wanted == "all":
+        return [name for name in found if name not in roles and not name.startswith("_")]
+    names = [name.strip() for name in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
+    for name in names:
+        _check_found(name, "--columns", found)
+    return list(dict.fromkeys(names))
+
+
+def _is_uint64(kind: Any) -> bool:
+    """Return whether a type is what Spark makes of whole numbers of 64 bits without a sign."""
+    from pyspark.sql import types as T
+
+    return isinstance(kind, T.DecimalType) and (kind.precision, kind.scale) == (20, 0)
+
+
+def _whole_ids(name: str, kind: Any, kinds: Mapping[str, str]) -> bool:
+    from pyspark.sql import types as T
+
+    if name in kinds:
+        return kinds[name] in (texts.WHOLE, texts.MOSTLY)
+    whole = isinstance(kind, (T.ByteType, T.ShortType, T.IntegerType, T.LongType))
+    if not whole and not isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
+        raise InputError(f"column {name!r} is {kind.simpleString()}: ids are integers or strings, cast it first")
+    return whole
+
+
+def coordinate(name: str, kind: Any, decimal: str = ".") -> Column:
+    """Return a column of some type as double, null where a text is not a number.
+
+    Raises
+    ------
+    InputError
+        If the type is not one of numbers or text.
+    """
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.NumericType):
+        return exactly(name).cast("double")
+    if isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
+        return texts.number(exactly(name), decimal)
+    raise InputError(f"column {name!r} is {kind.simpleString()}: coordinates are numbers")
+
+
+def _time(name: str, kind: Any, pattern: str | None, kinds: Mapping[str, str], decimal: str) -> Column:
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    value = exactly(name)
+    if isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
+        return texts.moment(value, kinds.get(name, texts.TEXT), pattern, decimal)
+    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        return F.when(~F.isnan(value), value)
+    if isinstance(kind, (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)):
+        return value
+    raise InputError(f"column {name!r} is {kind.simpleString()}: times are timestamps, dates, numbers or text")
+
+
+def _check_carried(name: str, kind: Any) -> None:
+    from pyspark.sql import types as T
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        to_arrow_type(kind, timezone="UTC")
+        carried = not isinstance(kind, (T.VariantType, T.UserDefinedType))
+    except Exception:
+        carried = False
+    if not carried:
+        raise InputError(
+            f"column {name!r} is {kind.simpleString()}, which cannot be carried along: name others (--columns)"
+        )

@@ -1,0 +1,153 @@
+"""Looking at all rows once, before anything is built: how many, which are bad, where they are, and a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.errors import InputError
+from dtoss.geometry.land_squares import look_swapped
+from dtoss.geometry.space import Space
+from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
+from pipelines.rows.latest import latest
+from pipelines.rows.positions import REASON, REASONS, TOO_LARGE, Positions
+from pipelines.spark.session import cores
+
+MANY_AT_ZERO = 0.001
+MANY_FROM_360 = 0.1
+LOOKED_AT = 1_000
+"""Positions of which it is asked whether they are on land."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one look at all rows says: how many, which are bad and why, where they are, and a sample."""
+
+    read: int
+    bad: dict[str, int]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    at_zero: int
+    from_360: int
+    sample: pa.Table
+    modulus: int
+    first: Any = None
+    last: Any = None
+
+    @property
+    def good(self) -> int:
+        """Rows that can be used."""
+        return self.read - sum(self.bad.values())
+
+    @property
+    def extent(self) -> dict[str, Any]:
+        """The box (low x, low y, high x, high y) and the first and last time of the good rows, None where unknown."""
+        return {
+            "box": [*self.low.tolist(), *self.high.tolist()] if self.good else None,
+            "times": None if self.first is None else [self.first, self.last],
+        }
+
+
+def survey(positions: Positions, space: Space, partitions: int | None, per_partition: int, seed: int) -> Profile:
+    """Look at every row once: count, find the box, and take the rows whose hashed id falls into the sample."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    frame = positions.frame
+    rows = frame.count()
+    wanted = SAMPLE_PER_PARTITION * (partitions or max(-(-rows // per_partition), cores(frame.sparkSession)))
+    modulus = max(rows // wanted, 1)
+    good = F.col(REASON).isNull()
+    xs, ys = F.when(good, F.col("x")), F.when(good, F.col("y"))
+    measures = [
+        F.count(F.lit(1)).alias("read"),
+        F.min(xs).alias("x0"),
+        F.min(ys).alias("y0"),
+        F.max(xs).alias("x1"),
+        F.max(ys).alias("y1"),
+        F.count(F.when((xs == 0.0) & (ys == 0.0), 1)).alias("at_zero"),
+        F.count(F.when((F.col("x") > 180.0) & (F.col("x") <= 360.0), 1)).alias("from_360"),
+    ]
+    measures += [F.count(F.when(F.col(REASON) == reason, 1)).alias(f"bad{i}") for i, reason in enumerate(REASONS)]
+    if positions.timed:
+        times = F.when(good, F.col("t"))
+        extremes = [F.min(times), F.max(times)]
+        if not _is_number(frame.schema["t"].dataType):
+            # a time of Java's is not one of Python's
+            extremes = [extreme.cast("string") for extreme in extremes]
+        measures += [extremes[0].alias("t0"), extremes[1].alias("t1")]
+    observation = Observation("profile")
+    in_sample = F.pmod(F.xxhash64(F.col("id"), F.lit(seed)), F.lit(modulus)) == 0
+    names = ["id", "x", "y"] + (["t"] if positions.timed else [])
+    sample = frame.observe(observation, *measures).where(good & in_sample).select(*names).toArrow()
+    seen = observation.get
+    return Profile(
+        read=seen["read"],
+        bad={reason: seen[f"bad{i}"] for i, reason in enumerate(REASONS)},
+        low=np.array([seen["x0"], seen["y0"]], dtype=np.float64),
+        high=np.array([seen["x1"], seen["y1"]], dtype=np.float64),
+        at_zero=seen["at_zero"],
+        from_360=seen["from_360"],
+        sample=sample,
+        modulus=modulus,
+        first=seen["t0"] if positions.timed else None,
+        last=seen["t1"] if positions.timed else None,
+    )
+
+
+def _is_number(kind: Any) -> bool:
+    from pyspark.sql import types as T
+
+    return isinstance(kind, (T.IntegralType, T.FloatType, T.DoubleType))
+
+
+def judge(profile: Profile, space: Space, max_bad: float, warn: Callable[[str], None]) -> None:
+    """Raise where too many rows are bad; tell what looks wrong.
+
+    Raises
+    ------
+    InputError
+        With the counts by reason and, where the rows tell, what to do.
+    """
+    if large := profile.bad[TOO_LARGE]:
+        raise InputError(
+            f"{large:,} of {profile.read:,} ids are uint64 of 2^63 or more: ids are whole numbers of 64 bits with a "
+            "sign, or text; cast the column to text"
+        )
+    bad = profile.read - profile.good
+    reasons = "; ".join(f"{n:,} {reason}" for reason, n in profile.bad.items() if n)
+    if bad > max_bad * profile.read:
+        hint = ""
+        if space.geographic and profile.from_360 > MANY_FROM_360 * profile.read:
+            hint = "; longitudes seem to run from 0 to 360: subtract 360 where they are above 180 (--wrap)"
+        elif space.geographic and profile.bad["latitude out of range"] > 0.5 * bad:
+            hint = "; latitudes are out of range: are lon and lat swapped (--x, --y), or is this another CRS (--crs)?"
+        raise InputError(
+            f"{bad:,} of {profile.read:,} rows are bad ({reasons}), more than --max-bad {max_bad:g} allows; "
+            f"the current snapshot stays{hint}"
+        )
+    if profile.at_zero > MANY_AT_ZERO * max(profile.good, 1):
+        warn(f"{profile.at_zero:,} of {profile.good:,} rows are at (0, 0): is that where they are, or is it 'unknown'?")
+
+    if space.geographic:
+        some = profile.sample.slice(0, LOOKED_AT)
+        if note := look_swapped(*(some.column(name).to_numpy() for name in ("x", "y"))):
+            warn(f"{note}: lon comes before lat; --x and --y name their columns")
+
+
+def sampled_vectors(profile: Profile, positions: Positions, space: Space) -> tuple[NDArray[np.float64], int]:
+    """Return the vectors of the sampled objects in an order of their own, and how many objects there are about."""
+    table = profile.sample
+    if positions.timed and len(table):
+        table = latest(table.combine_chunks(), ["x", "y"])
+    places = (
+        np.stack([table.column(name).to_numpy() for name in ("x", "y")], axis=1) if len(table) else np.zeros((0, 2))
+    )
+    vectors = space.vectors(places.astype(np.float64))
+    objects = len(table) * profile.modulus if positions.timed else profile.good
+    return vectors[np.lexsort(vectors.T[::-1])], objects

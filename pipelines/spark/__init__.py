@@ -1,0 +1,1 @@
+"""Sessions of Spark, its Java, and how it gets on; nothing of the domain."""

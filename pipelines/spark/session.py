@@ -1,0 +1,139 @@
+"""Spark sessions for our jobs: what each setting is for."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.spark.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS_PER_BATCH = 100_000
+BYTES_PER_BATCH = 64 << 20
+"""Of rows on their way to Python: a batch whose texts and binaries have 2 GB is more than its offsets can say."""
+SECONDS_TO_END = 10.0
+"""That an interrupted Spark may take to remove its files."""
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+
+def spark_session(
+    master: str | None = None,
+    *,
+    driver_memory: str | None = None,
+    name: str = "dtoss",
+    ui: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return the running Spark session, or a new one.
+
+    Parameters
+    ----------
+    master : such as ``local[*]`` or ``spark://host:7077``; under spark-submit None leaves it to its options,
+        elsewhere None is ``local[*]``.
+    driver_memory : heap of a local master, whose driver does the work; a sixth of the machine's memory, 16 GB at the
+        most, when None. Under spark-submit give ``--driver-memory`` there.
+    settings : of Spark's, besides ours.
+
+    Raises
+    ------
+    JavaNotFound
+        If there is no Java of version 17 or newer.
+    """
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return configured(running)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    builder = SparkSession.builder.appName(name)
+    if not submitted:
+        master = master or "local[*]"
+        builder = builder.master(master).config("spark.driver.memory", driver_memory or _local_memory())
+        os.environ["JAVA_HOME"] = str(java_home(quiet=not _debugging()))
+        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"{_log_options()} pyspark-shell")
+        # Spark makes this directory, in the working directory if not told where, and puts nothing into it
+        builder = builder.config("spark.sql.warehouse.dir", f"{tempfile.gettempdir()}/spark-warehouse-{os.getuid()}")
+        if master.startswith("local"):
+            # workers would start the PATH's python3, which may be another one
+            os.environ["PYSPARK_PYTHON"] = sys.executable
+            os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+            builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    elif master:
+        builder = builder.master(master)
+    builder = builder.config("spark.ui.enabled", str(ui).lower()).config("spark.ui.showConsoleProgress", "false")
+    for key, value in (settings or {}).items():
+        builder = builder.config(key, value)
+    return configured(builder.getOrCreate())
+
+
+def _debugging() -> bool:
+    return bool(os.environ.get("DTOSS_DEBUG"))
+
+
+def _log_options() -> str:
+    """Return the options that keep Spark's log off stderr, where people read; DTOSS_DEBUG=1 leaves it there."""
+    if _debugging():
+        return ""
+    return f"--driver-java-options -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
+
+
+def configured(session: SparkSession) -> SparkSession:
+    """Set what our jobs need on a session and return it."""
+    # pyspark logs every failed query as a page of JSON; errors reach the user as one line
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", ROWS_PER_BATCH)
+    session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BYTES_PER_BATCH)
+    return session
+
+
+def _local_memory() -> str:
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        total = 6 << 30
+    return f"{max(min(total // 6, 16 << 30) >> 20, 1024)}m"
+
+
+def stop_java() -> None:
+    """Tell the Spark that this process has started to end, if it has one, whatever it is doing; returns at once.
+
+    Calls of Spark's that wait for an answer fail when Java has ended, which is after ten seconds at the latest.
+    """
+    java = _java()
+    if java is not None and java.poll() is None:
+        # it would print a page when Java closes its connection
+        accumulators = sys.modules["pyspark.accumulators"]
+        for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+            server.handle_error = lambda *_: None
+        java.terminate()
+        late = threading.Timer(SECONDS_TO_END, java.kill)
+        late.daemon = True
+        late.start()
+
+
+def end_spark() -> None:
+    """End the Spark that this process has started, if it has one, as :func:`stop_java`, and wait for it."""
+    java = _java()
+    if java is not None:
+        stop_java()
+        java.wait()
+
+
+def _java() -> subprocess.Popen[bytes] | None:
+    core = sys.modules.get("pyspark.core.context")
+    return None if core is None else getattr(core.SparkContext._gateway, "proc", None)
+
+
+def cores(session: SparkSession) -> int:
+    """Return how many tasks run at a time."""
+    return max(int(session.sparkContext.defaultParallelism), 1)
