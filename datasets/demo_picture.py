@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import dtoss
-from datasets.cities.land import land_outline
 from datasets.cities.taxis import Fleet
+from dtoss.export.land import land_outline
 from dtoss.partitioning.region_polygons import region_shapes
 
 __all__ = ["draw_partitions"]

@@ -1,7 +1,7 @@
 """Where the land of the Earth is, in squares of one degree: enough to notice that longitude and latitude are exchanged.
 
 A square counts as land where it touches any. Made from Natural Earth 1:110m land (public domain) by
-``datasets.cities.land``, where the outline itself is.
+``dtoss/export/land.py``, where the outline itself is.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from datasets.cities.land import land, land_outline, on_land
+from datasets.cities.land import land, on_land
 from datasets.cities.places import EARTH_RADIUS, cities, find_city, travel
 from datasets.tables.command import BadInput
 from datasets.uniform import uniform_sphere
+from dtoss.export.land import land_outline
 
 
 def test_the_land_is_29_percent_of_the_earth_and_has_no_streak_over_the_antimeridian():
@@ -39,7 +40,7 @@ def test_outline_rings_are_closed_lonlat_arrays_and_the_file_names_its_source():
     assert all(ring.shape[1] == 2 and (ring[0] == ring[-1]).all() for ring in rings)
     assert sum(map(len, rings)) > 5_000
     assert np.abs(np.vstack(rings)).max(axis=0) == pytest.approx((180, 90), abs=0.5)
-    file = json.loads((Path(__file__).parents[2] / "datasets" / "land_110m.geojson").read_text())
+    file = json.loads((Path(__file__).parents[2] / "dtoss" / "export" / "land_110m.geojson").read_text())
     assert "public domain" in file["properties"]["source"]
 
 
