@@ -35,8 +35,8 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m bench.stores
 	@$(BIN)/python -m bench.crowds
 	@$(BIN)/python -m bench.join_worlds
-	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/test_kernel_bridge.py
-	@DTOSS_ALL_SIGNALS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/pipelines/test_interruption.py
+	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/compiled/test_bridge.py
+	@DTOSS_ALL_SIGNALS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/pipelines/command/test_interruption.py
 
 bench: setup ## benchmarks; what each measures stands in docs/benchmarks.md
 	@$(BIN)/python -m pytest bench -q --benchmark-only

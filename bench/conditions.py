@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from datasets.tables.command import run, say
-from tests.dtoss.sql_oracle import differing
+from tests.dtoss.conditions.sql_oracle import differing
 
 EACH = 2000
 

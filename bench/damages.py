@@ -32,7 +32,7 @@ import dtoss
 from dtoss.errors import StoreError
 from dtoss.opening import open_index
 from dtoss.snapshots.manifest_fields import hash_of
-from tests.dtoss.stores import stored
+from tests.dtoss.snapshots.damaged_stores import stored
 
 OBJECTS = 4000
 PARTITIONS = 3

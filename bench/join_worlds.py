@@ -26,7 +26,7 @@ from pipelines.join import knn_join, range_join
 from pipelines.rebuild import rebuild
 from pipelines.spark.session import spark_session
 from tests import join_worlds, worlds
-from tests.dtoss.stores import stored
+from tests.dtoss.snapshots.damaged_stores import stored
 from tests.join_worlds import KINDS, PARTITIONS, Question, World, objects_as_queries, objects_of, queries_of
 
 MOST = 700

@@ -1,8 +1,8 @@
 """Stores under stress: writers at once, readers that poll, faults at every step, rebuilds that are killed.
 
 `python -m bench.stores`, or `make check-data`. The first four parts commit snapshots of a few bytes without Spark
-(`tests/dtoss/small_stores.py`); the last kills real rebuilds at random moments, two of them at it at once. Ends with
-code 1 where a store is not whole, an open fails, or anything is left behind.
+(`tests/dtoss/snapshots/small_stores.py`); the last kills real rebuilds at random moments, two of them at it at once.
+Ends with code 1 where a store is not whole, an open fails, or anything is left behind.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from datasets.tables.command import run, say
 from dtoss.errors import StoreError
 from dtoss.snapshots.folder import LocalFolder
 from dtoss.snapshots.store import Store
-from tests.dtoss.small_stores import assert_clean, assert_sound
+from tests.dtoss.snapshots.small_stores import assert_clean, assert_sound
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = [sys.executable, "-c", "import sys; from pipelines.command.main import main; main(sys.argv[1:])"]
@@ -37,7 +37,7 @@ def loops(kinds: list[list[Any]]) -> list[dict[str, int]]:
     """Run loops of ``small_stores`` at once, each in a process, and return what they tell; [] if one fails."""
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.dtoss.small_stores", *map(str, kind)],
+            [sys.executable, "-m", "tests.dtoss.snapshots.small_stores", *map(str, kind)],
             cwd=ROOT, stdout=subprocess.PIPE, text=True,
         )
         for kind in kinds

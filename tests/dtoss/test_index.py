@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.geometry.distance import EARTH_RADIUS
 from tests import oracles
+from tests.dtoss.cells.test_voronoi import taxis
+from tests.dtoss.queries.test_queries import PARTITIONS, rows
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
-from tests.dtoss.test_cells import taxis
-from tests.dtoss.test_queries import PARTITIONS, rows
 
 
 def whole(index):

@@ -14,7 +14,7 @@ from dtoss.export.export import export
 from dtoss.hits import Hits
 from dtoss.index import Index
 from dtoss.names import RESERVED, free_names, not_carried, renamed
-from tests.dtoss.stores import stored
+from tests.dtoss.snapshots.damaged_stores import stored
 
 N = 60
 PLACES = np.random.default_rng(8).uniform(-3.0, 3.0, (N, 2))

@@ -1,0 +1,190 @@
+"""After the fix every cell is exact, whatever was certified before; files of partitions and borders come back whole."""
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dtoss
+from datasets.cities.taxis import make_fleet
+from datasets.degenerate import PLANE, SPHERE, degenerate
+from datasets.fleet import fleet_at
+from datasets.hotspots import hotspots
+from datasets.uniform import uniform_plane, uniform_sphere
+from dtoss.building.border import Border, BorderTable, border_of
+from dtoss.cells.cell_polygons import shapes
+from dtoss.cells.voronoi import voronoi
+from dtoss.errors import StoreError
+from dtoss.export.cell_rings import border_edges, cells_of
+from dtoss.geometry.curve import curve_keys, radix_order
+from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.partition import Partition
+from dtoss.queries.cell_of import CellView
+from dtoss.snapshots.border_file import decode_border, encode_border
+from dtoss.snapshots.partition_file import decode, encode
+from tests.dtoss.cells.test_voronoi import neighbour_sets, taxis
+from tests.dtoss.queries.test_queries import PARTITIONS
+
+ROWS = 3000
+
+
+def table_of(batches):
+    return pa.Table.from_batches(list(batches))
+
+
+MADE = {
+    "uniform plane": lambda: table_of(uniform_plane(ROWS, seed=1)),
+    "uniform sphere": lambda: table_of(uniform_sphere(ROWS, seed=1)),
+    "hotspots": lambda: table_of(hotspots(ROWS, seed=2, count=12)),
+    "fleet": lambda: table_of(fleet_at(make_fleet(ROWS, seed=3), 3600.0)),
+    "taxis": lambda: pa.table(dict(zip(("lon", "lat"), taxis(np.random.default_rng(4), ROWS).T, strict=True))),
+    **{f"{kind} plane": (lambda kind=kind: table_of(degenerate(kind, 500, seed=5))) for kind in PLANE},
+    **{
+        f"{kind} sphere": (lambda kind=kind: table_of(degenerate(kind, 500, seed=5, metric="sphere")))
+        for kind in SPHERE
+    },
+}
+
+
+@pytest.mark.parametrize("partitions", PARTITIONS)
+@pytest.mark.parametrize("name", list(MADE))
+def test_with_lambda_0_every_cell_is_exact(name, partitions):
+    """Neighbours and areas of all sites are those of one diagram of all sites; an edge is listed by both its ends."""
+    made = MADE[name]()
+    x, y = ("lon", "lat") if "lon" in made.column_names else ("x", "y")
+    positions = np.stack([made[x].to_numpy(), made[y].to_numpy()], axis=1)
+    crs = "EPSG:4326" if x == "lon" else "none"
+    index = dtoss.build(np.arange(len(positions)), positions, crs=crs, partitions=partitions, reach=0.0)
+    sites = np.unique(index.space.vectors(positions), axis=0)
+    sites = np.ascontiguousarray(sites[radix_order(curve_keys(sites))])
+    bounds = None if index.bounds is None else np.array(index.bounds)
+    whole = voronoi(sites, bounds)
+    number = {site.tobytes(): i for i, site in enumerate(sites)}
+    total = whole.area.sum()
+    scale = 1.0 if index.bounds is not None else EARTH_RADIUS**2
+    view = CellView(index.space, index._world, index._bounds, index.border)
+    found = [set() for _ in sites]
+    area = np.full(len(sites), np.nan)
+    for partition in index.parts.all():
+        own = [number[site.tobytes()] for site in partition.sites[: partition.owned_sites]]
+        assert np.isnan(area[own]).all()
+        area[own] = np.concatenate([cells.area for cells in cells_of(view, partition)] or [np.zeros(0)]) / scale
+        for at, i in enumerate(own):
+            found[i] = neighbours_of(partition, index.border, at, number)
+    assert area == pytest.approx(whole.area, rel=1e-9, abs=1e-14 * total)
+    edges = edges_of(sites, found, bounds, view.shortest)
+    assert edges == edges_of(sites, neighbour_sets(whole), bounds, view.shortest)
+    assert edges == {(j, i) for i, j in edges}
+
+
+def edges_of(sites, near, bounds, shortest):
+    """The edges that have a length, of cells cut by the sites that each one has near it."""
+    first = np.concatenate([[0], np.cumsum([len(n) for n in near])])
+    others = np.array([j for n in near for j in sorted(n)], dtype=np.int64)
+    cells = shapes(sites, first, sites[others], bounds)
+    real = cells.owner >= 0
+    length = np.bincount(cells.owner[real], cells.length[real], minlength=len(others))
+    cell = np.repeat(np.arange(len(sites)), np.diff(first))
+    counts = length > shortest
+    return set(zip(cell[counts].tolist(), others[counts].tolist(), strict=True))
+
+
+def neighbours_of(partition, border, at, number):
+    """All that partition and border table list for an owned site."""
+    listed = []
+    if at not in partition.uncertified:
+        listed += list(partition.sites[partition.graph.neighbours[slice(*partition.graph.first[at : at + 2])]])
+    site, first, others = border_edges(partition, border)
+    for row in np.flatnonzero(site == at).tolist():
+        listed += list(others[first[row] : first[row + 1]])
+    return {number[vector.tobytes()] for vector in listed}
+
+
+def test_lambda_0_certifies_less_and_copies_nothing():
+    """What the fix has to do without copies: more than with them, and nothing is sent."""
+    positions = taxis(np.random.default_rng(7), 20_000)
+    bare = dtoss.build(np.arange(20_000), positions, partitions=7, reach=0.0)
+    chosen = dtoss.build(np.arange(20_000), positions, partitions=7)
+    assert sum(len(p.sites) - p.owned_sites for p in bare.parts.all()) == 0
+    left = [sum(len(p.uncertified) for p in index.parts.all()) for index in (bare, chosen)]
+    assert left[0] > left[1]
+    assert [int(index.border.open.sum()) for index in (bare, chosen)] == left
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def small_index(strings, dimension=3, n=9000):
+    rng = np.random.default_rng(8)
+    positions = taxis(rng, n) if dimension == 3 else rng.integers(0, 90, (n, 2)).astype(float)
+    ids = pa.array([f"taxi {i}" for i in range(n)]) if strings else np.arange(n)
+    columns = {
+        "speed": rng.uniform(0, 30, n),
+        "plate": pa.array([None if i % 7 == 0 else f"p{i}" for i in range(n)]),
+    }
+    crs = "EPSG:4326" if dimension == 3 else "none"
+    return dtoss.build(ids, positions, crs=crs, partitions=4, columns=columns)
+
+
+def assert_same(a, b):
+    assert type(a) is type(b)
+    if isinstance(a, pa.Array):
+        assert a.type == b.type
+        assert a.equals(b)
+    elif isinstance(a, np.ndarray):
+        assert a.dtype == b.dtype
+        assert a.tolist() == b.tolist()
+    elif isinstance(a, dict):
+        assert list(a) == list(b)
+        for name in a:
+            assert_same(a[name], b[name])
+    elif isinstance(a, tuple):
+        assert len(a) == len(b)
+        for one, other in zip(a, b, strict=True):
+            assert_same(one, other)
+    elif dataclasses.is_dataclass(a):
+        for field in dataclasses.fields(a):
+            assert_same(getattr(a, field.name), getattr(b, field.name))
+    else:
+        assert a == b
+
+
+@pytest.mark.parametrize("strings", [False, True])
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_partitions_come_back_from_their_files(strings, dimension):
+    """Every array with its type, and the same bytes again."""
+    index = small_index(strings, dimension)
+    assert any(len(p.levels) for p in index.parts.all())
+    for partition in index.parts.all():
+        data = encode(partition)
+        back = decode(data, "a file")
+        assert isinstance(back, Partition)
+        assert_same(partition, back)
+        assert encode(back).to_pybytes() == data.to_pybytes()
+
+
+@pytest.mark.parametrize("strings", [False, True])
+def test_borders_come_back_from_their_files(strings):
+    """Shares and the table, empty ones too."""
+    index = small_index(strings)
+    for partition in index.parts.all():
+        share = border_of(partition)
+        back = decode_border(encode_border(share), "a file")
+        assert isinstance(back, Border)
+        assert len(share.edges) > 0
+        assert_same(share, back)
+    table = decode_border(encode_border(index.border), "a file")
+    assert isinstance(table, BorderTable)
+    assert_same(index.border, table)
+    empty = dtoss.build([], np.zeros((0, 2)))
+    assert_same(empty.border, decode_border(encode_border(empty.border), "a file"))
+
+
+@pytest.mark.parametrize("cut", [0, 10, 1000])
+def test_damaged_files_are_named(cut):
+    """A short file of either kind is an error that names it."""
+    index = small_index(strings=False)
+    for data, read in ((encode(index.parts[0]), decode), (encode_border(index.border), decode_border)):
+        with pytest.raises(StoreError, match="some/file"):
+            read(pa.py_buffer(data.to_pybytes()[:cut]), "some/file")

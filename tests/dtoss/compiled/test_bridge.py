@@ -1,0 +1,148 @@
+"""Compiled code that comes with an installation: used at once, replaced by this processor's, the same bits."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dtoss.compiled.kernel import DECLARED
+from dtoss.warm import make_generic
+from tests.dtoss.compiled import every_kernel
+
+ROOT = Path(__file__).parents[3]
+NAMES = [
+    "dtoss.geometry.space._unit_vectors",
+    "dtoss.geometry.space._first_beyond",
+    "dtoss.geometry.distance._distances",
+]
+ASK = """
+import hashlib, sys, time
+import numpy as np
+from dtoss.compiled import bridge
+from dtoss.geometry.distance import distance
+from dtoss.compiled.kernel import DECLARED
+from dtoss.geometry.space import space_of
+places = np.random.default_rng(0).uniform(-90, 90, (3000, 2))
+def ask():
+    vectors = space_of().vectors(places)
+    return hashlib.sha256(vectors.tobytes() + distance(vectors, vectors[::-1]).tobytes()).hexdigest()
+def generic():
+    used = [DECLARED[name] for name in ("dtoss.geometry.space._unit_vectors", "dtoss.geometry.distance._distances")]
+    results = [result for kernel in used for result in kernel.overloads.values()]
+    return sum("v1000000" in result.fndesc.llvm_func_name for result in results)
+first = ask()
+print(first, generic(), end=" ")
+while bridge._WAITING:
+    time.sleep(0.05)
+end = time.monotonic() + 30
+while generic() and time.monotonic() < end:
+    time.sleep(0.05)
+print(ask() == first, generic())
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """An installation with code for any processor, of three kernels."""
+    place = tmp_path_factory.mktemp("site")
+    shutil.copytree(ROOT / "dtoss", place / "dtoss", ignore=shutil.ignore_patterns("__pycache__"))
+    make_generic(str(place / "dtoss" / "compiled" / "shipped"), NAMES)
+    assert len(list((place / "dtoss" / "compiled" / "shipped").iterdir())) == len(NAMES)
+    return place
+
+
+def ask(site, **env):
+    """What a fresh process says: its answers' hash, how many kernels were generic, both after the exchange."""
+    run = [sys.executable, "-B", "-P", "-c", ASK]
+    env = os.environ | {"PYTHONPATH": str(site), "DTOSS_QUIET": ""} | env
+    done = subprocess.run(run, cwd=site, env=env, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    return *done.stdout.split(), done.stderr
+
+
+def test_shipped_code_answers_until_this_processors_is_compiled(site, tmp_path):
+    """Nothing is said, as nobody waits; the next process begins with what was compiled beside this one."""
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path / "user")}
+    own, *rest = ask(site, DTOSS_KERNELS="native", NUMBA_CACHE_DIR=str(tmp_path / "own"), XDG_CACHE_HOME=str(tmp_path))
+    assert rest[:3] == ["0", "True", "0"]
+    assert ask(site, **env) == (own, "2", "True", "0", "")
+    assert ask(site, **env) == (own, "0", "True", "0", "")
+
+
+def test_shipped_code_is_found_in_a_zip(site, tmp_path):
+    """As workers of a cluster import it; what is compiled beside is kept for the user, and found from another place."""
+    archive = shutil.make_archive(str(tmp_path / "one"), "zip", site)
+    env = {"XDG_CACHE_HOME": str(tmp_path / "user"), "NUMBA_CACHE_DIR": ""}
+    first = ask(site, PYTHONPATH=archive, **env)
+    assert first[1:] == ("2", "True", "0", "")
+    moved = shutil.copy(archive, tmp_path / "two.zip")
+    assert ask(site, PYTHONPATH=str(moved), **env) == (first[0], "0", "True", "0", "")
+
+
+def test_shipped_code_is_not_used_where_nothing_can_be_kept(site, tmp_path):
+    """It would stay for ever; kernels are compiled for this processor instead, with a line that says so."""
+    (tmp_path / "file").touch()
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "file"), "XDG_CACHE_HOME": str(tmp_path / "file")}
+    (site / "dtoss" / "__pycache__").touch()  # a file where the folder would be
+    try:
+        _, generic, *_, said = ask(site, **env)
+    finally:
+        (site / "dtoss" / "__pycache__").unlink()
+    assert generic == "0"
+    assert said.startswith("dtoss: compiling")
+
+
+def test_shipped_code_of_another_source_is_not_used(site, tmp_path):
+    """A kernel that was changed after the wheel was made is compiled."""
+    other = tmp_path / "other"
+    shutil.copytree(site, other)
+    source = other / "dtoss" / "geometry" / "space.py"
+    source.write_text(source.read_text().replace("_BLOCK = 128", "_BLOCK = 64"))
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path / "user")}
+    assert ask(other, **env)[1:4] == ("1", "True", "0")
+
+
+GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+
+
+def said_by(made_for, *arguments):
+    """What a process that compiles for a processor says of fixed worlds."""
+    env = os.environ | {"DTOSS_KERNELS": "native", "DTOSS_QUIET": "1"} | made_for
+    run = [sys.executable, "-m", "tests.dtoss.compiled.every_kernel", *arguments]
+    done = subprocess.run(run, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_generic_code_of_the_busiest_kernels_gives_the_same_bits(tmp_path):
+    """Cells, kNN and ranges in the plane; this process has compiled them for its own processor."""
+    index = every_kernel.plane()
+    (tmp_path / "index").write_bytes(pickle.dumps(index))
+    generic = said_by(GENERIC, str(tmp_path / "index"))
+    assert generic["processor"] == "generic"
+    used = {
+        "dtoss.cells.cell_kernel.cut_cells",
+        "dtoss.queries.kernels.knn_kernel.knn_kernel",
+        "dtoss.queries.kernels.range_kernel.range_kernel",
+    }
+    assert not used & set(generic["unused"])
+    assert DECLARED["dtoss.queries.kernels.knn_kernel.knn_kernel"].targetctx.codegen().magic_tuple()[1] != "generic"
+    assert generic["found"] == every_kernel.a_few(index)
+
+
+if "DTOSS_EVERY_KERNEL" in os.environ:  # compiles each kernel twice: in `make check-data`
+
+    def test_generic_code_gives_the_same_bits():
+        """Of every answer and of every file, in worlds that call each kernel of the index at least once."""
+        own, generic = said_by({}), said_by(GENERIC)
+        assert own["processor"] != generic["processor"] == "generic"
+        assert own["unused"] == generic["unused"] == []
+        assert len(own["found"]) > 150
+        assert own["found"] == generic["found"]

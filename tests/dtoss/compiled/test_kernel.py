@@ -1,0 +1,298 @@
+"""Kernels are compiled when they are called, once, and never used once anything that they reach has changed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dtoss
+from dtoss.compiled import kept_places
+
+ROOT = Path(__file__).parents[3]
+HELPER = """
+from small.kernels import kernel
+from numba.extending import intrinsic
+
+STEP = {step}
+
+def _built(builder, value):
+    return builder.add(value, value.type({added}))
+
+@intrinsic
+def shift(typingctx, value):
+    def codegen(context, builder, sig, args):
+        return _built(builder, args[0])
+    return value(value), codegen
+
+@kernel
+def inner(x):
+    return {body}
+
+@kernel("int64(int64)")
+def other(x):
+    return x - 1
+"""
+OUTER = """
+from small.helper import inner, shift
+from small.kernels import kernel
+
+@kernel("int64(int64)")
+def outer(x):
+    return shift(inner(x))
+"""
+KERNELS = "from dtoss.compiled.kernel import *\nfrom dtoss.compiled.kernel import DECLARED, kernel\n"
+RUN = """
+from small.outer import outer
+from small.helper import other
+before = len(outer.overloads) + len(other.overloads)
+print(outer(20), other(20), before, *(sum(k.stats.cache_hits.values()) for k in (outer, other)))
+"""
+
+
+class Small:
+    """A package of two files with kernels, which a fresh process imports and calls."""
+
+    def __init__(self, folder):
+        self.place = folder / "package"
+        self.env = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache")}
+        (self.place / "small").mkdir(parents=True)
+        (self.place / "small" / "__init__.py").touch()
+        (self.place / "small" / "kernels.py").write_text(KERNELS)
+        (self.place / "small" / "outer.py").write_text(OUTER)
+        self.helper()
+
+    def helper(self, step=0, added=0, body="x + 1 + STEP"):
+        text = HELPER.format(step=step, added=added, body=body)
+        (self.place / "small" / "helper.py").write_text(text)
+
+    def run(self, code=RUN, **env):
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", code], cwd=self.place, env=self.env | env | {
+                "PYTHONPATH": os.pathsep.join([str(self.place), str(ROOT)])
+            }, capture_output=True, text=True, timeout=200, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def answer(self):
+        """(outer(20), other(20), compiled at import, times outer was found on disk, times other was)."""
+        return tuple(int(part) for part in self.run().stdout.split())
+
+
+@pytest.fixture
+def small(tmp_path):
+    return Small(tmp_path)
+
+
+def test_nothing_is_compiled_before_it_is_called(small):
+    """And the next process finds it on disk."""
+    assert small.answer() == (21, 19, 0, 0, 0)
+    assert small.answer() == (21, 19, 0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [({"body": "x * 2"}, 40), ({"step": 5}, 26), ({"added": 7}, 28)],
+    ids=["body", "constant", "intrinsic"],
+)
+def test_what_a_kernel_reaches_is_compiled_anew_and_nothing_else(small, change, value):
+    """A helper's body, a constant of its module, a function that an intrinsic calls: never a stale answer."""
+    assert small.answer() == (21, 19, 0, 0, 0)
+    small.helper(**change)
+    assert small.answer() == (value, 19, 0, 0, 1)
+
+
+def test_comments_times_and_places_change_nothing(small):
+    """Moved to another folder, touched, with lines in front: what was compiled is used."""
+    small.answer()
+    helper = small.place / "small" / "helper.py"
+    helper.write_text("# a comment\n\n" + helper.read_text())
+    os.utime(helper, (1, 1))
+    moved = small.place.with_name("moved")
+    shutil.move(small.place, moved)
+    small.place = moved
+    assert small.answer() == (21, 19, 0, 1, 1)
+
+
+def test_a_kernel_that_is_cut_short_on_disk_is_compiled_anew(small):
+    """And replaced by a whole one."""
+    small.answer()
+    for file in Path(small.env["NUMBA_CACHE_DIR"]).rglob("*.nbc"):
+        file.write_bytes(file.read_bytes()[:-100])
+    assert small.answer() == (21, 19, 0, 0, 0)
+    assert small.answer() == (21, 19, 0, 1, 1)
+
+
+def test_a_place_that_cannot_be_written_to_is_passed_over(small, tmp_path):
+    """The user's cache is used then; and where there is none, kernels are compiled in each process."""
+    (tmp_path / "file").touch()
+    small.env |= {
+        "NUMBA_CACHE_DIR": str(tmp_path / "file"),
+        "XDG_CACHE_HOME": str(tmp_path / "user"),
+        "HOME": str(tmp_path),
+    }
+    (small.place / "small" / "__pycache__").touch()  # a file where the folder would be
+    assert small.answer() == (21, 19, 0, 0, 0)
+    assert small.answer() == (21, 19, 0, 1, 1)
+    small.env["XDG_CACHE_HOME"] = str(tmp_path / "file")
+    assert small.answer() == (21, 19, 0, 0, 0)
+
+
+def test_one_line_says_that_compiling_has_begun(small):
+    """On stderr, once a process, and not where code is found on disk."""
+    line = "dtoss: compiling for this processor, once; up to a minute. `dtoss warm` compiles everything beforehand\n"
+    assert small.run(DTOSS_QUIET="").stderr == line
+    assert small.run(DTOSS_QUIET="").stderr == ""
+    small.helper(body="x + 2")
+    assert small.run(DTOSS_QUIET="1").stderr == ""
+
+
+def test_processes_that_need_a_kernel_at_once_compile_it_once(small):
+    """One has its turn, the others wait and load what it made: the workers of a rebuild all begin with the same one."""
+    code = """
+import sys, time
+from small.outer import outer
+print("ready", flush=True)
+sys.stdin.readline()
+print(outer(20), sum(outer.stats.cache_hits.values()), sum(outer.stats.cache_misses.values()))
+"""
+    env = small.env | {"PYTHONPATH": os.pathsep.join([str(small.place), str(ROOT)])}
+    run = [sys.executable, "-B", "-c", code]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    several = [subprocess.Popen(run, cwd=small.place, env=env, **pipes) for _ in range(4)]
+    for process in several:
+        assert process.stdout.readline() == "ready\n"
+    for process in several:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=200)[0] for process in several]
+    assert sorted(said) == ["21 0 1\n", *["21 1 0\n"] * 3]
+
+
+def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_long(tmp_path, monkeypatch):
+    """Nor is a place waited for whose files cannot be locked."""
+    held = subprocess.Popen(
+        [sys.executable, "-c", "import sys, pathlib; from dtoss.compiled.kept_places import turn\n"
+         "with turn(pathlib.Path(sys.argv[1]), 'a.b'): print('held', flush=True); sys.stdin.readline()", str(tmp_path)],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert held.stdout.readline() == "held\n"
+    monkeypatch.setattr(kept_places, "LONGEST_WAIT_SECONDS", 0.2)
+    for kernel in ("a.b", "a.c"):
+        with kept_places.turn(tmp_path, kernel):
+            pass
+    with kept_places.turn(tmp_path / "none", "a.b"), kept_places.turn(None, "a.b"):
+        held.communicate("\n", timeout=60)
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    """The sources alone: nothing is compiled beside them."""
+    place = tmp_path_factory.mktemp("fresh")
+    for package in ("dtoss", "pipelines", "ceps"):
+        shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("__pycache__", "shipped"))
+    return place
+
+
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = None
+try:
+    {do}
+except ImportError as error:
+    assert "numba" in str(error), error
+except SystemExit:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "do",
+    ["import dtoss; dtoss.build", "from dtoss import open",
+     "from pipelines.command.main import main; main(['rebuild', 'no.csv', '--store', 'x'])",
+     "from pipelines.command.main import main; main(['knn', '--store', 'x', '--at', '1', '2'])",
+     "from pipelines.command.main import main; main(['within', '--store', 'x', '--box', '1', '2', '3', '4'])"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("env", "kept", "said"),
+    [({}, "", True), ({"DTOSS_QUIET": "1"}, "", False), ({"NUMBA_DISABLE_JIT": "1"}, "", False),
+     ({}, "cells.cell_kernel.cut_cells snapshots.structure._first_bad", False),
+     ({}, "cells.cell_kernel.cut snapshots.structure._first", True)],
+)  # fmt: skip
+def test_the_line_comes_before_numba_is_loaded(fresh, tmp_path, do, env, kept, said):
+    """Where no code is anywhere it is known that there will be compiling, a second before it can begin."""
+    (tmp_path / "kept" / "dtoss").mkdir(parents=True)
+    for name in kept.split():
+        (tmp_path / "kept" / "dtoss" / f"dtoss.{name}-00.nbc").touch()
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path), "DTOSS_QUIET": ""} | env
+    run = [sys.executable, "-B", "-P", "-c", WITHOUT_NUMBA.format(do=do)]
+    env = os.environ | {"PYTHONPATH": str(fresh)} | env
+    done = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (done.stderr.startswith("dtoss: compiling for this processor")) == said
+    assert done.stderr.count("dtoss: compiling") == said
+
+
+def test_a_declared_kernel_takes_its_signatures_only(small):
+    """Other numbers are converted, other types refused, also when the first call comes from a kernel or a thread."""
+    code = """
+import threading
+from small.helper import other
+from small.kernels import kernel
+try:
+    other("text")
+except TypeError as error:
+    print("No matching definition" in str(error))
+threads = [threading.Thread(target=other, args=(3,)) for _ in range(8)]
+[t.start() for t in threads], [t.join() for t in threads]
+@kernel("float64(int32)")
+def caller(x):
+    return other(x)
+print(caller(7), [str(s) for s in other.signatures])
+"""
+    assert small.run(code).stdout == "True\n6.0 [(int64,)]\n".replace("[(int64,)]", "['(int64,)']")
+
+
+def test_importing_everything_compiles_nothing(tmp_path):
+    """No file is written, and no kernel is loaded from one."""
+    code = """
+import importlib, pkgutil, dtoss
+for module in pkgutil.walk_packages(dtoss.__path__, "dtoss."):
+    importlib.import_module(module.name)
+from dtoss.compiled.kernel import DECLARED
+print(len(DECLARED) > 20, [name for name, kernel in DECLARED.items() if kernel.overloads])
+"""
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, cwd=ROOT, env=env, capture_output=True, text=True, timeout=200, check=False)
+    assert (done.returncode, done.stdout) == (0, "True []\n"), done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_question_compiles_what_answers_it(tmp_path):
+    """The k nearest need three kernels, whatever built the index."""
+    code = """
+import sys, pickle, dtoss
+from dtoss.compiled.kernel import DECLARED
+index = pickle.loads(open(sys.argv[1], "rb").read())
+before = [name for name, kernel in DECLARED.items() if kernel.overloads]
+assert index.knn([0.9, 0.9], 2).id.tolist() == [2, 1]
+print(before, sorted(name for name, kernel in DECLARED.items() if kernel.overloads))
+"""
+    index = dtoss.build([1, 2, 3], [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+    (tmp_path / "index").write_bytes(pickle.dumps(index))
+    run = [sys.executable, "-c", code, str(tmp_path / "index")]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    wanted = [
+        "dtoss.geometry.space._first_beyond",
+        "dtoss.geometry.space._unit_vectors",
+        "dtoss.queries.kernels.knn_kernel.knn_kernel",
+    ]
+    assert done.stdout == f"[] {wanted}\n"

@@ -1,0 +1,185 @@
+"""Rebuilds that are ended by a signal or by another rebuild: one line, and a store as it was."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dtoss
+from dtoss.snapshots.store import Store
+from tests.dtoss.snapshots.small_stores import assert_clean
+from tests.pipelines.stores import listing, rebuilt
+
+ROOT = Path(__file__).parents[3]
+KINDS = [(signal.SIGTERM, False), (signal.SIGINT, True), (signal.SIGINT, False)]
+if not os.environ.get("DTOSS_ALL_SIGNALS"):
+    KINDS.pop()  # each starts a Java; `make check-data` tries all
+SLOW = """
+import sys, time
+import dtoss.snapshots.store, pipelines.rebuild, pipelines.rebuild_tasks
+from pipelines.command.main import main
+
+real = pipelines.rebuild.builder
+
+def builder(plan, tasks):
+    build = real(plan, tasks)
+
+    def slow(batches):
+        yield from build(batches)
+        open(sys_argv_mark, "w").close()
+        time.sleep(60)
+
+    return slow
+
+sys_argv_mark = sys.argv.pop(1)
+pipelines.rebuild.builder = builder
+main(sys.argv[1:])
+"""
+"""The command, whose tasks of the build write their files and then take a minute."""
+INTERRUPTED_AT = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == wanted:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+wanted, sys.argv[1:] = sys.argv[1], sys.argv[2:]
+sys.meta_path.insert(0, Finder())
+from pipelines.command.main import main
+main()
+"""
+"""The command, with a Ctrl-C at the moment when it begins to load a module."""
+
+
+@pytest.fixture
+def positions(tmp_path):
+    rng = np.random.default_rng(20)
+    path = tmp_path / "positions.parquet"
+    pq.write_table(pa.table({"id": np.arange(90), "lon": rng.uniform(-5, 5, 90), "lat": rng.uniform(-5, 5, 90)}), path)
+    return path
+
+
+def started(tmp_path, positions, store):
+    """Start a slow rebuild in a process group of its own; return it when its tasks have written files."""
+    mark = tmp_path / "mark"
+    mark.unlink(missing_ok=True)
+    arguments = [sys.executable, "-c", SLOW, mark, "rebuild", positions, "--store", store, "--master", "local[2]"]
+    process = subprocess.Popen(
+        [*map(str, arguments), "--driver-memory", "1g", "--partitions", "2"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    ends = time.monotonic() + 200
+    while not mark.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+    return process
+
+
+def living(group):
+    """Command lines of the processes of a group that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == group and fields[0] not in ("Z", "X"):
+                found.append((path.parent / "cmdline").read_text().replace("\0", " ")[:200])
+        except (OSError, IndexError):
+            continue
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
+@pytest.mark.parametrize(("kind", "whole_group"), KINDS)
+def test_an_interrupted_rebuild_leaves_nothing(spark, tmp_path, positions, kind, whole_group):
+    """SIGINT, from a program or by Ctrl-C to all processes, and SIGTERM: one line, exit code 1, no lock, no Java."""
+    store = tmp_path / "store"
+    rebuilt(spark, pq.read_table(positions).slice(0, 40), store)
+    before = listing(store)
+    process = started(tmp_path, positions, store)
+    try:
+        assert (store / "WRITER").exists()
+        assert len(Store(str(store)).unfinished()) == 1
+        (os.killpg if whole_group else os.kill)(process.pid, kind)
+        out, err = process.communicate(timeout=60)
+        # stages of more than ten seconds leave a line
+        said = [line for line in err.splitlines() if not re.fullmatch(r"\w+: \d+\.\d s", line)]
+        assert (process.returncode, out, said) == (1, "", ["error: interrupted"])
+        assert listing(store) == before
+        assert_clean(Store(str(store)))
+        ends = time.monotonic() + 20
+        while living(process.pid):
+            assert time.monotonic() < ends, living(process.pid)
+            time.sleep(0.1)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert len(rebuilt(spark, pq.read_table(positions), store)) == 90
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("pipelines.command.ends", ["info", "--store", "x"]),
+        ("dtoss", ["info", "--store", "x"]),
+        ("dtoss.snapshots.signals", ["info", "--store", "x"]),
+        ("dtoss.snapshots.store", ["info", "--store", "x"]),
+        ("numpy", ["knn", "--store", "x", "--at", "1", "2"]),
+        ("numpy.random", ["knn", "--store", "x", "--at", "1", "2"]),
+        ("numba", ["knn", "--store", "x", "--at", "1", "2"]),
+        ("pyarrow", ["knn", "--store", "x", "--at", "1", "2"]),
+        ("typer", ["export", "--store", "x"]),
+        ("pipelines.command.planning", ["export", "--store", "x"]),
+    ],
+)
+def test_a_command_interrupted_while_it_loads_ends_with_one_line(module, command):
+    """Whatever is being imported: no traceback, neither of ours nor of what a library makes of it."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT, module, *command],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: interrupted\n")
+
+
+@pytest.mark.slow
+def test_the_second_rebuild_ends_at_once(spark, tmp_path, positions):
+    """With exit code 2 and the name of the first, before Spark starts; when the first is killed, the next goes on."""
+    store = tmp_path / "store"
+    rebuilt(spark, pq.read_table(positions).slice(0, 40), store)
+    current = Store(str(store)).current()
+    process = started(tmp_path, positions, store)
+    try:
+        for second in (["rebuild", positions, "--store", store], ["rollback", "--store", store]):
+            done = subprocess.run(
+                [sys.executable, "-c", "import sys; from pipelines.command.main import main; main(sys.argv[1:])",
+                 *map(str, second)],
+                cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
+            assert (done.returncode, done.stdout) == (2, "")
+            assert done.stderr.startswith(
+                f"error: {store} is being written by process {process.pid} on {socket.gethostname()} since "
+            )
+            assert done.stderr.count("\n") == 1
+        assert len(dtoss.open(str(store))) == 40
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert (store / "WRITER").exists()
+    assert Store(str(store)).current() == current
+    assert len(rebuilt(spark, pq.read_table(positions), store, keep=1)) == 90
+    assert_clean(Store(str(store)))

@@ -1,0 +1,110 @@
+"""Results that cannot be written and stores that are damaged: one line and exit code 2, before any work begins."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dtoss.errors import InputError
+from dtoss.export.targets import check_file, check_folder
+from tests.dtoss.snapshots.small_stores import commit
+from tests.dtoss.snapshots.test_store import Store, immutable
+
+ROOT = Path(__file__).parents[3]
+BLOCKED = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j"):
+            raise AssertionError(f"{name} is loaded before the check")
+
+sys.meta_path.insert(0, Blocker())
+from pipelines.command.main import main
+main(sys.argv[1:])
+"""
+
+
+def refused(*arguments):
+    """stderr of the command, which must be one line, in a process that may load no Spark."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", BLOCKED, *map(str, arguments)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_a_result_that_cannot_be_written(tmp_path):
+    """A folder, nothing, a file as a folder, a device, and what the disk refuses."""
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"^--out .*folder\.csv is a folder: name a file in it$"):
+        check_file("--out", str(tmp_path / "folder.csv"))
+    with pytest.raises(InputError, match=r"^--out .*o\.csv: there is no folder .*nowhere; make it first$"):
+        check_file("--out", str(tmp_path / "nowhere" / "o.csv"))
+    with pytest.raises(InputError, match=r"^--out /dev/null is no file that can be replaced"):
+        check_file("--out", "/dev/null")
+    with pytest.raises(InputError, match=r"^--out /proc/o\.csv cannot be written: "):
+        check_file("--out", "/proc/o.csv")
+    with pytest.raises(InputError, match=r"^--out .*/file/x: .*/file is no folder"):
+        check_folder("--out", str(tmp_path / "file" / "x"))
+    with pytest.raises(InputError, match=r"^--out /proc/a/b cannot be written: "):
+        check_folder("--out", "/proc/a/b")
+    (tmp_path / "old.csv").touch()
+    for good in ("new.csv", "old.csv"):
+        check_file("--out", str(tmp_path / good))
+    check_file("--out", "s3://nowhere/x.parquet")
+    check_folder("--out", str(tmp_path / "a" / "b"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.csv", "old.csv"]
+
+
+def test_a_folder_that_is_not_to_be_changed(tmp_path):
+    """As on a disk that is mounted to be read only, also for root."""
+    if not immutable(tmp_path, "+i"):
+        pytest.skip("no right to make files immutable here")
+    try:
+        with pytest.raises(InputError, match="cannot be written: Operation not permitted"):
+            check_file("--out", str(tmp_path / "o.csv"))
+        with pytest.raises(InputError, match="cannot be written: Operation not permitted"):
+            check_folder("--out", str(tmp_path / "report"))
+    finally:
+        immutable(tmp_path, "-i")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("knn", "--store", "s", "--queries", "q.csv", "--out", "/proc/o.csv"),
+        ("knn", "--store", "s", "--all", "--out", "/proc/o.csv"),
+        ("range", "--store", "s", "--radius", "1", "--queries", "q.csv", "--out", "/proc/o.csv"),
+        ("patterns", "a.csv", "--store", "s", "--out", "/proc/o.parquet"),
+        ("rebuild", "a.csv", "--store", "/proc/store"),
+    ],
+)
+def test_commands_look_before_they_start(tmp_path, arguments):
+    """Spark is not loaded."""
+    (tmp_path / "a.csv").write_text("id,lon,lat\n1,2,3\n")
+    arguments = [str(tmp_path / "a.csv") if name == "a.csv" else name for name in arguments]
+    assert " cannot be written: " in refused(*arguments)
+
+
+def test_a_damaged_pointer_in_a_command(tmp_path):
+    """One line each; rolling back mends it."""
+    store = Store(str(tmp_path / "store"))
+    first = commit(store, 1)
+    for text in (b"", b"\xff\x00", b"../x"):
+        (tmp_path / "store" / "CURRENT").write_bytes(text)
+        assert "CURRENT of " in refused("info", "--store", store.path)
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, "rollback", "--store", store.path],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{first} is current, ")
+    assert store.current() == first

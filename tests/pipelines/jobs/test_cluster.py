@@ -1,0 +1,153 @@
+"""A rebuild by spark-submit on a standalone master and two workers, processes of their own on loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dtoss
+from dtoss.compiled.kept_code import writable
+from dtoss.geometry.space import space_of
+from pipelines.rebuild import rebuild
+from tests.pipelines.stores import assert_answers, brute, snapshot_bytes
+
+ROOT = Path(__file__).parents[3]
+PATIENCE = 120.0
+"""Seconds that a master or a worker may take to be there."""
+LIFETIME = 900
+"""Seconds after which a master or a worker ends by itself, should nobody be there to end it."""
+BOUNDED = "import subprocess, sys; subprocess.run(sys.argv[2:], timeout=float(sys.argv[1]))"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """What spark-submit needs; ours is not on the path of any of the processes."""
+    pyspark = pytest.importorskip("pyspark")
+    from pipelines.spark.java import java_home
+
+    names = ("PATH", "HOME", "LANG", "TMPDIR", "SPARK_CONF_DIR")
+    keep = {name: os.environ[name] for name in names if name in os.environ}
+    # what is compiled here is the same there; that a zip's code is compiled is tested in test_kernel_bridge
+    compiled = tmp_path_factory.mktemp("compiled")
+    (compiled / "dtoss").symlink_to(writable(Path(dtoss.__file__).parent / "__pycache__"))
+    return keep | {
+        "SPARK_HOME": pyspark.__path__[0],
+        "JAVA_HOME": str(java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "NUMBA_CACHE_DIR": str(compiled),
+        "SPARK_WORKER_DIR": str(tmp_path_factory.mktemp("work")),
+    }
+
+
+@contextmanager
+def started(environment, log, role, *arguments):
+    """A master or worker in a session of its own, which is ended with all its children."""
+    spark_class = f"{environment['SPARK_HOME']}/bin/spark-class"
+    command = [sys.executable, "-c", BOUNDED, str(LIFETIME)]
+    command += [spark_class, f"org.apache.spark.deploy.{role.lower()}.{role}"]
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--webui-port", "0", *arguments],
+            env=environment, stdout=out, stderr=out, cwd=log.parent, start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(timeout=30)
+
+
+def wait_for(log, words, process):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if re.search(words, log.read_text()):
+            return
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.2)
+    pytest.fail(f"no {words!r} after {PATIENCE:g} s: {log.read_text()[-2000:]}")
+
+
+@pytest.fixture(scope="module")
+def cluster(environment, tmp_path_factory):
+    """The URL of a master that has two workers of one core each."""
+    logs = tmp_path_factory.mktemp("cluster")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"spark://127.0.0.1:{port}"
+    size = ("--cores", "1", "--memory", "1g", url)
+    with (
+        started(environment, logs / "master", "Master", "--port", str(port)) as master,
+        started(environment, logs / "one", "Worker", *size) as one,
+        started(environment, logs / "two", "Worker", *size) as two,
+    ):
+        wait_for(logs / "master", "I have been elected leader", master)
+        for log, process in ((logs / "one", one), (logs / "two", two)):
+            wait_for(log, "Successfully registered with master", process)
+        yield url
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LIFETIME)
+def test_a_rebuild_on_a_cluster_of_processes(spark, environment, cluster, tmp_path):
+    """As docs/cluster.md says, ours in a zip: the same bytes as here, on both workers, and true answers.
+
+    Paths are relative, although the workers run in other directories.
+    """
+    rng = np.random.default_rng(15)
+    n = 2000
+    positions = np.stack([rng.uniform(-180, 180, n), rng.uniform(-90, 90, n)], axis=1)
+    table = pa.table({"id": rng.permutation(n), "lon": positions[:, 0], "lat": positions[:, 1]})
+    (tmp_path / "in").mkdir()
+    for i in range(4):
+        pq.write_table(table.slice(500 * i, 500), tmp_path / "in" / f"{i}.parquet")
+    source = tmp_path / "source"
+    for name in ("dtoss", "ceps", "pipelines"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    # what is shipped says where it runs from; the environment of these tests has the checkout on its path too
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    with (source / "pipelines" / "rebuild_tasks.py").open("a") as stream:
+        stream.write(f"\n\nimport os\nopen(f'{marks}/{{os.getpid()}}', 'w').write(__file__)\n")
+    shutil.make_archive(str(tmp_path / "dtoss"), "zip", source)
+    shutil.copy(ROOT / "pipelines" / "rebuild.py", tmp_path / "rebuild.py")
+    store = tmp_path / "store"
+    done = subprocess.run(
+        [
+            f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", cluster, "--driver-memory", "1g",
+            "--executor-memory", "512m", "--py-files", str(tmp_path / "dtoss.zip"), str(tmp_path / "rebuild.py"),
+            "in", "--store", "store", "--partitions", "5",
+        ],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=700, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "2,000 on 2,000 sites" in done.stdout
+    applications = list(Path(environment["SPARK_WORKER_DIR"]).glob("app-*/*/stderr"))
+    assert len(applications) == 2
+    used = [mark.read_text() for mark in marks.iterdir()]
+    assert len(used) >= 3
+    assert all("dtoss.zip/pipelines/rebuild_tasks.py" in file for file in used), used
+    index = dtoss.open(str(store))
+    queries = np.concatenate([positions[:10], [[0.0, 90.0], [180.0, 3.0]]])
+    assert_answers(index, brute(space_of(), table["id"].to_numpy(), positions, queries, [1, 9], [3e5]), queries)
+    rebuild(spark.createDataFrame(table), str(tmp_path / "here"), partitions=5)
+    assert snapshot_bytes(store) == snapshot_bytes(tmp_path / "here")

@@ -1,0 +1,110 @@
+"""The same rows and options give the same snapshot, byte for byte, apart from its name and times."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from datasets.cities.taxis import make_fleet
+from datasets.fleet import fleet_updates
+from pipelines.rebuild import rebuild
+from pipelines.rows.positions import Columns
+from pipelines.rows.read_files import read_positions
+from tests.pipelines.stores import snapshot_bytes
+
+ROOT = Path(__file__).parents[3]
+N = 3000
+
+
+def plain():
+    """Objects on few places, with attributes, some rows bad."""
+    rng = np.random.default_rng(7)
+    lon = rng.normal(0, 1, N).round(2)
+    lon[::500] = np.nan
+    text = pa.array([None if i % 7 == 0 else f"n{i % 13}" for i in range(N)])
+    return pa.table({"id": rng.permutation(N), "lon": lon, "lat": rng.normal(0, 1, N).round(2), "text": text})
+
+
+def named():
+    """The same with string ids."""
+    table = plain()
+    return table.set_column(0, "id", pa.array([f"é{i}" for i in table["id"].to_pylist()]))
+
+
+def updates():
+    """Several rows an object, of which the latest counts, and ties that attributes settle."""
+    table = pa.Table.from_batches(list(fleet_updates(make_fleet(N // 4, 3, seed=8), N)))
+    tied = table.slice(0, 200).set_column(5, "occupied", pa.array([1] * 200, pa.int8()))
+    return pa.concat_tables([table, tied])
+
+
+CASES = {
+    "plain": (plain, {"partitions": 7}),
+    "string ids": (named, {"partitions": 7, "pivots": "spread"}),
+    "updates": (updates, {"partitions": 7, "id": "uid", "time": "t", "columns": "occupied"}),
+    "times that tie": (updates, {"partitions": 3, "id": "uid", "time": "occupied", "columns": "none"}),
+    "plane": (plain, {"partitions": 2, "crs": "none"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_order_and_splits_of_the_input_change_nothing(spark, tmp_path, case):
+    """As it comes, shuffled in one piece, and shuffled over eleven."""
+    make, options = CASES[case]
+    table = make()
+    shuffled = table.take(pa.array(np.random.default_rng(9).permutation(len(table))))
+    bytes_of = []
+    for name, frame in (
+        ("a", spark.createDataFrame(table)),
+        ("b", spark.createDataFrame(shuffled).coalesce(1)),
+        ("c", spark.createDataFrame(shuffled).repartition(11)),
+    ):
+        rebuild(frame, str(tmp_path / name), **options)
+        bytes_of.append(snapshot_bytes(tmp_path / name))
+    assert bytes_of[0] == bytes_of[1]
+    assert bytes_of[0] == bytes_of[2]
+    assert len([file for file in bytes_of[0] if file.startswith("partitions/")]) == options["partitions"]
+
+
+def test_one_file_or_many(spark, tmp_path):
+    """A Parquet file, and the same rows in a folder of nine."""
+    table = plain()
+    pq.write_table(table, tmp_path / "one.parquet")
+    (tmp_path / "many").mkdir()
+    for i in range(9):
+        pq.write_table(table.take(pa.array(np.arange(i, N, 9))), tmp_path / "many" / f"{i}.parquet")
+    for name in ("one.parquet", "many"):
+        rebuild(read_positions(spark, [str(tmp_path / name)], Columns()), str(tmp_path / f"{name}-store"), partitions=5)
+    assert snapshot_bytes(tmp_path / "one.parquet-store") == snapshot_bytes(tmp_path / "many-store")
+
+
+ELSEWHERE = """
+import sys
+from pipelines.rebuild import rebuild
+from pipelines.spark.session import spark_session
+from tests.pipelines.jobs.test_same_bytes import CASES
+
+spark = spark_session("local[1]", driver_memory="1g")
+for case in sys.argv[2:]:
+    make, options = CASES[case]
+    rebuild(spark.createDataFrame(make()), f"{sys.argv[1]}/{case}", **options)
+"""
+
+
+@pytest.mark.slow
+def test_another_process_with_one_core_writes_the_same(spark, tmp_path):
+    """One core there, two here; hashes of Python strings, which differ between processes, play no part."""
+    cases = ["plain", "string ids", "updates"]
+    subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(tmp_path / "there"), *cases], cwd=ROOT, check=True, timeout=280
+    )
+    for case in cases:
+        make, options = CASES[case]
+        rebuild(spark.createDataFrame(make()), str(tmp_path / "here" / case), **options)
+        assert snapshot_bytes(tmp_path / "there" / case) == snapshot_bytes(tmp_path / "here" / case)

@@ -1,0 +1,251 @@
+"""The life of a store: crashes, retries, debris, keeping, rolling back, damage."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dtoss
+import pipelines.rebuild
+from dtoss.errors import StoreError
+from dtoss.snapshots.store import Store
+from pipelines.rebuild import rebuild
+from tests.pipelines.stores import listing, rebuilt, snapshot_bytes
+
+ROOT = Path(__file__).parents[3]
+
+
+def table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return pa.table({"id": np.arange(n), "lon": rng.uniform(-9, 9, n), "lat": rng.uniform(-9, 9, n)})
+
+
+def unfinished(store):
+    return {path.name for path in (store / "snapshots").iterdir() if not (path / "manifest.json").exists()}
+
+
+@pytest.mark.parametrize("stage", ["_make", "make_manifest", "quarantine"])
+def test_a_failing_stage_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch, stage):
+    """Nothing of the failed snapshot stays, the current one answers, and the next rebuild goes through."""
+    store = tmp_path / "store"
+    rebuilt(spark, table(50), store)
+    before = listing(store)
+
+    def fail(*arguments, **options):
+        raise RuntimeError("the power went off")
+
+    monkeypatch.setattr(pipelines.rebuild, stage, fail)
+    bad = pa.concat_tables([table(60), pa.table({"id": [99], "lon": [999.0], "lat": [0.0]})])
+    with pytest.raises(RuntimeError, match="power"):
+        rebuilt(spark, bad, store)
+    assert listing(store) == before
+    assert len(dtoss.open(str(store))) == 50
+    monkeypatch.undo()
+    assert len(rebuilt(spark, bad, store)) == 60
+
+
+def test_a_failing_task_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch):
+    """A task that fails on every attempt, after it has written a file."""
+    store = tmp_path / "store"
+    rebuilt(spark, table(50), store)
+    before = listing(store)
+    real = pipelines.rebuild.builder
+
+    def builder(plan, tasks):
+        build = real(plan, tasks)
+
+        def broken(batches):
+            yield from build(batches)
+            raise OSError("no space left on device")
+
+        return broken
+
+    monkeypatch.setattr(pipelines.rebuild, "builder", builder)
+    with pytest.raises(Exception, match="no space left on device"):
+        rebuilt(spark, table(60), store, partitions=3)
+    assert listing(store) == before
+
+
+def test_a_task_that_is_tried_again_does_no_harm(spark, tmp_path, monkeypatch):
+    """Every build task fails once after writing its files; the snapshot is the same as without."""
+    real = pipelines.rebuild.builder
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    def builder(plan, tasks):
+        build = real(plan, tasks)
+
+        def fails_once(batches):
+            entries = list(build(batches))
+            names = "-".join(str(json.loads(b.column(0)[0].as_py())["number"]) for b in entries) or "none"
+            if not (marks / names).exists():
+                (marks / names).touch()
+                raise OSError("this executor is lost")
+            yield from entries
+
+        return fails_once
+
+    rebuilt(spark, table(500), tmp_path / "calm", partitions=3)
+    monkeypatch.setattr(pipelines.rebuild, "builder", builder)
+    rebuilt(spark, table(500), tmp_path / "lossy", partitions=3)
+    assert len(list(marks.iterdir())) >= 3
+    assert snapshot_bytes(tmp_path / "lossy") == snapshot_bytes(tmp_path / "calm")
+
+
+KILLED = """
+import os, signal, sys
+import pipelines.rebuild
+from pipelines.spark.session import spark_session
+from tests.pipelines.jobs.test_snapshots import table
+import pyarrow as pa
+
+def killed(*arguments, **options):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+pipelines.rebuild.make_manifest = killed
+spark = spark_session("local[2]", driver_memory="1g")
+pipelines.rebuild.rebuild(spark.createDataFrame(table(80)), sys.argv[1], partitions=2)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_rebuild_is_cleared_by_the_next_one(spark, tmp_path):
+    """The driver is killed when all files are written: the old snapshot is current, then the debris goes."""
+    store = tmp_path / "store"
+    rebuilt(spark, table(50), store)
+    current = Store(str(store)).current()
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(store)], cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == -9, done.stderr
+    (debris,) = unfinished(store)
+    assert list((store / "snapshots" / debris / "partitions").iterdir())
+    assert Store(str(store)).current() == current
+    assert Store(str(store)).snapshots() == [current]
+    assert len(dtoss.open(str(store))) == 50
+    rebuilt(spark, table(70), store)
+    assert not unfinished(store)
+    assert len(dtoss.open(str(store), current)) == 50
+
+
+def test_debris_is_told_from_work_in_progress(spark, tmp_path):
+    """Unfinished snapshots of processes that live, here or elsewhere, stay; those of dead ones, and old ones, go."""
+    store = Store(str(tmp_path / "store"))
+    rebuilt(spark, table(5), store.path)
+
+    def begun(**changes):
+        name = store.begin()
+        mark = Path(store.file("snapshots", name, "WRITING"))
+        mark.write_text(json.dumps(json.loads(mark.read_text()) | changes))
+        return name
+
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    living, dead = begun(), begun(pid=int(ended.stdout))
+    elsewhere, forgotten = begun(host="elsewhere", pid=1), begun(host="elsewhere", pid=1, began=0.0)
+    unreadable = begun()
+    Path(store.file("snapshots", unreadable, "WRITING")).write_text("?")
+    rebuilt(spark, table(6), store.path)
+    assert unfinished(tmp_path / "store") == {living, elsewhere}
+    assert {dead, forgotten, unreadable}.isdisjoint(path.name for path in (tmp_path / "store" / "snapshots").iterdir())
+
+
+def test_snapshots_are_kept_and_rolled_back(spark, tmp_path):
+    """--keep N stay; rollback makes the one before current, again and again; the next rebuild goes on from there."""
+    store = Store(str(tmp_path / "store"))
+    names = [rebuild(spark.createDataFrame(table(n)), store.path, keep=3)["snapshot"] for n in (1, 2, 3, 4)]
+    assert names == sorted(names)
+    assert store.snapshots() == names[1:]
+    assert store.rollback() == (names[2], names[3])
+    assert len(dtoss.open(store.path)) == 3
+    assert len(dtoss.open(store.path, names[3])) == 4
+    assert store.rollback() == (names[1], names[2])
+    with pytest.raises(StoreError, match=f"no snapshot before '{names[1]}' to roll back to"):
+        store.rollback()
+    newest = rebuild(spark.createDataFrame(table(5)), store.path, keep=1)["snapshot"]
+    assert store.snapshots() == [newest]
+    with pytest.raises(StoreError, match=f"no snapshot '{names[3]}'; it has {newest}"):
+        dtoss.open(store.path, names[3])
+
+
+def test_an_open_index_outlives_its_snapshot(spark, tmp_path):
+    """Files that are removed stay mapped: a reader keeps its answers while rebuilds go on."""
+    store = tmp_path / "store"
+    index = rebuilt(spark, table(400), store, partitions=3)
+    wanted = list(index.knn([[0.0, 0.0], [5.0, 5.0]], 20))
+    rebuilt(spark, table(10, seed=1), store, keep=1)
+    assert list(index.knn([[0.0, 0.0], [5.0, 5.0]], 20)) == wanted
+    assert len(dtoss.open(str(store))) == 10
+
+
+@pytest.mark.parametrize("kind", ["partitions", "borders"])
+def test_damage_is_an_error_that_names_the_file(spark, tmp_path, kind):
+    """A flipped byte is found by the checksum, a lost tail by the size, a lost file when it is opened."""
+    store = tmp_path / "store"
+    rebuilt(spark, table(300), store, partitions=2, reach=0.0)
+    manifest = Store(str(store)).manifest()
+    entry = manifest["partitions"][1] if kind == "partitions" else manifest["borders"]
+    path = store / "snapshots" / manifest["snapshot"] / entry["file"]
+    data = path.read_bytes()
+    index = dtoss.opening.open_index(str(store), verify=True)
+    assert len(index) == 300
+    flipped = bytearray(data)
+    flipped[len(data) // 2] ^= 1
+    path.write_bytes(flipped)
+    with pytest.raises(StoreError, match=rf"{path.name} does not have the checksum .* roll back or rebuild"):
+        dtoss.opening.open_index(str(store), verify=True)
+
+    def use():
+        opened = dtoss.open(str(store))
+        return [opened.area(i) for i in range(300)]
+
+    path.write_bytes(data[:-8])
+    with pytest.raises(StoreError, match=rf"{path.name} has {len(data) - 8} bytes, the manifest says {len(data)}"):
+        use()
+    path.unlink()
+    with pytest.raises(StoreError, match=rf"{path.name} is missing"):
+        use()
+    path.write_bytes(data)
+    assert sum(use()) == pytest.approx(4 * np.pi * 6_371_008.8**2, rel=1e-9)
+
+
+def test_a_damaged_manifest_and_another_format(spark, tmp_path):
+    """Neither is read; the way out is in the message."""
+    store = tmp_path / "store"
+    rebuilt(spark, table(3), store)
+    (path,) = store.glob("snapshots/*/manifest.json")
+    manifest = json.loads(path.read_text())
+    path.write_text("{")
+    with pytest.raises(StoreError, match=r"manifest\.json of snapshot .* is damaged; roll back or rebuild"):
+        dtoss.open(str(store))
+    path.write_text(json.dumps(manifest | {"format": 99}))
+    with pytest.raises(StoreError, match="has format 99, this dtoss reads 2: rebuild"):
+        dtoss.open(str(store))
+
+
+def test_pivots_are_kept_while_they_fit(spark, tmp_path):
+    """The same pivots while partitions are balanced and as many as asked for; new ones otherwise."""
+    store = str(tmp_path / "store")
+
+    def pivots(data, **options):
+        manifest = rebuild(spark.createDataFrame(data), store, **options)
+        return manifest["pivots_hash"], len(manifest["partitions"])
+
+    first, _ = pivots(table(4000), partitions=4)
+    assert pivots(table(4000, seed=1), partitions=4)[0] != first
+    last, _ = pivots(table(4000), partitions=4)
+    assert last == first
+    assert pivots(table(4000, seed=1), partitions=4, pivots="keep") == (first, 4)
+    assert pivots(table(4000, seed=1), objects_per_partition=900, pivots="keep") == (first, 4)
+    five, count = pivots(table(4000), partitions=5, pivots="keep")
+    assert (five != first, count) == (True, 5)
+    crowded = table(4000, seed=2).set_column(1, "lon", pa.array(np.random.default_rng(3).uniform(8, 9, 4000)))
+    assert pivots(crowded, partitions=5, pivots="keep")[0] != five
+    assert pivots(table(100), partitions=3, pivots="keep", crs="EPSG:4258")[1] == 3
+    index = dtoss.open(store)
+    assert len(index) == 100

@@ -1,0 +1,211 @@
+"""Text in any encoding and with line ends in quotes: read as it is, or set aside record by record; nothing invented."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dtoss
+from dtoss.errors import InputError
+from pipelines.rebuild import rebuild
+from pipelines.rows.byte_look import bytes_at_hand
+from pipelines.rows.inputs import PACKED
+from pipelines.rows.positions import UNDECODED, UNENDED, Columns
+from pipelines.rows.read_files import read_positions
+from tests.pipelines.rows.test_bad_input import rejected
+
+
+def put(path, text, encoding="utf-8"):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode(encoding))
+    return path
+
+
+def made(spark, path, store, options=None, **columns):
+    """(ids to rows of the index, manifest)."""
+    read = read_positions(spark, [str(path)], Columns(**columns))
+    manifest = rebuild(read, str(store), max_bad=0.9, partitions=1, **(options or {}))
+    index = dtoss.open(str(store))
+    ids = index.knn([0.0, 0.0], manifest["objects"]).id.tolist()
+    return {id: index[id] for id in ids}, manifest
+
+
+CITIES = "id,lon,lat,name\nZürich,8.5,47.4,größer\nZörich,8.6,47.5,kleiner\nBern,7.4,46.9,\N{REPLACEMENT CHARACTER}\n"
+
+
+def test_bytes_that_are_not_utf_8_are_set_aside(spark, tmp_path):
+    """Two ids do not become one; a replacement character that was written is a character."""
+    path = put(tmp_path / "a.csv", "\ufeff" + CITIES)
+    found, manifest = made(spark, path, tmp_path / "store")
+    assert set(found) == {"Zürich", "Zörich", "Bern"}
+    assert manifest["counts"]["quarantined"] == {}
+    broken = ("\ufeff" + CITIES).encode().replace("Zü".encode(), b"Z\xfc").replace("Zö".encode(), b"Z\xf6")
+    found, manifest = made(spark, put(path, broken), tmp_path / "store")
+    assert found == {"Bern": {"id": "Bern", "lon": 7.4, "lat": 46.9, "name": "\ufffd"}}
+    assert manifest["counts"]["quarantined"] == {UNDECODED: 2}
+    assert {row["id"] for _, row in rejected(tmp_path / "store", manifest)} == {"Z\ufffdrich"}
+    assert {row["name"] for _, row in rejected(tmp_path / "store", manifest)} == {"größer", "kleiner"}
+
+
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [("latin-1", "latin-1"), ("cp1252", "cp1252"), ("utf-16", None), ("utf-16-le", "utf-16-le")],
+)
+def test_other_encodings_are_read(spark, tmp_path, written, named):
+    """As they are named, or by their mark."""
+    text = CITIES.replace("\ufffd", "é")
+    found, manifest = made(spark, put(tmp_path / "a.csv", text, written), tmp_path / "store", encoding=named)
+    assert {id: row["name"] for id, row in found.items()} == {"Zürich": "größer", "Zörich": "kleiner", "Bern": "é"}
+    assert manifest["counts"]["read"] == 3
+
+
+QUOTED = 'id,lon,lat,note\n1,1,1,"one\nline, and\n7,8,9,"\n2,2,2,"a ""quote"""\n3,3,3,5" pipe\n4,4,4,plain\n'
+
+
+@pytest.mark.parametrize("form", ["plain", "CRLF", "UTF-16", "Latin-1 bytes"])
+def test_a_line_end_in_quotes_makes_no_object(spark, tmp_path, form):
+    """The record is set aside whole; with --multiline it is one object with its text."""
+    text = {"CRLF": QUOTED.replace("\n", "\r\n"), "Latin-1 bytes": QUOTED + "5,5,5,\xfc\n"}.get(form, QUOTED)
+    path = put(tmp_path / "a.csv", text, {"UTF-16": "utf-16", "Latin-1 bytes": "latin-1"}.get(form, "utf-8"))
+    undecoded = {UNDECODED: 1} if form == "Latin-1 bytes" else {}
+    found, manifest = made(spark, path, tmp_path / "store")
+    assert {id: row["note"] for id, row in found.items()} == {2: 'a "quote"', 3: '5" pipe', 4: "plain"}
+    assert manifest["counts"]["quarantined"] == {UNENDED: 1} | undecoded
+    assert {"id": "1", "lon": "1", "lat": "1", "note": "one\nline, and\n7,8,9,"} in [
+        {name: row[name] for name in ("id", "lon", "lat", "note")}
+        for reason, row in rejected(tmp_path / "store", manifest)
+        if reason == UNENDED
+    ]
+    found, manifest = made(spark, path, tmp_path / "store", multiline=True)
+    assert found[1]["note"] == "one\nline, and\n7,8,9,"
+    assert sorted(found) == [1, 2, 3, 4]
+    assert manifest["counts"]["quarantined"] == undecoded
+
+
+def test_a_quote_that_is_never_closed_counts_every_line(spark, tmp_path):
+    """What it swallows is no object, and each line is a bad row: too many of them fail the rebuild."""
+    lines = [f"{i},{i / 9},1,note" for i in range(300)]
+    lines[100] = '100,1,1,"note'
+    path = put(tmp_path / "a.csv", "id,lon,lat,note\n" + "\n".join(lines) + "\n")
+    found, manifest = made(spark, path, tmp_path / "store")
+    assert sorted(found) == list(range(100))
+    assert manifest["counts"] == {"read": 300, "kept": 100, "duplicates": 0, "quarantined": {UNENDED: 200}}
+    with pytest.raises(InputError, match=r"200 of 300 rows are bad \(200 line end inside quotes\)"):
+        rebuild(read_positions(spark, [str(path)], Columns()), str(tmp_path / "store"))
+
+
+def test_a_code_among_numbers_is_no_number(spark, tmp_path):
+    """007 is not 7, and neither are 7.0 and +7."""
+    lines = [f"{i},{i},1" for i in range(60)] + ["007,70,1", "7.0,71,1", "+7,72,1", "-0,73,1"]
+    path = put(tmp_path / "a.csv", "id,lon,lat\n" + "\n".join(lines))
+    found, manifest = made(spark, path, tmp_path / "store")
+    assert sorted(found) == list(range(60))
+    assert manifest["counts"]["quarantined"] == {"id is not an integer as the others are": 4}
+
+
+def test_decimal_commas_and_no_header(spark, tmp_path):
+    """Numbers of coordinates, attributes and times; columns are c1, c2 and so on."""
+    path = put(tmp_path / "a.csv", "7;8,25;47,5;1,5;1.5;10,5\n7;9;48;-2;x;9,5\n")
+    columns = {"id": "c1", "x": "c2", "y": "c3", "time": "c6"}
+    found, manifest = made(spark, path, tmp_path / "store", delimiter="semicolon", decimal=",", header=False, **columns)
+    assert found == {7: {"id": 7, "lon": 8.25, "lat": 47.5, "c4": 1.5, "c5": "1.5", "c6": 10.5}}
+    assert manifest["columns"] == {"c4": "double", "c5": "string", "c6": "double"}
+    with pytest.raises(InputError, match=r"no column 'id' .*the columns are c1, c2, c3, c4, c5, c6"):
+        read_positions(spark, [str(path)], Columns(delimiter=";", header=False))
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"encoding": "klingon"}, "no encoding is called 'klingon'"),
+        ({"decimal": "·"}, "decimal is '·'"),
+        ({"delimiter": ""}, "delimiter is ''"),
+        ({"delimiter": "ab"}, "delimiter is 'ab'"),
+    ],
+)
+def test_how_text_cannot_be_written(columns, words):
+    """Said before Spark is asked."""
+    with pytest.raises(ValueError, match=words):
+        read_positions(None, ["a.csv"], Columns(**columns))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (CITIES.encode("latin-1", "replace"), UNDECODED),
+        (b'id,lon,lat,name\n1,8.5,47.4,"a\nb"\n2,8.6,47.5,"a""b"\n', UNENDED),
+    ],
+    ids=["bytes", "quotes"],
+)
+def test_what_spark_looks_through_is_treated_as_what_is_at_hand(spark, tmp_path, text, reason):
+    """Packed text is not looked at in this process; the same rows are set aside, and the same are objects."""
+    plain, packed = put(tmp_path / "a.csv", text), put(tmp_path / "b.csv.gz", gzip.compress(text, mtime=0))
+    assert bytes_at_hand([str(plain)], [str(plain)], PACKED)
+    assert not bytes_at_hand([str(packed)], [str(packed)], PACKED)
+    found, manifest = made(spark, plain, tmp_path / "plain")
+    again, other = made(spark, packed, tmp_path / "packed")
+    assert again == found
+    assert other["counts"] == manifest["counts"]
+    assert manifest["counts"]["quarantined"].keys() == {reason}
+
+
+def test_a_file_that_is_cut_short_is_named(spark, tmp_path):
+    """One line, wherever in the file."""
+    data = gzip.compress(("id,lon,lat\n" + "".join(f"{i},{i / 3e4},{i % 89}\n" for i in range(30_000))).encode())
+    path = put(tmp_path / "cut.csv.gz", data[: len(data) // 2])
+    with pytest.raises(InputError, match=r"cut.csv.gz cannot be read as csv, it may be cut short") as error:
+        read_positions(spark, [str(path)], Columns())
+    assert "\n" not in str(error.value)
+
+
+def test_text_that_is_not_utf_8_in_parquet_and_json(spark, tmp_path):
+    """Whoever wrote it so: the rows are set aside, at any depth of a column."""
+    raw = pa.Array.from_buffers(pa.string(), 2, pa.array([b"Z\xfcrich", b"Bern"]).buffers())
+    table = pa.table({"id": [1, 2], "lon": [1.0, 2.0], "lat": [1.0, 2.0], "n": raw, "deep": pa.array([["x"], None])})
+    pq.write_table(table, tmp_path / "a.parquet")
+    found, manifest = made(spark, tmp_path / "a.parquet", tmp_path / "store")
+    assert list(found) == [2]
+    assert manifest["counts"]["quarantined"] == {UNDECODED: 1}
+    assert [row["n"] for _, row in rejected(tmp_path / "store", manifest)] == ["Z\ufffdrich"]
+    lines = [
+        json.dumps({"id": i, "lon": i, "lat": i, "deep": [{"name": "Zürich"}]}, ensure_ascii=False) for i in (1, 2)
+    ]
+    data = f"{lines[0]}\n".encode("latin-1") + lines[1].encode()
+    found, manifest = made(spark, put(tmp_path / "b.json", data), tmp_path / "store")
+    assert list(found) == [2]
+    assert manifest["counts"]["quarantined"] == {"unreadable line": 1}
+    assert ["Z\ufffdrich" in str(row) for _, row in rejected(tmp_path / "store", manifest)] == [True]
+
+
+def test_parquet_files_of_which_some_lack_columns(spark, tmp_path):
+    """The union, whatever the names of the files; values of folders stay a column."""
+    place = {"lon": [1.0], "lat": [2.0]}
+    for first, second in (("a", "b"), ("b", "a")):
+        for name, columns in ((first, {"id": [1], **place, "v": ["x"]}), (second, {"id": [2], **place, "w": [3]})):
+            (tmp_path / "day=1").mkdir(exist_ok=True)
+            pq.write_table(pa.table(columns), tmp_path / f"day=1/{name}.parquet")
+        found, _ = made(spark, tmp_path, tmp_path / "_store")
+        assert found[1] == {"id": 1, "lon": 1.0, "lat": 2.0, "v": "x", "w": None, "day": 1}
+        assert found[2] == {"id": 2, "lon": 1.0, "lat": 2.0, "v": None, "w": 3, "day": 1}
+
+
+def test_nested_folders_are_read_and_others_named(spark, tmp_path, capsys):
+    """By the command: which files were read and skipped, the box; as JSON too."""
+    from pipelines.command.main import main
+
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    put(tmp_path / "in" / "a.csv", "id,lon,lat\n1,1,2\n")
+    put(tmp_path / "in" / "deep" / "b.csv", "id,lon,lat\n2,3,4\n")
+    put(tmp_path / "in" / "notes.md", "no data")
+    with pytest.raises(SystemExit) as done:
+        main(["rebuild", str(tmp_path / "in"), "--store", str(tmp_path / "store"), "--json"])
+    said = capsys.readouterr()
+    assert done.value.code == 0
+    # stages that take long say so
+    assert said.err.startswith(f"skipped: {tmp_path}/in/notes.md: no format that is read\n")
+    read = json.loads(said.out)["input"]
+    assert read["files"] == [f"{tmp_path}/in/a.csv", f"{tmp_path}/in/deep/b.csv"]
+    assert (read["box"], read["times"]) == ([1.0, 2.0, 3.0, 4.0], None)
