@@ -13,8 +13,7 @@ import ceps
 from ceps import Patterns
 from ceps.incremental import insert
 from ceps.problem import build_problem
-from tests.ceps.instances import M3, servers, small_patterns, waves
-from tests.ceps.test_plan import assert_holds
+from tests.ceps.instances import M3, assert_holds, servers, small_patterns, waves
 
 MEDIUM = M3[:1]
 

@@ -13,26 +13,10 @@ from hypothesis import strategies as st
 import ceps
 from ceps import InfeasibleError, Patterns, ServerType
 from ceps.plans import plan_from_dict
-from tests.ceps.instances import M3, servers, small_patterns, small_servers, waves
+from tests.ceps.instances import M3, assert_holds, servers, small_patterns, small_servers, waves
 
 OURS = ("fleet", "gain")
 STATIC = ("fleet", "gain", "tv", "tabu", "gp", "gp-r")
-
-
-def assert_holds(plan, patterns, growth=1.0):
-    """Every slot and every byte of the original matrix is within u times capacity; copies stand apart."""
-    assert plan.replicas.shape == (len(patterns), plan.copies)
-    for k, kind in enumerate(plan.types):
-        rows = np.flatnonzero((plan.replicas == k).any(axis=1))
-        load = sum((patterns.loads[row] * growth / plan.copies for row in rows), np.zeros(patterns.slots))
-        assert load.max(initial=0) <= plan.utilisation * kind.requests_per_second * (1 + 1e-9)
-        assert patterns.sizes[rows].sum() <= kind.bytes * (1 + 1e-9)
-        np.testing.assert_allclose(plan.loads[k], load, rtol=1e-12, atol=1e-12)
-        assert plan.bytes[k] == patterns.sizes[rows].sum()
-    for row in plan.replicas:
-        assert len(set(row.tolist())) == plan.copies
-    assert plan.cost_per_day == pytest.approx(24 * sum(kind.dollars_per_hour for kind in plan.types))
-    assert plan.lower_bound <= plan.cost_per_day * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("method", STATIC)

@@ -11,8 +11,7 @@ import pytest
 import ceps
 from ceps import Patterns
 from datasets.workloads import kd_leaves
-from tests.ceps.instances import M3, waves
-from tests.ceps.test_plan import assert_holds
+from tests.ceps.instances import M3, assert_holds, waves
 
 DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 GENERATE = """
-from tests.datasets.test_generators import GENERATORS
+from tests.datasets.scenes import GENERATORS
 from datasets.tables.batches import write_parquet
 from itertools import chain
 batches = GENERATORS[sys.argv[1]](int(sys.argv[2]))

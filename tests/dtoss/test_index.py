@@ -14,24 +14,8 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.geometry.distance import EARTH_RADIUS
 from tests import oracles
-from tests.dtoss.cells.test_voronoi import taxis
-from tests.dtoss.queries.test_queries import PARTITIONS, rows
+from tests.dtoss.scenes import PARTITIONS, lowest_ids, rows, taxis, whole
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
-
-
-def whole(index):
-    if index.space.metric == "sphere":
-        return 4 * np.pi * EARTH_RADIUS**2
-    xmin, ymin, xmax, ymax = index.bounds
-    return (xmax - xmin) * (ymax - ymin)
-
-
-def lowest_ids(index, ids, positions):
-    """One id, the lowest, for each distinct place."""
-    best = {}
-    for i, v in zip(ids, index.space.vectors(np.asarray(positions)).tolist(), strict=True):
-        best[tuple(v)] = min(i, best.get(tuple(v), i))
-    return sorted(best.values())
 
 
 @settings(max_examples=60, deadline=None)

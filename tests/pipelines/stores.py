@@ -82,3 +82,16 @@ def real(name, count, seed=0):
     table = pq.read_table(path, columns=["id", "lon", "lat"])
     chosen = np.random.default_rng(seed).permutation(len(table))[:count]
     return table.take(pa.array(chosen))
+
+
+def table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return pa.table({"id": np.arange(n), "lon": rng.uniform(-9, 9, n), "lat": rng.uniform(-9, 9, n)})
+
+
+def rejected(store, manifest):
+    """Rows of the quarantine: (reason, the row as it was read)."""
+    home = store / "snapshots" / manifest["snapshot"]
+    tables = [pq.read_table(home / entry["file"]) for entry in manifest["quarantine"]]
+    assert [len(table) for table in tables] == [entry["rows"] for entry in manifest["quarantine"]]
+    return [(row["reason"], json.loads(row["row"])) for table in tables for row in table.to_pylist()]

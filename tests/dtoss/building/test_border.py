@@ -23,8 +23,7 @@ from dtoss.partition import Partition
 from dtoss.queries.cell_of import CellView
 from dtoss.snapshots.border_file import decode_border, encode_border
 from dtoss.snapshots.partition_file import decode, encode
-from tests.dtoss.cells.test_voronoi import neighbour_sets, taxis
-from tests.dtoss.queries.test_queries import PARTITIONS
+from tests.dtoss.scenes import PARTITIONS, neighbour_sets, taxis
 
 ROWS = 3000
 

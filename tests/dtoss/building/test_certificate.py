@@ -11,7 +11,7 @@ from dtoss.cells.voronoi import voronoi
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions
-from tests.dtoss.cells.test_voronoi import along, box_of, neighbour_sets, random_sphere, taxis
+from tests.dtoss.scenes import along, box_of, neighbour_sets, random_sphere, taxis
 
 
 def known_sites(sites, regions, region, reach):

@@ -8,47 +8,18 @@ from scipy.spatial import SphericalVoronoi, Voronoi
 
 from dtoss.cells.diagram import PIECE, symmetric
 from dtoss.cells.voronoi import voronoi
-from dtoss.geometry.curve import arranged, curve_keys, radix_order
+from dtoss.geometry.curve import curve_keys, radix_order
 from dtoss.geometry.space import space_of
 from tests import oracles
+from tests.dtoss.scenes import along, box_of, neighbour_sets, random_sphere, taxis
 from tests.dtoss.strategies import lonlat, planar
 
 # an edge no longer than this share of the bounds' diagonal, or of the Earth's radius, counts for nothing
 SHORT = 1e-9
 
 
-def along(sites):
-    return arranged(sites, radix_order(curve_keys(sites)))
-
-
 def distinct(vectors):
     return along(np.unique(vectors, axis=0)) if len(vectors) else vectors
-
-
-def neighbour_sets(diagram):
-    return [set(diagram.neighbours[a:b].tolist()) for a, b in zip(diagram.first[:-1], diagram.first[1:], strict=True)]
-
-
-def box_of(sites, margin=0.1):
-    low, high = sites.min(axis=0), sites.max(axis=0)
-    grow = margin * max(float((high - low).max()), 1.0)
-    return np.concatenate([low - grow, high + grow])
-
-
-def random_sphere(rng, n):
-    v = rng.normal(size=(n, 3))
-    return v / np.linalg.norm(v, axis=1)[:, None]
-
-
-def taxis(rng, n):
-    """Positions as GPS gives them: along streets, crowded at stands, rounded to 1e-5 degrees, with far outliers."""
-    streets = rng.uniform(-0.05, 0.05, (60, 2))
-    which = rng.integers(0, 60, n)
-    step = rng.exponential(0.01, n) * rng.choice([-1, 1], n)
-    place = streets[which] + np.where((which % 2 == 0)[:, None], [1.0, 0.2], [-0.2, 1.0]) * step[:, None]
-    place += rng.normal(0, 2e-5, (n, 2))
-    place[: n // 50] = rng.uniform(-3, 3, (n // 50, 2))
-    return np.round(np.array([-122.4, 37.77]) + place, 5)
 
 
 # -- the plane --------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.conditions import filters
 from tests import oracles
-from tests.dtoss.queries.test_queries import PARTITIONS, rows
+from tests.dtoss.scenes import PARTITIONS, rows
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 
 WAYS = {"mask": (-1.0, -1.0), "own index": (2.0, 2.0), "as it comes": (0.05, 0.5)}

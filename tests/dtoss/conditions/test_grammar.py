@@ -17,7 +17,7 @@ from dtoss.conditions.language import DEEPEST, Mismatch, parse_tree
 from dtoss.conditions.like import LONGEST
 from dtoss.conditions.parse import parse_condition
 from dtoss.conditions.program import READ, parse_program
-from tests.dtoss.conditions.test_parse import SCHEMA, TABLE
+from tests.dtoss.conditions.table import SCHEMA, TABLE
 
 NUMBERS = {"n": pa.array([1, 5, None, 9])}
 

@@ -17,10 +17,8 @@ from dtoss.export.export import export
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.partitioning.region_polygons import left_of, region_shapes
 from dtoss.partitioning.regions import Regions
-from tests.dtoss.cells.test_voronoi import random_sphere, taxis
-from tests.dtoss.queries.test_queries import PARTITIONS
+from tests.dtoss.scenes import PARTITIONS, lowest_ids, random_sphere, taxis, whole
 from tests.dtoss.strategies import lonlat, planar
-from tests.dtoss.test_index import lowest_ids, whole
 
 SPHERICAL = "spherical edges"
 BAY = np.array([5.4e5, 4.17e6])

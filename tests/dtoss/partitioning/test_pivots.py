@@ -9,7 +9,7 @@ from dtoss.building.reach import choose_reach
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.pivots import choose_pivots
-from tests.dtoss.cells.test_voronoi import along, random_sphere, taxis
+from tests.dtoss.scenes import along, random_sphere, taxis
 
 
 def people(rows, seed):

@@ -13,7 +13,7 @@ from dtoss.geometry.space import space_of
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.pivots import choose_pivots
 from dtoss.partitioning.regions import Regions
-from tests.dtoss.cells.test_voronoi import random_sphere, taxis
+from tests.dtoss.scenes import random_sphere, taxis
 
 
 def some_regions(rng, count, dimension, weighted=True):

@@ -8,14 +8,8 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.geometry.space import space_of
 from tests import oracles
-from tests.dtoss.cells.test_voronoi import taxis
+from tests.dtoss.scenes import PARTITIONS, rows, taxis
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
-
-PARTITIONS = [1, 2, 7, 64]
-
-
-def rows(hits):
-    return list(zip(hits.query.tolist(), hits.id.tolist(), hits.distance.tolist(), strict=True))
 
 
 def check(index, ids, positions, queries, ks=(1, 2, 8), radii=(0.0,)):

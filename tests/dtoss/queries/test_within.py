@@ -16,7 +16,7 @@ from dtoss.geometry.distance import distance
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import space_of
 from tests import oracles
-from tests.dtoss.queries.test_queries import PARTITIONS
+from tests.dtoss.scenes import PARTITIONS
 from tests.dtoss.strategies import lonlat, planar
 
 SPHERE, PLANE = space_of(), space_of("none")

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -262,3 +263,22 @@ def main(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def script(*arguments):
+    """Start a loop of ``small_stores`` in a process of its own."""
+    command = [sys.executable, "-m", "tests.dtoss.snapshots.small_stores", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def told(process):
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    return json.loads(out)
+
+
+def immutable(path, flag):
+    return subprocess.run(["chattr", flag, str(path)], capture_output=True, check=False).returncode == 0

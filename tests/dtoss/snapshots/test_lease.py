@@ -21,8 +21,7 @@ from dtoss.errors import StoreError
 from dtoss.snapshots.folder import LocalFolder, RemoteFolder
 from dtoss.snapshots.lease import ABANDONED_SECONDS, LOCK, Holder, held_by
 from dtoss.snapshots.store import Store
-from tests.dtoss.snapshots.small_stores import commit, manifest_of, read
-from tests.dtoss.snapshots.test_store import script, told
+from tests.dtoss.snapshots.small_stores import commit, manifest_of, read, script, told
 
 
 @pytest.fixture

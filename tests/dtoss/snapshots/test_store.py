@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,21 +15,7 @@ from dtoss.errors import StoreError
 from dtoss.snapshots.folder import LocalFolder
 from dtoss.snapshots.lease import Holder
 from dtoss.snapshots.store import Store
-from tests.dtoss.snapshots.small_stores import assert_clean, assert_sound, commit, read
-
-ROOT = Path(__file__).parents[3]
-
-
-def script(*arguments):
-    """Start a loop of ``small_stores`` in a process of its own."""
-    command = [sys.executable, "-m", "tests.dtoss.snapshots.small_stores", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def told(process):
-    out, err = process.communicate(timeout=200)
-    assert process.returncode == 0, err
-    return json.loads(out)
+from tests.dtoss.snapshots.small_stores import assert_clean, assert_sound, commit, immutable, read, script, told
 
 
 @pytest.fixture
@@ -115,10 +100,6 @@ def test_a_clear_that_fails_is_a_warning(store, monkeypatch):
     third = commit(store, 3, keep=1, warn=warnings.append)
     assert (read(store), store.snapshots()) == (3, [second, third])
     assert_sound(store)
-
-
-def immutable(path, flag):
-    return subprocess.run(["chattr", flag, str(path)], capture_output=True, check=False).returncode == 0
 
 
 def test_a_file_that_cannot_be_removed_costs_no_snapshot(store):

@@ -10,8 +10,8 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.export.targets import check_file, check_folder
-from tests.dtoss.snapshots.small_stores import commit
-from tests.dtoss.snapshots.test_store import Store, immutable
+from dtoss.snapshots.store import Store
+from tests.dtoss.snapshots.small_stores import commit, immutable
 
 ROOT = Path(__file__).parents[3]
 BLOCKED = """

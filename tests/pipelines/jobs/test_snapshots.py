@@ -16,14 +16,9 @@ import pipelines.rebuild
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import Store
 from pipelines.rebuild import rebuild
-from tests.pipelines.stores import listing, rebuilt, snapshot_bytes
+from tests.pipelines.stores import listing, rebuilt, snapshot_bytes, table
 
 ROOT = Path(__file__).parents[3]
-
-
-def table(n, seed=0):
-    rng = np.random.default_rng(seed)
-    return pa.table({"id": np.arange(n), "lon": rng.uniform(-9, 9, n), "lat": rng.uniform(-9, 9, n)})
 
 
 def unfinished(store):
@@ -102,7 +97,7 @@ KILLED = """
 import os, signal, sys
 import pipelines.rebuild
 from pipelines.spark.session import spark_session
-from tests.pipelines.jobs.test_snapshots import table
+from tests.pipelines.stores import table
 import pyarrow as pa
 
 def killed(*arguments, **options):

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import dtoss
@@ -15,7 +14,7 @@ from dtoss.errors import InputError
 from pipelines.rebuild import rebuild
 from pipelines.rows.positions import Columns
 from pipelines.rows.read_files import read_positions
-from tests.pipelines.stores import listing, rebuilt
+from tests.pipelines.stores import listing, rebuilt, rejected
 
 GOOD = 40
 BAD = {
@@ -36,14 +35,6 @@ def good(n=GOOD):
 def table_of(rows):
     ids, lon, lat = zip(*rows, strict=True)
     return pa.table({"id": pa.array(ids, pa.int64()), "lon": pa.array(lon, pa.float64()), "lat": lat})
-
-
-def rejected(store, manifest):
-    """Rows of the quarantine: (reason, the row as it was read)."""
-    home = store / "snapshots" / manifest["snapshot"]
-    tables = [pq.read_table(home / entry["file"]) for entry in manifest["quarantine"]]
-    assert [len(table) for table in tables] == [entry["rows"] for entry in manifest["quarantine"]]
-    return [(row["reason"], json.loads(row["row"])) for table in tables for row in table.to_pylist()]
 
 
 def test_each_bad_row_is_set_aside_with_its_reason(spark, tmp_path):

@@ -16,7 +16,7 @@ from pipelines.rows.byte_look import bytes_at_hand
 from pipelines.rows.inputs import PACKED
 from pipelines.rows.positions import UNDECODED, UNENDED, Columns
 from pipelines.rows.read_files import read_positions
-from tests.pipelines.rows.test_bad_input import rejected
+from tests.pipelines.stores import rejected
 
 
 def put(path, text, encoding="utf-8"):
