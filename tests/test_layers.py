@@ -1,8 +1,9 @@
-"""A file imports only files of a lower layer, and what a query server needs imports no Spark."""
+"""The floor plan: what may import what, between folders, between the rooms of a folder, and never in a circle."""
 
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,85 @@ LIBRARIES = {
 """What a layer may need where a module is imported; inside functions it may ask for more."""
 ABOVE = {("datasets", "demo.py"), ("datasets", "demo_picture.py")}
 """The demo runs the jobs: it is an entrance, which nothing imports."""
+
+GROUND = {"errors", "names", "locks"}
+NOUNS = GROUND | {"partition", "ids", "hits", "arguments"}
+MIDDLE = {"compiled", "geometry", "cells", "partitioning", "building"}
+ASKING = NOUNS | MIDDLE | {"queries", "queries/kernels", "conditions"}
+ROOMS: dict[str, dict[str, set[str]]] = {
+    "dtoss": {
+        "errors": set(),
+        "names": set(),
+        "locks": set(),
+        "partition": set(),
+        "ids": {"partition"},
+        "hits": {"names"},
+        "arguments": {"names"},
+        "compiled": set(),
+        "geometry": {"compiled", *GROUND},
+        "cells": {"compiled", "geometry", *GROUND},
+        "partitioning": {"compiled", "geometry", *GROUND},
+        "building": {"compiled", "geometry", "cells", "partitioning", "partition", *GROUND},
+        "snapshots": {*MIDDLE, *NOUNS},
+        "queries/kernels": {"compiled", "geometry", "partitioning", "partition"},
+        "queries": {"queries/kernels", *MIDDLE, *NOUNS},
+        "conditions": {"queries", "queries/kernels", *MIDDLE, *NOUNS},
+        "index": ASKING,
+        "opening": {"index", "snapshots", *ASKING},
+        "in_process": {"index", *ASKING},
+        "answer_rows": {"index", "opening", "snapshots", *ASKING},
+        "export": {"index", "snapshots", *ASKING},
+        "warm": {"", "compiled"},
+        "": {"compiled", "errors", "hits", "index", "in_process", "opening"},
+    },
+    "ceps": {
+        "kernels": set(),
+        "planners": {"", "kernels"},
+        "bounds": {"", "planners"},
+        "reporting": {""},
+        "": {"kernels", "planners", "bounds", "reporting"},
+    },
+    "pipelines": {
+        "spark": set(),
+        "rows": {"spark"},
+        "": {"rows", "spark"},
+        "command": {"", "rows", "spark"},
+    },
+    "datasets": {
+        "tables": set(),
+        "cities": {"tables"},
+        "": {"tables", "cities"},
+    },
+    "bench": {
+        "measuring": set(),
+        "peers": {"measuring"},
+        "ceps": {"", "measuring"},
+        "suites": {"", "measuring"},
+        "": {"measuring", "peers"},
+    },
+}
+"""Of each room of a folder, the other rooms that it may import.
+
+A room is a folder; the files at the top of ``dtoss`` are a room each, "" is the package itself. Of the other folders ""
+stands for all files at the top.
+"""
+MOST_FILES = 20
+
+
+def is_guard(node):
+    """Whether it is the end of a script: there, and only there, a job may import the command that runs it."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
+def imports(tree):
+    """All import statements of a module, also inside functions and for types, but those of a script's end."""
+    waiting = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        elif not is_guard(node):
+            waiting += ast.iter_child_nodes(node)
 
 
 def imported(tree, *, everywhere):
@@ -43,10 +123,81 @@ def imported(tree, *, everywhere):
     return names
 
 
+@cache
 def modules(layer):
     found = sorted((ROOT / layer).rglob("*.py"))
     assert found
     return [(path, ast.parse(path.read_text())) for path in found]
+
+
+def name_of(path):
+    """The dotted name of a module's file."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def targets(tree, known):
+    """The modules of ours that a module imports, of the dotted names ``known``."""
+    for node in imports(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        else:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                if inner in known or node.module in known:
+                    yield inner if inner in known else node.module
+
+
+def room_of(module, packages):
+    """The folder and the room of a module."""
+    layer, *rest = module.split(".")
+    if module not in packages:
+        rest = rest if layer == "dtoss" and len(rest) == 1 else rest[:-1]
+    return layer, "/".join(rest)
+
+
+@cache
+def everything():
+    """All modules by their dotted names, and which of them are packages."""
+    found = {name_of(path): tree for layer in OURS for path, tree in modules(layer)}
+    return found, {name_of(path) for layer in OURS for path, _ in modules(layer) if path.stem == "__init__"}
+
+
+def wrong_doors(room, trees, packages):
+    """What modules of a room import and may not: pairs of dotted names."""
+    layer, inner = room
+    for module, tree in trees.items():
+        if room_of(module, packages) != room:
+            continue
+        for target in targets(tree, trees):
+            other = room_of(target, packages)
+            if other[0] == layer and other[1] != inner and other[1] not in ROOMS[layer][inner]:
+                yield module, target
+
+
+def circles(graph):
+    """The sets of names that reach each other."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(name):
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in graph[name]:
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            circle = set(stack[stack.index(name) :])
+            del stack[stack.index(name) :]
+            if len(circle) > 1:
+                found.append(circle)
+
+    for name in graph:
+        if name not in index:
+            visit(name)
+    return found
 
 
 @pytest.mark.parametrize("layer", MAY_IMPORT)
@@ -81,10 +232,57 @@ def test_nothing_imports_the_entrances():
                 assert not [name for name in names if "datasets.demo" in name]
 
 
+def test_every_room_is_on_the_floor_plan():
+    """And says in one sentence what may live there; the plan holds no room that is gone."""
+    trees, packages = everything()
+    found = {room_of(module, packages) for module in trees if not module.startswith("tests")}
+    assert {room for room in found if room[1] != "" or room[0] in packages} == {
+        (layer, room) for layer, rooms in ROOMS.items() for room in rooms if room != "" or layer in packages
+    }
+    for layer, rooms in ROOMS.items():
+        for folder in (ROOT / layer / room for room in rooms if room and (ROOT / layer / room).is_dir()):
+            if folder == ROOT / "bench" / "ceps":
+                continue  # its modules are commands
+            tree = ast.parse((folder / "__init__.py").read_text())
+            assert len(tree.body) == 1, f"{folder.relative_to(ROOT)} holds code in its __init__.py"
+            assert ast.get_docstring(tree).rstrip().endswith("."), folder
+
+
+@pytest.mark.parametrize(("layer", "room"), [(layer, room) for layer, rooms in ROOMS.items() for room in rooms])
+def test_a_room_imports_only_what_the_floor_plan_says(layer, room):
+    """Also inside functions and for types; a forbidden import that is put in is found."""
+    trees, packages = everything()
+    assert not list(wrong_doors((layer, room), trees, packages))
+    forbidden = [other for other in ROOMS[layer] if other != room and other not in ROOMS[layer][room]]
+    inside = next(module for module in trees if room_of(module, packages) == (layer, room))
+    for other in forbidden:
+        target = next(module for module in trees if room_of(module, packages) == (layer, other))
+        code = f"def f():\n    from {target} import something"
+        assert list(wrong_doors((layer, room), trees | {inside: ast.parse(code)}, packages)) == [(inside, target)]
+
+
+def test_no_two_modules_import_each_other():
+    """Nor in a larger circle: counted inside functions and for types too."""
+    trees, _ = everything()
+    graph = {module: {*targets(tree, trees)} - {module} for module, tree in trees.items()}
+    assert circles(graph) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [{"b", "c"}]
+
+
+def test_no_folder_holds_more_than_a_reader_can_survey():
+    """Twenty files."""
+    for layer in OURS:
+        for folder in {path.parent for path in (ROOT / layer).rglob("*.py")}:
+            files = [path for path in folder.iterdir() if path.is_file()]
+            assert len(files) <= MOST_FILES, f"{folder.relative_to(ROOT)} holds {len(files)} files"
+
+
 def test_the_check_finds_what_it_looks_for():
-    """Imports in functions count where they should, and only there."""
+    """Imports in functions count where they should, and only there; the end of a script does not."""
     tree = ast.parse(
         "import a.b\ndef f():\n    from c import d\nif TYPE_CHECKING:\n    import e\nclass G:\n    import h"
     )
     assert imported(tree, everywhere=True) == {"a", "c", "e", "h"}
     assert imported(tree, everywhere=False) == {"a", "h"}
+    script = ast.parse("import a.b\nif __name__ == '__main__':\n    from c import d\nelse:\n    import e")
+    assert [ast.unparse(node) for node in imports(script)] == ["import a.b"]
