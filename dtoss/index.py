@@ -19,7 +19,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.queries.answer import answer
 from dtoss.queries.gather import take_columns, take_ids
 from dtoss.queries.open_partitions import Parts
-from dtoss.queries.open_snapshot import World
+from dtoss.queries.open_snapshot import OpenSnapshot
 from dtoss.queries.raw_hits import Found
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Index:
         self._bounds = bounds
         self._border_source = border
         self._origin = origin
-        self._world = World(
+        self._opened = OpenSnapshot(
             parts=parts,
             regions=regions,
             reach=self.reach,
@@ -85,7 +85,7 @@ class Index:
         )
 
     def __len__(self) -> int:
-        return self._world.objects
+        return self._opened.objects
 
     def __repr__(self) -> str:
         name = f", snapshot {self.snapshot}" if self.snapshot else ""
@@ -389,7 +389,7 @@ class Index:
     def _filters(self) -> Filters:
         from dtoss.conditions.filters import Filters
 
-        return Filters(self._world, self.space)
+        return Filters(self._opened, self.space)
 
     @once
     def border(self) -> BorderTable | None:
@@ -401,7 +401,7 @@ class Index:
     def _view(self) -> CellView:
         from dtoss.queries.cell_of import CellView
 
-        return CellView(self.space, self._world, self._bounds, self.border)
+        return CellView(self.space, self._opened, self._bounds, self.border)
 
     def _cell(self, object_id: Any) -> Cell:
         from dtoss.queries.cell_of import cell_at
@@ -426,7 +426,7 @@ class Index:
         self, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None, threads: int
     ) -> Found:
         if where is None:
-            return answer(self._world, queries, radius, k, threads)
+            return answer(self._opened, queries, radius, k, threads)
         return self._filters.get(where).answer(queries, radius, k, threads)
 
     def _boxes(self, boxes: ArrayLike) -> list[list[Shape]]:

@@ -22,7 +22,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.queries.answer import answer
 from dtoss.queries.kernels.address_table import MASK, OWNED_SITES
 from dtoss.queries.open_partitions import Parts, facts_of
-from dtoss.queries.open_snapshot import World
+from dtoss.queries.open_snapshot import OpenSnapshot
 from dtoss.queries.raw_hits import Found
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Matches:
 class Own:
     """An index of the matches alone, and where each of its objects is from."""
 
-    world: World
+    opened: OpenSnapshot
     part: NDArray[np.int32]
     item: NDArray[np.int32]
 
@@ -66,13 +66,13 @@ class Own:
 class Filter:
     """A condition on the objects of one snapshot; thread-safe."""
 
-    def __init__(self, condition: Condition, world: World, space: Space) -> None:
+    def __init__(self, condition: Condition, opened: OpenSnapshot, space: Space) -> None:
         self.condition = condition
         self._space = space
         self._lock, self._building = Lock(), Lock()
-        self._whole = world
-        self._matches = _matches(condition, world.parts)
-        self._masked = _masked_world(world, self._matches)
+        self._whole = opened
+        self._matches = _matches(condition, opened.parts)
+        self._masked = _masked(opened, self._matches)
         self._own: Own | None = None
         self._asked = 0
 
@@ -92,7 +92,7 @@ class Filter:
         own = self._index_for(len(queries) if k > 0 else 0)
         if own is None:
             return answer(self._masked, queries, radius, k, threads)
-        found = answer(own.world, queries, radius, k, threads)
+        found = answer(own.opened, queries, radius, k, threads)
         return replace(found, part=own.part[found.item], item=own.item[found.item])
 
     def _index_for(self, queries: int) -> Own | None:
@@ -128,8 +128,8 @@ class Filters:
     anything else do not.
     """
 
-    def __init__(self, world: World, space: Space) -> None:
-        self._world = world
+    def __init__(self, opened: OpenSnapshot, space: Space) -> None:
+        self._opened = opened
         self._space = space
         self._lock = Lock()
         self._kept: OrderedDict[str, _Slot] = OrderedDict()
@@ -146,14 +146,14 @@ class Filters:
         if slot is None:
             from dtoss.conditions.parse import parse_condition  # the parser takes a fifth of a second to load
 
-            slot = _Slot(parse_condition(text, schema_of(self._world.parts[0])))
+            slot = _Slot(parse_condition(text, schema_of(self._opened.parts[0])))
         with self._lock:
             slot = self._kept.setdefault(text, slot)
             self._kept.move_to_end(text)
         with slot.making:
             if slot.filter is None:
                 try:
-                    slot.filter = Filter(slot.condition, self._world, self._space)
+                    slot.filter = Filter(slot.condition, self._opened, self._space)
                 except BaseException:
                     with self._lock:
                         if self._kept.get(text) is slot:
@@ -190,29 +190,29 @@ def _matches(condition: Condition, parts: Parts) -> Matches:
     return Matches(tuple(masks), count)
 
 
-def _masked_world(world: World, matches: Matches) -> World:
-    parts = Parts(world.parts.all(), world.parts.facts)
+def _masked(opened: OpenSnapshot, matches: Matches) -> OpenSnapshot:
+    parts = Parts(opened.parts.all(), opened.parts.facts)
     rows = parts.table.rows.copy()
-    for number, (partition, mask) in enumerate(zip(world.parts.all(), matches.masks, strict=True)):
+    for number, (partition, mask) in enumerate(zip(opened.parts.all(), matches.masks, strict=True)):
         if not mask[: partition.owned_objects].any():
             rows[number, OWNED_SITES] = 0
         elif not mask.all():
             rows[number, MASK] = mask.ctypes.data
     parts.table = replace(parts.table, rows=rows)
-    return replace(world, parts=parts, objects=matches.count)
+    return replace(opened, parts=parts, objects=matches.count)
 
 
-def _own_index(world: World, space: Space, matches: Matches) -> Own:
+def _own_index(opened: OpenSnapshot, space: Space, matches: Matches) -> Own:
     """Return an index of the matches, in one partition."""
-    partitions = world.parts.all()
+    partitions = opened.parts.all()
     rows = [np.flatnonzero(m[: p.owned_objects]) for p, m in zip(partitions, matches.masks, strict=True)]
     part = np.repeat(np.arange(len(rows), dtype=np.int32), [len(r) for r in rows])
     item = np.concatenate(rows).astype(np.int32)
     positions = np.concatenate([p.positions[r] for p, r in zip(partitions, rows, strict=True)])
     pieces = [_taken(p.ids, r) for p, r in zip(partitions, rows, strict=True)]
-    ids: Ids = pa.concat_arrays(pieces) if world.string_ids else np.concatenate(pieces)
-    bounds = world.box if world.dimension == 2 else None
-    regions = Regions(np.ascontiguousarray(world.regions.pivots[:1]), np.zeros(1))
+    ids: Ids = pa.concat_arrays(pieces) if opened.string_ids else np.concatenate(pieces)
+    bounds = opened.box if opened.dimension == 2 else None
+    regions = Regions(np.ascontiguousarray(opened.regions.pivots[:1]), np.zeros(1))
     origin = pa.array(np.arange(len(item)))
     from dtoss.building.construct import construct
 
@@ -222,7 +222,7 @@ def _own_index(world: World, space: Space, matches: Matches) -> Own:
     row = built.attributes["row"].to_numpy()
     built = replace(built, attributes={})
     own = replace(
-        world,
+        opened,
         parts=Parts([built], [facts_of(built)]),
         regions=regions,
         reach=np.full(1, np.inf),

@@ -118,7 +118,7 @@ def _compared(space: Space, points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _cells(index: Index, boundary: Boundary | None) -> Iterator[Batch]:
-    view = CellView(index.space, index._world, index._bounds, index.border)
+    view = CellView(index.space, index._opened, index._bounds, index.border)
     for partition in _partitions(index):
         for cells in cells_of(view, partition):
             rows = np.arange(len(cells.area))

@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.queries.knn_batch import knn_batch
-from dtoss.queries.open_snapshot import World
+from dtoss.queries.open_snapshot import OpenSnapshot
 from dtoss.queries.range_batch import range_batch
 from dtoss.queries.raw_hits import Found
 
 
-def answer(world: World, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int = 1) -> Found:
+def answer(
+    opened: OpenSnapshot, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int = 1
+) -> Found:
     """Answer a batch: the k nearest for k > 0, all within the radius for 0, only their number for -1.
 
     Parameters
@@ -20,5 +22,5 @@ def answer(world: World, queries: NDArray[np.float64], radius: NDArray[np.float6
     radius : float64 (m,): metres on the sphere, CRS units in the plane.
     """
     if k > 0:
-        return knn_batch(world, queries, radius, k, threads)
-    return range_batch(world, queries, radius, k < 0, threads)
+        return knn_batch(opened, queries, radius, k, threads)
+    return range_batch(opened, queries, radius, k < 0, threads)

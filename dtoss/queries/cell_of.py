@@ -20,7 +20,7 @@ from dtoss.geometry.space import Space
 from dtoss.partition import Ids, Partition
 from dtoss.queries.answer import answer
 from dtoss.queries.find_by_id import Place
-from dtoss.queries.open_snapshot import World
+from dtoss.queries.open_snapshot import OpenSnapshot
 
 SHORTEST = 1e-9
 """Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""
@@ -39,7 +39,7 @@ class CellView:
     """What questions about cells need of an index."""
 
     space: Space
-    world: World
+    opened: OpenSnapshot
     bounds: NDArray[np.float64] | None
     border: BorderTable | None
 
@@ -220,11 +220,11 @@ def _with_crowds(view: CellView, partition: Partition, site: int) -> tuple[NDArr
 
 def _crowds(view: CellView, places: NDArray[np.float64]) -> list[tuple[Partition, int]]:
     """Return the partition and number of the sites within CROWDED of some sites (m, 3), the nearest MOST of each."""
-    found = answer(view.world, places, np.full(len(places), CROWDED * EARTH_RADIUS), MOST)
+    found = answer(view.opened, places, np.full(len(places), CROWDED * EARTH_RADIUS), MOST)
     pairs = np.unique(np.stack([found.part, found.item], axis=1), axis=0)
     sites: dict[tuple[int, int], tuple[Partition, int]] = {}
     for number, item in pairs.tolist():
-        part = view.world.parts[number]
+        part = view.opened.parts[number]
         at = int(np.searchsorted(part.first_object, item, side="right")) - 1
         sites[number, at] = (part, at)
     return list(sites.values())
@@ -232,14 +232,14 @@ def _crowds(view: CellView, places: NDArray[np.float64]) -> list[tuple[Partition
 
 def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int]]:
     """Return the partition and the number in it of each of some sites (m, dimension) that others list."""
-    found = answer(view.world, sites, np.zeros(len(sites)), 1) if len(sites) else None
+    found = answer(view.opened, sites, np.zeros(len(sites)), 1) if len(sites) else None
     for i in range(len(sites)):
         if found is None or found.count[i] == 0:
             raise StoreError(
                 f"the border table lists {sites[i].tolist()}, where no object is: it is damaged; roll back or rebuild"
             )
         row = int(found.count[:i].sum())
-        partition = view.world.parts[int(found.part[row])]
+        partition = view.opened.parts[int(found.part[row])]
         yield partition, int(np.searchsorted(partition.first_object, found.item[row], side="right")) - 1
 
 

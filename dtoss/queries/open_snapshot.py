@@ -22,7 +22,7 @@ BATCH = 4_000_000
 
 
 @dataclass(frozen=True)
-class World:
+class OpenSnapshot:
     """What the kernels read: the partitions, and which of them a query concerns.
 
     Parameters
@@ -40,25 +40,25 @@ class World:
     objects: int
 
 
-def keys_of(world: World, queries: NDArray[np.float64]) -> NDArray[np.int64]:
+def keys_of(opened: OpenSnapshot, queries: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the places of queries on the curve, whose order is good for the caches."""
-    return curve_keys(queries, world.box if world.dimension == 2 else None, coarse=True)
+    return curve_keys(queries, opened.box if opened.dimension == 2 else None, coarse=True)
 
 
 def starts_of(
-    world: World, table: Table, queries: NDArray[np.float64], keys: NDArray[np.int64]
+    opened: OpenSnapshot, table: Table, queries: NDArray[np.float64], keys: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return where the queries of a batch in curve order start; empty arrays for queries by themselves."""
     homes, blocks = np.empty(len(keys), np.int32), np.empty(len(keys), np.int32)
     if len(keys):
-        r = world.regions
+        r = opened.regions
         plan_starts(table.rows, r.pivots, r.weights, r.borders.order, r.borders.distance, queries, keys, homes, blocks)
     return homes, blocks
 
 
-def arguments_of(world: World, table: Table) -> tuple[Any, ...]:
+def arguments_of(opened: OpenSnapshot, table: Table) -> tuple[Any, ...]:
     """Return what every kernel of queries takes first."""
-    r = world.regions
+    r = opened.regions
     return (
         table.rows,
         table.furthest,
@@ -66,13 +66,15 @@ def arguments_of(world: World, table: Table) -> tuple[Any, ...]:
         r.weights,
         r.borders.order,
         r.borders.distance,
-        world.reach,
-        world.box,
+        opened.reach,
+        opened.box,
     )
 
 
-def chords_of(world: World, radius: NDArray[np.float64]) -> NDArray[np.float64]:
+def chords_of(opened: OpenSnapshot, radius: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the squared distances, as vectors see them, of radii; infinity from half round the Earth on."""
-    if world.dimension == 2 or (len(radius) and radius[0] == np.inf and (len(radius) == 1 or (radius == np.inf).all())):
+    if opened.dimension == 2 or (
+        len(radius) and radius[0] == np.inf and (len(radius) == 1 or (radius == np.inf).all())
+    ):
         return radius * radius
     return np.where(radius >= np.pi * EARTH_RADIUS, np.inf, chord_of(radius) ** 2)

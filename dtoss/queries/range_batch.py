@@ -10,49 +10,53 @@ from numpy.typing import NDArray
 from dtoss.geometry.curve import radix_order
 from dtoss.queries.kernels.range_kernel import range_kernel
 from dtoss.queries.open_partitions import needed
-from dtoss.queries.open_snapshot import BATCH, SORTED_FROM, World, arguments_of, chords_of, keys_of, starts_of
+from dtoss.queries.open_snapshot import BATCH, SORTED_FROM, OpenSnapshot, arguments_of, chords_of, keys_of, starts_of
 from dtoss.queries.raw_hits import Found, joined, unsorted
 from dtoss.queries.threads import in_pieces
 from dtoss.queries.workspace import workspace
 
 
 def range_batch(
-    world: World, queries: NDArray[np.float64], radius: NDArray[np.float64], counting: bool, threads: int
+    opened: OpenSnapshot, queries: NDArray[np.float64], radius: NDArray[np.float64], counting: bool, threads: int
 ) -> Found:
     """Answer a batch; as :func:`dtoss.queries.answer.answer`."""
     m = len(queries)
     order: NDArray[np.int32] | None = None
     keys = np.zeros(0, np.int64)
     if m >= SORTED_FROM:
-        keys = np.concatenate(in_pieces(m, threads, lambda a, b: keys_of(world, queries[a:b])))
+        keys = np.concatenate(in_pieces(m, threads, lambda a, b: keys_of(opened, queries[a:b])))
         if (keys[1:] < keys[:-1]).any():
             order = radix_order(keys)
             queries, radius, keys = queries[order], radius[order], keys[order]
 
     def piece(a: int, b: int) -> Found:
-        return _range_piece(world, queries[a:b], keys[a:b], radius[a:b], counting)
+        return _range_piece(opened, queries[a:b], keys[a:b], radius[a:b], counting)
 
     found = joined(in_pieces(m, threads, piece))
     return found if order is None else unsorted(found, order)
 
 
 def _range_piece(
-    world: World, queries: NDArray[np.float64], keys: NDArray[np.int64], radius: NDArray[np.float64], counting: bool
+    opened: OpenSnapshot,
+    queries: NDArray[np.float64],
+    keys: NDArray[np.int64],
+    radius: NDArray[np.float64],
+    counting: bool,
 ) -> Found:
     m = len(queries)
-    need = np.zeros(len(world.parts), np.uint8)
-    table = world.parts.table
+    need = np.zeros(len(opened.parts), np.uint8)
+    table = opened.parts.table
     workspace.fit(table)
-    homes, blocks = starts_of(world, table, queries, keys)
-    arguments = arguments_of(world, table)
-    chord = chords_of(world, radius)
+    homes, blocks = starts_of(opened, table, queries, keys)
+    arguments = arguments_of(opened, table)
+    chord = chords_of(opened, radius)
     # memory that is not written costs nothing; what has to be joined is copied
     room = 0 if counting else min(1024 * m + 4096, 4 * BATCH)
     count, reads = np.zeros(m, np.int64), np.zeros(m, np.int32)
     parts: list[tuple[NDArray[Any], ...]] = []
     at = 0
     while True:
-        out_distance, out_id = np.empty(room), np.empty(0 if world.string_ids else room, np.int64)
+        out_distance, out_id = np.empty(room), np.empty(0 if opened.string_ids else room, np.int64)
         out_part, out_item = np.empty(room, np.int32), np.empty(room, np.int32)
         came, total = range_kernel(
             *arguments,
@@ -60,7 +64,7 @@ def _range_piece(
             homes,
             blocks,
             at,
-            world.string_ids,
+            opened.string_ids,
             counting,
             radius,
             chord,
@@ -75,8 +79,8 @@ def _range_piece(
             need,
         )
         if need.any():
-            world.parts.open(needed(need))
-            return _range_piece(world, queries, keys, radius, counting)
+            opened.parts.open(needed(need))
+            return _range_piece(opened, queries, keys, radius, counting)
         if total < 0:
             total = -1 - total
             workspace.grow()
@@ -95,7 +99,7 @@ def _range_piece(
         else parts[0]
     )
     part, item, distance, ids = (np.asarray(column) for column in columns)
-    return Found(count, part, item, distance, None if world.string_ids else ids, reads)
+    return Found(count, part, item, distance, None if opened.string_ids else ids, reads)
 
 
 _EMPTY = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64))

@@ -36,11 +36,11 @@ def reverse_nearest(view: CellView, places: NDArray[np.float64]) -> Hits:
     query = np.repeat(np.arange(m), [len(rows) for rows in near]).astype(np.int64)
     handle = np.concatenate(near) if m else np.zeros((0, 2), np.int64)
     if len(query) == 0:
-        ids: NDArray[Any] = np.zeros(0, object if view.world.string_ids else np.int64)
+        ids: NDArray[Any] = np.zeros(0, object if view.opened.string_ids else np.int64)
         return Hits(query, ids, np.zeros(0), {})
     vectors, own_ids, alone = _objects_at(view, handle)
     to_query = distance(vectors, queries[query])
-    second = answer(view.world, vectors, np.full(len(vectors), np.inf), 2)
+    second = answer(view.opened, vectors, np.full(len(vectors), np.inf), 2)
     other = np.full(len(vectors), np.inf)
     ends = np.cumsum(second.count)
     other[second.count > 1] = second.distance[ends[second.count > 1] - 1]
@@ -59,7 +59,7 @@ def _neighbours_of_new(view: CellView, queries: NDArray[np.float64]) -> list[NDA
         box = np.concatenate([np.minimum(box[:2], queries.min(axis=0)), np.maximum(box[2:], queries.max(axis=0))])
     left, k = np.arange(len(queries)), FIRST
     while len(left) and k <= LAST:
-        found = answer(view.world, queries[left], np.full(len(left), np.inf), k)
+        found = answer(view.opened, queries[left], np.full(len(left), np.inf), k)
         ends = np.cumsum(found.count)
         vectors = _site_vectors(view, found.part, found.item)
         shape = shapes(queries[left], np.concatenate([[0], ends]), vectors, box)
@@ -69,8 +69,8 @@ def _neighbours_of_new(view: CellView, queries: NDArray[np.float64]) -> list[NDA
             furthest = float(np.linalg.norm(vectors[high - 1] - queries[row])) if high > low else 0.0
             # a site further than twice the radius cannot cut the cell
             if (
-                high - low < min(k, view.world.objects)
-                or high - low == view.world.objects
+                high - low < min(k, view.opened.objects)
+                or high - low == view.opened.objects
                 or furthest > 2.0 * shape.radius[i]
             ):
                 owners = np.unique(shape.owner[shape.first[i] : shape.first[i + 1]])
@@ -92,14 +92,14 @@ def _by_blocks(view: CellView, query: NDArray[np.float64]) -> NDArray[np.int64]:
     Two sites in a ball of radius r are at most 2 r apart, so a place further than 3 r from its centre is nearest to
     none of them: so for partitions, for blocks, and at last each site is compared with the one beside it on the curve.
     """
-    facts, pivots = view.world.parts.facts, view.world.regions.pivots
+    facts, pivots = view.opened.parts.facts, view.opened.regions.pivots
     size = 1.0 if view.bounds is None else float(np.abs(np.concatenate([query, view.bounds])).max())
     rough = 16.0 * float(np.spacing(size))
     rows = []
     for number, fact in enumerate(facts):
         away = float(np.linalg.norm(pivots[number] - query))
         if fact.sites and (fact.sites == 1 or away <= _NEARLY * 3.0 * fact.furthest + rough):
-            partition = view.world.parts[number]
+            partition = view.opened.parts[number]
             sites = _sites_by_blocks(partition, query, rough)
             rows.append(np.stack([np.full(len(sites), number), partition.first_object[sites]], axis=1))
     return np.concatenate(rows).astype(np.int64) if rows else np.zeros((0, 2), np.int64)
@@ -126,7 +126,7 @@ def _sites_by_blocks(partition: Partition, query: NDArray[np.float64], rough: fl
 def _site_vectors(view: CellView, part: NDArray[np.int32], item: NDArray[np.int32]) -> NDArray[np.float64]:
     vectors = np.empty((len(part), view.space.dimension))
     for number in np.unique(part).tolist():
-        partition = view.world.parts[number]
+        partition = view.opened.parts[number]
         mine = part == number
         site = np.searchsorted(partition.first_object, item[mine], side="right") - 1
         vectors[mine] = partition.sites[site]
@@ -138,10 +138,10 @@ def _objects_at(
 ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.bool_]]:
     """Return the vectors and ids of objects, and which of them have their place to themselves."""
     vectors = np.empty((len(handle), view.space.dimension))
-    ids: NDArray[Any] = np.empty(len(handle), object if view.world.string_ids else np.int64)
+    ids: NDArray[Any] = np.empty(len(handle), object if view.opened.string_ids else np.int64)
     alone = np.zeros(len(handle), np.bool_)
     for number in np.unique(handle[:, 0]).tolist():
-        partition = view.world.parts[number]
+        partition = view.opened.parts[number]
         mine = np.flatnonzero(handle[:, 0] == number)
         item = handle[mine, 1]
         site = np.searchsorted(partition.first_object, item, side="right") - 1

@@ -62,7 +62,7 @@ def test_with_lambda_0_every_cell_is_exact(name, partitions):
     number = {site.tobytes(): i for i, site in enumerate(sites)}
     total = whole.area.sum()
     scale = 1.0 if index.bounds is not None else EARTH_RADIUS**2
-    view = CellView(index.space, index._world, index._bounds, index.border)
+    view = CellView(index.space, index._opened, index._bounds, index.border)
     found = [set() for _ in sites]
     area = np.full(len(sites), np.nan)
     for partition in index.parts.all():

@@ -128,7 +128,7 @@ def test_evaluated_once_and_bounded(town):
 def test_an_index_of_its_own_comes_when_it_has_paid(town):
     """Few matches: at once. Some: once the queries would have paid for it. Many: never."""
     index, positions, _, _ = town
-    some = filters.Filters(index._world, index.space)
+    some = filters.Filters(index._opened, index.space)
     chords = index.space.vectors(positions)
     radius = np.full(len(chords), np.inf)
     few, more, most = some.get("score < 100"), some.get("score < 2000"), some.get("score < 19000")
