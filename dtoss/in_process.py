@@ -23,7 +23,7 @@ from dtoss.partition import Ids
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.bounds import planar_bounds
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, SAMPLE_PER_PARTITION, choose_pivots
-from dtoss.queries.open_partitions import Parts, facts_of
+from dtoss.queries.open_partitions import OpenPartitions, facts_of
 
 LOOKED_AT = 1_000
 """Positions of which it is asked whether they are on land."""
@@ -132,7 +132,7 @@ def build(
         space,
         regions,
         reaches,
-        Parts([b.partition for b in built], [facts_of(b.partition) for b in built]),
+        OpenPartitions([b.partition for b in built], [facts_of(b.partition) for b in built]),
         bounds=box,
         string_ids=isinstance(keys, pa.Array),
         border=fix([b.border for b in built], box, threads=threads, engine=engine),

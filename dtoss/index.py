@@ -18,7 +18,7 @@ from dtoss.locks import once
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.answer import answer
 from dtoss.queries.gather import take_columns, take_ids
-from dtoss.queries.open_partitions import Parts
+from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.open_snapshot import OpenSnapshot
 from dtoss.queries.raw_hits import Found
 
@@ -43,7 +43,7 @@ class Index:
         space: Space,
         regions: Regions,
         reach: NDArray[np.float64],
-        parts: Parts,
+        parts: OpenPartitions,
         *,
         bounds: NDArray[np.float64] | None = None,
         snapshot: str | None = None,
@@ -499,7 +499,7 @@ def _remake(
     space: Space,
     regions: Regions,
     reach: NDArray[np.float64],
-    parts: Parts,
+    parts: OpenPartitions,
     bounds: NDArray[np.float64] | None,
     string_ids: bool,
     border: BorderTable | None,

@@ -21,7 +21,7 @@ from dtoss.partition import Ids, Partition
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.answer import answer
 from dtoss.queries.kernels.address_table import MASK, OWNED_SITES
-from dtoss.queries.open_partitions import Parts, facts_of
+from dtoss.queries.open_partitions import OpenPartitions, facts_of
 from dtoss.queries.open_snapshot import OpenSnapshot
 from dtoss.queries.raw_hits import Found
 
@@ -174,7 +174,7 @@ def schema_of(partition: Partition) -> dict[str, pa.DataType]:
     return {name: column.type for name, column in partition.attributes.items()} | {"id": id_type}
 
 
-def _matches(condition: Condition, parts: Parts) -> Matches:
+def _matches(condition: Condition, parts: OpenPartitions) -> Matches:
     masks = []
     count = 0
     for partition in parts.all():
@@ -191,7 +191,7 @@ def _matches(condition: Condition, parts: Parts) -> Matches:
 
 
 def _masked(opened: OpenSnapshot, matches: Matches) -> OpenSnapshot:
-    parts = Parts(opened.parts.all(), opened.parts.facts)
+    parts = OpenPartitions(opened.parts.all(), opened.parts.facts)
     rows = parts.table.rows.copy()
     for number, (partition, mask) in enumerate(zip(opened.parts.all(), matches.masks, strict=True)):
         if not mask[: partition.owned_objects].any():
@@ -223,7 +223,7 @@ def _own_index(opened: OpenSnapshot, space: Space, matches: Matches) -> Own:
     built = replace(built, attributes={})
     own = replace(
         opened,
-        parts=Parts([built], [facts_of(built)]),
+        parts=OpenPartitions([built], [facts_of(built)]),
         regions=regions,
         reach=np.full(1, np.inf),
         objects=len(item),

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.partition import Partition
-from dtoss.queries.open_partitions import Parts
+from dtoss.queries.open_partitions import OpenPartitions
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Place:
 class Lookup:
     """Owned objects by id. A partition's ids are sorted when it is first searched; files hold no such order."""
 
-    parts: Parts
+    parts: OpenPartitions
     string_ids: bool
     _orders: dict[int, tuple[NDArray[np.int64], NDArray[Any]]] = field(default_factory=dict)
 

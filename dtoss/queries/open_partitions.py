@@ -23,7 +23,7 @@ class Facts:
     furthest: float
 
 
-class Parts:
+class OpenPartitions:
     """P partitions and the table of their addresses, which grows as they are opened; any number of threads may read.
 
     Parameters
@@ -101,7 +101,7 @@ class Parts:
         return tuple(self[number] for number in range(len(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Parts, (self.all(), self.facts)
+        return OpenPartitions, (self.all(), self.facts)
 
 
 def facts_of(partition: Partition) -> Facts:

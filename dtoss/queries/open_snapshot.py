@@ -13,7 +13,7 @@ from dtoss.geometry.distance import EARTH_RADIUS, chord_of
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.kernels.address_table import Table
 from dtoss.queries.kernels.walk import plan_starts
-from dtoss.queries.open_partitions import Parts
+from dtoss.queries.open_partitions import OpenPartitions
 
 SORTED_FROM = 16
 """Queries from which on a batch is put in curve order first."""
@@ -31,7 +31,7 @@ class OpenSnapshot:
     objects : how many there are in all.
     """
 
-    parts: Parts
+    parts: OpenPartitions
     regions: Regions
     reach: NDArray[np.float64]
     box: NDArray[np.float64]

@@ -15,7 +15,7 @@ from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import Space
 from dtoss.queries.gather import take_ids
-from dtoss.queries.open_partitions import Parts
+from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.raw_hits import Found
 
 Search: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], Found]
@@ -72,7 +72,9 @@ def boxes_of(boxes: ArrayLike, space: Space) -> list[list[Shape]]:
     return [[Shape(cover_box(box, space), _box_test(box, space))] for box in array]
 
 
-def search_within(shapes: list[list[Shape]], search: Search, parts: Parts, space: Space, string_ids: bool) -> Found:
+def search_within(
+    shapes: list[list[Shape]], search: Search, parts: OpenPartitions, space: Space, string_ids: bool
+) -> Found:
     """Return the objects within each shape, by id, each once; distances are 0.
 
     Parameters
@@ -138,7 +140,9 @@ def _box_test(box: NDArray[np.float64], space: Space) -> Test:
     return holds
 
 
-def _held(shape: Shape, found: Found, rows: NDArray[np.int64], parts: Parts, space: Space) -> NDArray[np.bool_]:
+def _held(
+    shape: Shape, found: Found, rows: NDArray[np.int64], parts: OpenPartitions, space: Space
+) -> NDArray[np.bool_]:
     positions = np.empty((len(rows), 2))
     part = found.part[rows]
     for number in np.unique(part).tolist():
@@ -147,7 +151,7 @@ def _held(shape: Shape, found: Found, rows: NDArray[np.int64], parts: Parts, spa
     return shape.holds(positions, space.vectors(positions))
 
 
-def _keys(parts: Parts, found: Found) -> NDArray[np.int64]:
+def _keys(parts: OpenPartitions, found: Found) -> NDArray[np.int64]:
     """Return numbers in the order of the ids: a replica has that of its object."""
     if found.ids is not None:
         return found.ids

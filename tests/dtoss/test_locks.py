@@ -14,7 +14,7 @@ from numba import njit
 import dtoss
 from dtoss.conditions import filters
 from dtoss.locks import Lock, once
-from dtoss.queries.open_partitions import Parts
+from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.threads import LEAST
 
 forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -131,7 +131,7 @@ def test_a_forked_child_opens_what_was_being_opened():
             assert go.wait(WAIT)
         return partitions[number]
 
-    parts = Parts([None] * len(partitions), index.parts.facts, opener)
+    parts = OpenPartitions([None] * len(partitions), index.parts.facts, opener)
     lazy = dtoss.Index(index.space, index.regions, index.reach, parts)
     thread = threading.Thread(target=lambda: parts.open(range(4)), name="slow", daemon=True)
     thread.start()
