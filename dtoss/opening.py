@@ -14,7 +14,7 @@ from dtoss.geometry.space import FURTHEST
 from dtoss.index import Index
 from dtoss.names import columns_of_manifest
 from dtoss.partition import Partition
-from dtoss.queries.open_partitions import Facts, OpenPartitions
+from dtoss.queries.open_partitions import OpenPartitions, PartitionFacts
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_file import checksum, decode
 from dtoss.snapshots.store import Source, Store
@@ -84,7 +84,7 @@ def _open(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) ->
     border_source = None if lazy else store.source(name, borders["file"], borders["bytes"])
     parts = OpenPartitions(
         [None] * len(entries),
-        [Facts(entry["objects"], entry["sites"], entry["furthest"]) for entry in entries],
+        [PartitionFacts(entry["objects"], entry["sites"], entry["furthest"]) for entry in entries],
         partial(_open_partition, store, manifest, verify, sources),
     )
     return Index(

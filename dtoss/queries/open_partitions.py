@@ -15,7 +15,7 @@ from dtoss.queries.kernels.address_table import Table, make_table, with_partitio
 
 
 @dataclass(frozen=True)
-class Facts:
+class PartitionFacts:
     """What is known of a partition before its file is opened."""
 
     objects: int
@@ -36,7 +36,7 @@ class OpenPartitions:
     def __init__(
         self,
         opened: Sequence[Partition | None],
-        facts: Sequence[Facts],
+        facts: Sequence[PartitionFacts],
         opener: Callable[[int], Partition] | None = None,
     ) -> None:
         self.facts = tuple(facts)
@@ -104,9 +104,9 @@ class OpenPartitions:
         return OpenPartitions, (self.all(), self.facts)
 
 
-def facts_of(partition: Partition) -> Facts:
+def facts_of(partition: Partition) -> PartitionFacts:
     """Return the facts of an open partition."""
-    return Facts(partition.owned_objects, partition.owned_sites, partition.furthest)
+    return PartitionFacts(partition.owned_objects, partition.owned_sites, partition.furthest)
 
 
 def needed(flags: np.ndarray) -> list[int]:
