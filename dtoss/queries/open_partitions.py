@@ -11,7 +11,7 @@ import numpy as np
 from dtoss.errors import StoreError
 from dtoss.locks import Lock
 from dtoss.partition import Partition
-from dtoss.queries.kernels.address_table import Table, make_table, with_partitions
+from dtoss.queries.kernels.address_table import AddressTable, make_table, with_partitions
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class OpenPartitions:
         self._opener = opener
         self._lock = Lock()
         self._types = next((partition for partition in opened if partition is not None), None)
-        self.table: Table = make_table(self._opened, [f.sites for f in facts], [f.furthest for f in facts])
+        self.table: AddressTable = make_table(self._opened, [f.sites for f in facts], [f.furthest for f in facts])
 
     def __len__(self) -> int:
         return len(self._opened)

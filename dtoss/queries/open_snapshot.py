@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dtoss.geometry.curve import curve_keys
 from dtoss.geometry.distance import EARTH_RADIUS, chord_of
 from dtoss.partitioning.regions import Regions
-from dtoss.queries.kernels.address_table import Table
+from dtoss.queries.kernels.address_table import AddressTable
 from dtoss.queries.kernels.walk import plan_starts
 from dtoss.queries.open_partitions import OpenPartitions
 
@@ -46,7 +46,7 @@ def keys_of(opened: OpenSnapshot, queries: NDArray[np.float64]) -> NDArray[np.in
 
 
 def starts_of(
-    opened: OpenSnapshot, table: Table, queries: NDArray[np.float64], keys: NDArray[np.int64]
+    opened: OpenSnapshot, table: AddressTable, queries: NDArray[np.float64], keys: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return where the queries of a batch in curve order start; empty arrays for queries by themselves."""
     homes, blocks = np.empty(len(keys), np.int32), np.empty(len(keys), np.int32)
@@ -56,7 +56,7 @@ def starts_of(
     return homes, blocks
 
 
-def arguments_of(opened: OpenSnapshot, table: Table) -> tuple[Any, ...]:
+def arguments_of(opened: OpenSnapshot, table: AddressTable) -> tuple[Any, ...]:
     """Return what every kernel of queries takes first."""
     r = opened.regions
     return (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.lanes16 import LANES
 from dtoss.partition import BLOCK
-from dtoss.queries.kernels.address_table import Table
+from dtoss.queries.kernels.address_table import AddressTable
 from dtoss.queries.kernels.ring_sort import RINGS
 
 FIRST = 512
@@ -31,7 +31,7 @@ class Workspace(threading.local):
         self.counters = np.empty(RINGS + 1, np.int64)
         self._make_room(FIRST)
 
-    def fit(self, table: Table) -> None:
+    def fit(self, table: AddressTable) -> None:
         """Make room for visits to all blocks of any partition."""
         blocks = table.most_blocks + 1
         if len(self.seen) < blocks or len(self.visits) < len(self.seen) + table.most_links + 1:

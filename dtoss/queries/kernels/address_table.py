@@ -41,7 +41,7 @@ COLUMNS = LEVEL + 2 * MOST_LEVELS
 
 
 @dataclass(frozen=True)
-class Table:
+class AddressTable:
     """Addresses of the columns of P partitions.
 
     Parameters
@@ -60,7 +60,7 @@ class Table:
     partitions: tuple[Partition | None, ...]
 
 
-def make_table(partitions: Sequence[Partition | None], sites: Sequence[int], furthest: Sequence[float]) -> Table:
+def make_table(partitions: Sequence[Partition | None], sites: Sequence[int], furthest: Sequence[float]) -> AddressTable:
     """Return the table of partitions in the order of their numbers.
 
     One that is not open has -1 owned sites, so that kernels ask for it, or 0 where it is known to be empty.
@@ -73,10 +73,10 @@ def make_table(partitions: Sequence[Partition | None], sites: Sequence[int], fur
         else:
             _fill(rows[number], partition)
             blocks, links = max(blocks, len(partition.blocks.balls)), max(links, _links(partition))
-    return Table(rows, np.array(furthest, dtype=np.float64), blocks, links, tuple(partitions))
+    return AddressTable(rows, np.array(furthest, dtype=np.float64), blocks, links, tuple(partitions))
 
 
-def with_partitions(table: Table, partitions: Sequence[Partition]) -> Table:
+def with_partitions(table: AddressTable, partitions: Sequence[Partition]) -> AddressTable:
     """Return the table with more partitions open."""
     rows = table.rows.copy()
     kept = list(table.partitions)
@@ -85,7 +85,7 @@ def with_partitions(table: Table, partitions: Sequence[Partition]) -> Table:
         _fill(rows[partition.number], partition)
         kept[partition.number] = partition
         blocks, links = max(blocks, len(partition.blocks.balls)), max(links, _links(partition))
-    return Table(rows, table.furthest, blocks, links, tuple(kept))
+    return AddressTable(rows, table.furthest, blocks, links, tuple(kept))
 
 
 def _fill(row: NDArray[np.int64], partition: Partition) -> None:
