@@ -20,7 +20,7 @@ from dtoss.queries.answer import answer
 from dtoss.queries.gather import take_columns, take_ids
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.open_snapshot import OpenSnapshot
-from dtoss.queries.raw_hits import Found
+from dtoss.queries.raw_hits import RawHits
 
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
@@ -424,7 +424,7 @@ class Index:
 
     def _answer(
         self, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None, threads: int
-    ) -> Found:
+    ) -> RawHits:
         if where is None:
             return answer(self._opened, queries, radius, k, threads)
         return self._filters.get(where).answer(queries, radius, k, threads)
@@ -439,7 +439,7 @@ class Index:
 
         return polygons_of(polygons, self.space)
 
-    def _within(self, shapes: list[list[Shape]], where: str | None, threads: int) -> Found:
+    def _within(self, shapes: list[list[Shape]], where: str | None, threads: int) -> RawHits:
         from dtoss.queries.within import search_within
 
         return search_within(
@@ -452,15 +452,15 @@ class Index:
 
     def search(
         self, positions: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None = None
-    ) -> Found:
+    ) -> RawHits:
         """Answer checked positions without making hits of it: as :func:`.answer.answer`, for joins and servers."""
         return self._answer(self.space.vectors(positions), radius, k, where, 1)
 
-    def ids_of(self, found: Found) -> pa.Array:
+    def ids_of(self, found: RawHits) -> pa.Array:
         """Return the ids of raw hits."""
         return take_ids(self.parts, found)
 
-    def satisfying(self, found: Found, condition: str) -> NDArray[np.bool_]:
+    def satisfying(self, found: RawHits, condition: str) -> NDArray[np.bool_]:
         """Return which raw hits satisfy a condition.
 
         Raises
@@ -479,7 +479,7 @@ class Index:
             values["id"] = self.ids_of(found)
         return parsed.matches(values.__getitem__, len(found.part))
 
-    def _hits(self, found: Found, columns: Sequence[str], having: str | None = None) -> Hits:
+    def _hits(self, found: RawHits, columns: Sequence[str], having: str | None = None) -> Hits:
         column_names(columns, self.column_names)
         if len(found.count) == 1:
             query = np.zeros(len(found.part), np.int64)

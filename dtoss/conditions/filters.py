@@ -23,7 +23,7 @@ from dtoss.queries.answer import answer
 from dtoss.queries.kernels.address_table import MASK, OWNED_SITES
 from dtoss.queries.open_partitions import OpenPartitions, facts_of
 from dtoss.queries.open_snapshot import OpenSnapshot
-from dtoss.queries.raw_hits import Found
+from dtoss.queries.raw_hits import RawHits
 
 if TYPE_CHECKING:
     from dtoss.conditions.parse import Condition
@@ -87,7 +87,7 @@ class Filter:
         own = 0 if self._own is None else self.count * BYTES_PER_OBJECT
         return own + sum(mask.nbytes for mask in self._matches.masks)
 
-    def answer(self, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int) -> Found:
+    def answer(self, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int) -> RawHits:
         """Answer a batch from the matches alone: as :func:`dtoss.queries.answer.answer`."""
         own = self._index_for(len(queries) if k > 0 else 0)
         if own is None:

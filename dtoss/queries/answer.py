@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from dtoss.queries.knn_batch import knn_batch
 from dtoss.queries.open_snapshot import OpenSnapshot
 from dtoss.queries.range_batch import range_batch
-from dtoss.queries.raw_hits import Found
+from dtoss.queries.raw_hits import RawHits
 
 
 def answer(
     opened: OpenSnapshot, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int = 1
-) -> Found:
+) -> RawHits:
     """Answer a batch: the k nearest for k > 0, all within the radius for 0, only their number for -1.
 
     Parameters

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from dtoss.partition import Partition
 from dtoss.queries.open_partitions import OpenPartitions
-from dtoss.queries.raw_hits import Found
+from dtoss.queries.raw_hits import RawHits
 
 
-def take(parts: OpenPartitions, found: Found, column: Callable[[Any], Any]) -> pa.Array:
+def take(parts: OpenPartitions, found: RawHits, column: Callable[[Any], Any]) -> pa.Array:
     """Return a column's values for raw hits, in their order."""
     order = np.argsort(found.part, kind="stable")
     sorted_part = found.part[order]
@@ -29,7 +29,7 @@ def take(parts: OpenPartitions, found: Found, column: Callable[[Any], Any]) -> p
     return pa.concat_arrays(pieces).take(pa.array(back))
 
 
-def take_columns(parts: OpenPartitions, found: Found, columns: Sequence[str]) -> list[pa.Array]:
+def take_columns(parts: OpenPartitions, found: RawHits, columns: Sequence[str]) -> list[pa.Array]:
     """Return the attributes of raw hits, in their order."""
     return [take(parts, found, partial(_attribute, name)) for name in columns]
 
@@ -38,6 +38,6 @@ def _attribute(name: str, partition: Partition) -> pa.Array:
     return partition.attributes[name]
 
 
-def take_ids(parts: OpenPartitions, found: Found) -> pa.Array:
+def take_ids(parts: OpenPartitions, found: RawHits) -> pa.Array:
     """Return the ids of raw hits, in their order."""
     return pa.array(found.ids) if found.ids is not None else take(parts, found, lambda partition: partition.ids)

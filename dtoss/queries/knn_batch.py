@@ -11,14 +11,14 @@ from dtoss.geometry.curve import radix_order
 from dtoss.queries.kernels.knn_kernel import knn_kernel
 from dtoss.queries.open_partitions import needed
 from dtoss.queries.open_snapshot import BATCH, SORTED_FROM, OpenSnapshot, arguments_of, chords_of, keys_of, starts_of
-from dtoss.queries.raw_hits import Found, joined
+from dtoss.queries.raw_hits import RawHits, joined
 from dtoss.queries.threads import in_pieces
 from dtoss.queries.workspace import workspace
 
 
 def knn_batch(
     opened: OpenSnapshot, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int
-) -> Found:
+) -> RawHits:
     """Answer a batch; as :func:`dtoss.queries.answer.answer`."""
     m = len(queries)
     k = min(k, max(opened.objects, 1))
@@ -37,7 +37,7 @@ def knn_batch(
         _knn_sorted(opened, queries, radius, k, threads, out)
     if m == 1:
         size = int(count[0])
-        return Found(
+        return RawHits(
             count,
             part[0, :size],
             item[0, :size],
@@ -50,7 +50,7 @@ def knn_batch(
     else:
         flat = (np.arange(k) < count[:, None]).reshape(-1)
         columns = [a.reshape(-1)[flat] if a.size else a.reshape(-1) for a in (part, item, distance, ids)]
-    return Found(count, columns[0], columns[1], columns[2], None if opened.string_ids else columns[3], reads)
+    return RawHits(count, columns[0], columns[1], columns[2], None if opened.string_ids else columns[3], reads)
 
 
 def _knn_sorted(

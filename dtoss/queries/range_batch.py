@@ -11,14 +11,14 @@ from dtoss.geometry.curve import radix_order
 from dtoss.queries.kernels.range_kernel import range_kernel
 from dtoss.queries.open_partitions import needed
 from dtoss.queries.open_snapshot import BATCH, SORTED_FROM, OpenSnapshot, arguments_of, chords_of, keys_of, starts_of
-from dtoss.queries.raw_hits import Found, joined, unsorted
+from dtoss.queries.raw_hits import RawHits, joined, unsorted
 from dtoss.queries.threads import in_pieces
 from dtoss.queries.workspace import workspace
 
 
 def range_batch(
     opened: OpenSnapshot, queries: NDArray[np.float64], radius: NDArray[np.float64], counting: bool, threads: int
-) -> Found:
+) -> RawHits:
     """Answer a batch; as :func:`dtoss.queries.answer.answer`."""
     m = len(queries)
     order: NDArray[np.int32] | None = None
@@ -29,7 +29,7 @@ def range_batch(
             order = radix_order(keys)
             queries, radius, keys = queries[order], radius[order], keys[order]
 
-    def piece(a: int, b: int) -> Found:
+    def piece(a: int, b: int) -> RawHits:
         return _range_piece(opened, queries[a:b], keys[a:b], radius[a:b], counting)
 
     found = joined(in_pieces(m, threads, piece))
@@ -42,7 +42,7 @@ def _range_piece(
     keys: NDArray[np.int64],
     radius: NDArray[np.float64],
     counting: bool,
-) -> Found:
+) -> RawHits:
     m = len(queries)
     need = np.zeros(len(opened.parts), np.uint8)
     table = opened.parts.table
@@ -99,7 +99,7 @@ def _range_piece(
         else parts[0]
     )
     part, item, distance, ids = (np.asarray(column) for column in columns)
-    return Found(count, part, item, distance, None if opened.string_ids else ids, reads)
+    return RawHits(count, part, item, distance, None if opened.string_ids else ids, reads)
 
 
 _EMPTY = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64))

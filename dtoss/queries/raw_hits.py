@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Found:
+class RawHits:
     """Raw hits of a batch, query by query: which partition, which object in it, how far."""
 
     count: NDArray[np.int64]
@@ -21,12 +21,12 @@ class Found:
     reads: NDArray[np.int32]
 
 
-def joined(pieces: list[Found]) -> Found:
+def joined(pieces: list[RawHits]) -> RawHits:
     """Return consecutive pieces of a batch as one."""
     if len(pieces) == 1:
         return pieces[0]
     ids = None if pieces[0].ids is None else np.concatenate([p.ids for p in pieces if p.ids is not None])
-    return Found(
+    return RawHits(
         count=np.concatenate([p.count for p in pieces]),
         part=np.concatenate([p.part for p in pieces]),
         item=np.concatenate([p.item for p in pieces]),
@@ -36,14 +36,14 @@ def joined(pieces: list[Found]) -> Found:
     )
 
 
-def unsorted(found: Found, order: NDArray[np.int32]) -> Found:
+def unsorted(found: RawHits, order: NDArray[np.int32]) -> RawHits:
     """Put a batch that was answered in curve order back into the order of its rows."""
     count = np.empty_like(found.count)
     count[order] = found.count
     reads = np.empty_like(found.reads)
     reads[order] = found.reads
     if len(found.part) == 0:
-        return Found(count, found.part, found.item, found.distance, found.ids, reads)
+        return RawHits(count, found.part, found.item, found.distance, found.ids, reads)
     begin = np.cumsum(count) - count
     size = found.count
     if (size == size[0]).all():
@@ -61,7 +61,7 @@ def unsorted(found: Found, order: NDArray[np.int32]) -> Found:
             out[target] = a
             return out
 
-    return Found(
+    return RawHits(
         count,
         back(found.part),
         back(found.item),

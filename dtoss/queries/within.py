@@ -16,9 +16,9 @@ from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import Space
 from dtoss.queries.gather import take_ids
 from dtoss.queries.open_partitions import OpenPartitions
-from dtoss.queries.raw_hits import Found
+from dtoss.queries.raw_hits import RawHits
 
-Search: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], Found]
+Search: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], RawHits]
 Test: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]
 
 
@@ -74,7 +74,7 @@ def boxes_of(boxes: ArrayLike, space: Space) -> list[list[Shape]]:
 
 def search_within(
     shapes: list[list[Shape]], search: Search, parts: OpenPartitions, space: Space, string_ids: bool
-) -> Found:
+) -> RawHits:
     """Return the objects within each shape, by id, each once; distances are 0.
 
     Parameters
@@ -99,7 +99,7 @@ def search_within(
             at = end
         picked.append(_once(keys, np.concatenate(rows)))
     taken = np.concatenate(picked)
-    return Found(
+    return RawHits(
         np.array([len(rows) for rows in picked]),
         found.part[taken],
         found.item[taken],
@@ -141,7 +141,7 @@ def _box_test(box: NDArray[np.float64], space: Space) -> Test:
 
 
 def _held(
-    shape: Shape, found: Found, rows: NDArray[np.int64], parts: OpenPartitions, space: Space
+    shape: Shape, found: RawHits, rows: NDArray[np.int64], parts: OpenPartitions, space: Space
 ) -> NDArray[np.bool_]:
     positions = np.empty((len(rows), 2))
     part = found.part[rows]
@@ -151,7 +151,7 @@ def _held(
     return shape.holds(positions, space.vectors(positions))
 
 
-def _keys(parts: OpenPartitions, found: Found) -> NDArray[np.int64]:
+def _keys(parts: OpenPartitions, found: RawHits) -> NDArray[np.int64]:
     """Return numbers in the order of the ids: a replica has that of its object."""
     if found.ids is not None:
         return found.ids
@@ -168,7 +168,7 @@ def _once(keys: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]
     return rows[np.unique(keys[rows], return_index=True)[1]]
 
 
-def _none(queries: int, string_ids: bool) -> Found:
+def _none(queries: int, string_ids: bool) -> RawHits:
     empty = np.zeros(0, np.int32)
     ids = None if string_ids else np.zeros(0, np.int64)
-    return Found(np.zeros(queries, np.int64), empty, empty, np.zeros(0), ids, np.zeros(queries, np.int32))
+    return RawHits(np.zeros(queries, np.int64), empty, empty, np.zeros(0), ids, np.zeros(queries, np.int32))
