@@ -15,7 +15,7 @@ from dtoss.compiled.pointers import pointer, shifted
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
+class CellPolygons:
     """The polygons of m cells, counter-clockwise, as flat arrays.
 
     Parameters
@@ -116,7 +116,7 @@ def shapes(
     first: NDArray[np.int64],
     others: NDArray[np.float64],
     bounds: NDArray[np.float64] | None = None,
-) -> Shapes:
+) -> CellPolygons:
     """Return the polygons of cells from sites that are known to hold all their neighbours.
 
     Parameters
@@ -149,7 +149,7 @@ def shapes(
     start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
     made = int(start[-1])
     if len(far) == 0:
-        return Shapes(start, vertices[:made], owner[:made], length[:made], area, radius)
+        return CellPolygons(start, vertices[:made], owner[:made], length[:made], area, radius)
     runs = degree[far]
     mine = np.repeat(first[far] - np.concatenate([[0], np.cumsum(runs)[:-1]]), runs) + np.arange(runs.sum())
     drawn = drawn_rim_cells(centres[far], np.concatenate([[0], np.cumsum(runs)]).astype(np.int64), others[mine])
@@ -167,4 +167,4 @@ def shapes(
     after[ends[drawn.corner_count > 0] - 1] = (ends - drawn.corner_count)[drawn.corner_count > 0]
     all_lengths[place] = np.linalg.norm(corners - corners[after], axis=1)
     area[far], radius[far] = drawn.area, drawn.radius
-    return Shapes(start, all_vertices, all_owners, all_lengths, area, radius)
+    return CellPolygons(start, all_vertices, all_owners, all_lengths, area, radius)

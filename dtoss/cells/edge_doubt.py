@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.cells.cell_polygons import Shapes
+from dtoss.cells.cell_polygons import CellPolygons
 
 ROUGH = 1e-11
 """Share of a cell's size within which edges are in doubt: a thousand times what the cell kernel takes for rounding."""
@@ -19,7 +19,7 @@ NEARLY = 1.02
 
 
 def edges_in_doubt(
-    shape: Shapes,
+    shape: CellPolygons,
     centres: NDArray[np.float64],
     first: NDArray[np.int64],
     others: NDArray[np.float64],
@@ -70,7 +70,7 @@ def edges_in_doubt(
     return doubt
 
 
-def _order(shape: Shapes, kept: NDArray[np.int64]) -> tuple[NDArray[np.int64] | int, NDArray[np.int64]]:
+def _order(shape: CellPolygons, kept: NDArray[np.int64]) -> tuple[NDArray[np.int64] | int, NDArray[np.int64]]:
     """Return the cell of each kept edge, and which kept edge stands before it round the cell."""
     before = np.arange(-1, len(kept) - 1)
     if len(shape.area) == 1:
@@ -81,14 +81,14 @@ def _order(shape: Shapes, kept: NDArray[np.int64]) -> tuple[NDArray[np.int64] | 
     return np.searchsorted(shape.first, kept, side="right") - 1, before
 
 
-def _after(shape: Shapes, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+def _after(shape: CellPolygons, edges: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the vertices in which edges end."""
     cell = np.searchsorted(shape.first, edges, side="right") - 1
     return shape.vertices[np.where(edges + 1 == shape.first[cell + 1], shape.first[cell], edges + 1)]
 
 
 def _beside(
-    shape: Shapes, cell: NDArray[np.int64], centre: NDArray[np.float64], other: NDArray[np.float64]
+    shape: CellPolygons, cell: NDArray[np.int64], centre: NDArray[np.float64], other: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return the candidates with an edge at a corner that the line between a cell's centre and another site goes by.
 

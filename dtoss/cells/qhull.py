@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, Delaunay, QhullError
 
-from dtoss.cells.cell_polygons import Shapes, shapes
+from dtoss.cells.cell_polygons import CellPolygons, shapes
 from dtoss.cells.clipping import FRAME
 from dtoss.cells.diagram import Diagram, symmetric
 
@@ -56,7 +56,7 @@ def qhull_diagram(
     return Diagram(begin, neighbours, cells.area, cells.radius, rim)
 
 
-def _rim(cells: Shapes, n: int) -> NDArray[np.bool_]:
+def _rim(cells: CellPolygons, n: int) -> NDArray[np.bool_]:
     # a cell whose furthest vertex is beyond the frame's corner was cut in 3-D, and none nearer than its side
     reach = np.sqrt(2.0 - 2.0 / np.sqrt(1.0 + FRAME * FRAME))
     return (cells.radius >= reach) | (np.diff(cells.first) == 0)[:n]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.building.border import BorderTable
-from dtoss.cells.cell_polygons import Shapes, shapes
+from dtoss.cells.cell_polygons import CellPolygons, shapes
 from dtoss.cells.edge_doubt import edges_in_doubt
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.distance import EARTH_RADIUS
@@ -125,7 +125,7 @@ def _candidates(
 def _neighbour_counts(
     view: CellView,
     partition: Partition,
-    made: Shapes,
+    made: CellPolygons,
     first: NDArray[np.int64],
     others: NDArray[np.float64],
     begin: int,
@@ -272,7 +272,7 @@ def _rings(first, vertices, length, shortest, ring_first, points, boxes, turned)
     return filled
 
 
-def rings_of(made: Shapes) -> Rings:
+def rings_of(made: CellPolygons) -> Rings:
     """Return cells as closed rings, in degrees on the sphere."""
     cells = len(made.area)
     ring_first = np.empty(cells + 1, np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.cells.cell_polygons import Shapes
+from dtoss.cells.cell_polygons import CellPolygons
 from dtoss.export.cell_rings import cells_of, rings_of
 from dtoss.export.clip import Boundary, clip_cells, clip_regions, inside, read_boundary
 from dtoss.export.geoparquet import Geometries, points_wkb, polygons_wkb, rings_wkb, write_geoparquet
@@ -198,11 +198,11 @@ def _box(shape: RegionShape, pieces: list[list[NDArray[np.float64]]], sphere: bo
     return box
 
 
-def _as_shapes(ring: NDArray[np.float64]) -> Shapes:
+def _as_shapes(ring: NDArray[np.float64]) -> CellPolygons:
     corners = np.ascontiguousarray(ring[:-1])
     none = np.zeros(0)
     length = np.linalg.norm(ring[1:] - ring[:-1], axis=1)
-    return Shapes(np.array([0, len(corners)]), corners, np.zeros(0, np.int64), length, np.zeros(1), none)
+    return CellPolygons(np.array([0, len(corners)]), corners, np.zeros(0, np.int64), length, np.zeros(1), none)
 
 
 def _taken(ids: Ids, rows: NDArray[Any]) -> pa.Array:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.building.border import BorderTable
-from dtoss.cells.cell_polygons import Shapes, shapes
+from dtoss.cells.cell_polygons import CellPolygons, shapes
 from dtoss.cells.edge_doubt import edges_in_doubt
 from dtoss.cells.edge_length import edge_length
 from dtoss.errors import StoreError
@@ -108,7 +108,7 @@ class Cut:
     ``crowded`` says that candidates are those of whole crowds, and that all edges are for exact arithmetic to decide.
     """
 
-    shape: Shapes
+    shape: CellPolygons
     others: NDArray[np.float64]
     ids: Ids
     counts: NDArray[np.bool_]
