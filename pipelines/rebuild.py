@@ -27,7 +27,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.lease import Writer
 from dtoss.snapshots.manifest import make_manifest, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store, on_stderr
-from pipelines.rebuild_tasks import Plan, build_one, builder, discard, fixer, sender
+from pipelines.rebuild_tasks import BuildPlan, build_one, builder, discard, fixer, sender
 from pipelines.rows import parcels
 from pipelines.rows.enough import check_enough, objects_now
 from pipelines.rows.latest import by_hash, repeated, task_count
@@ -178,7 +178,7 @@ def rebuild(
                 reaches = np.full(len(regions), np.inf if len(regions) == 1 else float(reach))
         created = datetime.now(UTC).isoformat(timespec="seconds")
         with home.fresh(heard) as snapshot:
-            plan = Plan(home, snapshot, space, regions, reaches, box, positions.attributes)
+            plan = BuildPlan(home, snapshot, space, regions, reaches, box, positions.attributes)
             entries, borders, duplicates = _make(positions, plan, profile, on_duplicate, stages)
             rejected = []
             if profile.good < profile.read:
@@ -334,7 +334,7 @@ def _fit(regions: Regions, vectors: NDArray[np.float64], count: int, exactly: bo
 
 
 def _make(
-    positions: Positions, plan: Plan, profile: Profile, on_duplicate: str, stages: Stages
+    positions: Positions, plan: BuildPlan, profile: Profile, on_duplicate: str, stages: Stages
 ) -> tuple[list[dict[str, Any]], dict[str, Any], int]:
     """Return the manifest's entries of partitions and borders, and how many rows gave way to others of their id."""
     from pyspark.sql import functions as F

@@ -26,7 +26,7 @@ from pipelines.rows.positions import attribute_name
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildPlan:
     """What the workers need to know to make a snapshot."""
 
     store: Store
@@ -39,7 +39,7 @@ class Plan:
 
 
 def sender(
-    plan: Plan, carried: list[str], tasks: int, *, keep_latest: bool = False, check: bool = False
+    plan: BuildPlan, carried: list[str], tasks: int, *, keep_latest: bool = False, check: bool = False
 ) -> Callable[..., Iterator[pa.RecordBatch]]:
     """Return the function that sends each object to its partition and its copies to those that must know it.
 
@@ -75,7 +75,7 @@ def sender(
     return send
 
 
-def builder(plan: Plan, tasks: int) -> Callable[..., Iterator[pa.RecordBatch]]:
+def builder(plan: BuildPlan, tasks: int) -> Callable[..., Iterator[pa.RecordBatch]]:
     """Return the function that builds all partitions that came to a task, writes their files, and gives their entries.
 
     Where a key of an id stands more than once among those that came, ``{"repeated": true}`` is all that it gives.
@@ -102,7 +102,7 @@ def _entry(entry: dict[str, Any]) -> pa.RecordBatch:
     return pa.record_batch([pa.array([json.dumps(entry)])], names=["entry"])
 
 
-def build_one(plan: Plan, number: int, rows: pa.Table) -> dict[str, Any]:
+def build_one(plan: BuildPlan, number: int, rows: pa.Table) -> dict[str, Any]:
     """Build a partition, write its file and its share of the border set, and return its entry."""
     ids = rows.column("id").combine_chunks()
     strings = pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
@@ -125,14 +125,14 @@ def build_one(plan: Plan, number: int, rows: pa.Table) -> dict[str, Any]:
     return entry | {"border": share}
 
 
-def discard(plan: Plan, entries: list[dict[str, Any]]) -> None:
+def discard(plan: BuildPlan, entries: list[dict[str, Any]]) -> None:
     """Remove the files of partitions that will be built once more, from other rows."""
     for entry in entries:
         for file in (entry["file"], entry["border"]):
             plan.store.remove(plan.snapshot, file)
 
 
-def fixer(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
+def fixer(plan: BuildPlan) -> Callable[..., Iterator[pa.RecordBatch]]:
     """Return the function that makes the border table of all partitions' shares."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -148,7 +148,7 @@ def fixer(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
     return run
 
 
-def _share(plan: Plan, name: str) -> Border:
+def _share(plan: BuildPlan, name: str) -> Border:
     source = plan.store.source(plan.snapshot, name)
     share = decode_border(source.data, source.path)
     assert isinstance(share, Border)

@@ -12,7 +12,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.store import Store
-from pipelines.rebuild_tasks import Plan, sender
+from pipelines.rebuild_tasks import BuildPlan, sender
 from pipelines.rows.parcels import BYTES_AT_ONCE, KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of
 from tests.pipelines.stores import listing, rebuilt, snapshot_bytes
 
@@ -93,7 +93,9 @@ def test_rows_with_many_copies_are_packed_in_slices(monkeypatch):
     rng = np.random.default_rng(5)
     space, n = space_of("none"), 500
     regions = Regions(rng.uniform(0, 1, (20, 2)), np.zeros(20))
-    plan = Plan(Store("unused"), "s1", space, regions, np.full(20, np.inf), np.array([0.0, 0.0, 1.0, 1.0]), ("text",))
+    plan = BuildPlan(
+        Store("unused"), "s1", space, regions, np.full(20, np.inf), np.array([0.0, 0.0, 1.0, 1.0]), ("text",)
+    )
     batch = pa.record_batch(
         {
             "id": np.arange(n),
