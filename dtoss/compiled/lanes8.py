@@ -21,17 +21,17 @@ _VECTOR = ir.VectorType(_DOUBLE, WIDTH)
 _BITS = ir.VectorType(ir.IntType(1), WIDTH)
 
 
-class Lanes(types.Type):
+class Lanes8(types.Type):
     """The type of eight float64."""
 
     def __init__(self) -> None:
         super().__init__("Lanes")
 
 
-eight = Lanes()
+eight = Lanes8()
 
 
-@register_model(Lanes)
+@register_model(Lanes8)
 class _Model(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, _VECTOR)
@@ -56,12 +56,12 @@ def _arithmetic(sign: Any, instruction: str) -> None:
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         a, b = (
-            value if isinstance(kind, Lanes) else filled(builder, value, WIDTH)
+            value if isinstance(kind, Lanes8) else filled(builder, value, WIDTH)
             for kind, value in zip(sig.args, args, strict=True)
         )
         return getattr(builder, instruction)(a, b)
 
-    for pair in ((Lanes, Lanes), (Lanes, types.Float), (types.Float, Lanes)):
+    for pair in ((Lanes8, Lanes8), (Lanes8, types.Float), (types.Float, Lanes8)):
         lower_builtin(sign, *pair)(lower)
 
 
