@@ -106,10 +106,12 @@ def compare(
 
     Parameters
     ----------
-    patterns, sizes, servers, seed, utilisation, copies, growth
+    patterns, sizes, servers, seed, utilisation
         As `ceps.plan`.
     methods
         Some of `LABELS`; all if not given.
+    copies, growth
+        As `ceps.plan`.
     time_limit
         Seconds for each method.
 
@@ -191,10 +193,12 @@ def what_if(
 
     Parameters
     ----------
-    patterns, sizes, servers, seed, copies, growth
+    patterns, sizes, servers, seed
         As `ceps.plan`.
     utilisations
         Values in (0, 1].
+    copies, growth
+        As `ceps.plan`.
     time_limit
         Seconds for each.
     """

@@ -52,12 +52,14 @@ class Plan:
         Dollars a day, and what no plan undercuts.
     slot_seconds, time_zone, weekday, days, requests_per_event, pivots_hash
         As in the patterns.
-    growth, seed, options
-        Factor on the loads, and what else the planner was told.
+    growth, seed
+        Factor on the loads, and of the random choices.
     spare
         Number of the last servers that hold nothing, kept for the loss of another.
     types_by_hour
         int64 (N, hours) or None: types rented in each clock hour, where the plan has an hourly schedule.
+    options
+        What else the planner was told.
     extras
         Figures of the planner, by name.
     """

@@ -27,6 +27,8 @@ def draw_partitions(index: dtoss.Index, positions: Path, path: Path, *, near: Fl
 
     Parameters
     ----------
+    index
+        The one whose regions are drawn.
     positions
         Parquet file of the objects.
     path

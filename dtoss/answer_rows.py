@@ -31,9 +31,30 @@ class Ask:
 
     Parameters
     ----------
-    k : how many, None for a range.
-    radius : None for the nearest.
-    per_row : the column that holds k or the radius of each row.
+    store
+        Path or URI.
+    snapshot
+        Its name.
+    k
+        How many, None for a range.
+    radius
+        None for the nearest.
+    per_row
+        The column that holds k or the radius of each row.
+    max_distance
+        Metres on the sphere, CRS units in the plane; no limit when None.
+    how
+        "inner", or "left": a row without hits has one row of nulls.
+    columns
+        Attributes of the objects to return.
+    exclude_self
+        Leave out the object whose id is the row's.
+    where
+        A condition on the objects.
+    having
+        A condition on the hits.
+    verify
+        Which checksums are compared, as in :func:`dtoss.open`.
     """
 
     store: str

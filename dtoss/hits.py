@@ -22,10 +22,14 @@ class Hits:
 
     Parameters
     ----------
-    query : int64 (n,): the row of the query.
-    id : (n,) int64, or an object array of strings.
-    distance : float64 (n,): metres on the sphere, CRS units in the plane.
-    columns : the attributes that were asked for, Arrow arrays of length n.
+    query
+        int64 (n,). The row of the query.
+    id
+        (n,) int64, or an object array of strings.
+    distance
+        float64 (n,). Metres on the sphere, CRS units in the plane.
+    columns
+        The attributes that were asked for, Arrow arrays of length n.
     """
 
     query: NDArray[np.int64]

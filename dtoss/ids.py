@@ -49,7 +49,8 @@ def as_ids(ids: ArrayLike | pa.Array) -> Ids:
 
     Parameters
     ----------
-    ids : (n,) as an array of numpy, Arrow or pandas, or a sequence.
+    ids
+        (n,) as an array of numpy, Arrow or pandas, or a sequence.
 
     Raises
     ------

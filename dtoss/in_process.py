@@ -48,20 +48,30 @@ def build(
 
     Parameters
     ----------
-    ids : (n,) distinct integers or strings; their kind is kept.
-    positions : (n, 2): lon, lat in degrees or x, y in CRS units. Of a table (pandas, Arrow, a dictionary) the columns
-        lon and lat, or x and y, whatever their order (:func:`dtoss.geometry.axes.by_name`). Where they would lie on
-        land only with the axes exchanged, a warning says so.
-    crs, metric : as :func:`dtoss.geometry.space.space_of`; EPSG:4326 when neither is given.
-    partitions : how many; one for each 250,000 objects when None.
-    pivots : "balanced" or "spread".
-    bounds : plane only: xmin, ymin, xmax, ymax that hold all objects; the box of the objects grown by a tenth when
-        None.
-    columns : attributes, each of length n; one with a reserved name gets an underscore behind (:mod:`dtoss.names`).
-    reach : lambda of every partition, a distance (plane) or chord (sphere); chosen from a sample when None.
-    seed : of the random choices.
-    engine : of the diagrams: "kernel" or "scipy".
-    threads : partitions built at a time; the index is the same for any number.
+    ids
+        (n,) distinct integers or strings; their kind is kept.
+    positions
+        (n, 2): lon, lat in degrees or x, y in CRS units. Of a table (pandas, Arrow, a dictionary) the columns lon and
+        lat, or x and y, whatever their order (:func:`dtoss.geometry.axes.by_name`). Where they would lie on land only
+        with the axes exchanged, a warning says so.
+    crs, metric
+        As :func:`dtoss.geometry.space.space_of`; EPSG:4326 when neither is given.
+    partitions
+        How many; one for each 250,000 objects when None.
+    pivots
+        "balanced" or "spread".
+    bounds
+        Plane only: xmin, ymin, xmax, ymax that hold all objects; the box of the objects grown by a tenth when None.
+    columns
+        Attributes, each of length n; one with a reserved name gets an underscore behind (:mod:`dtoss.names`).
+    reach
+        Lambda of every partition, a distance (plane) or chord (sphere); chosen from a sample when None.
+    seed
+        Of the random choices.
+    engine
+        Of the diagrams: "kernel" or "scipy".
+    threads
+        Partitions built at a time; the index is the same for any number.
 
     Raises
     ------

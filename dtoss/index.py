@@ -132,16 +132,23 @@ class Index:
 
         Parameters
         ----------
-        positions : (2,) or (m, 2): lon, lat in degrees or x, y in CRS units.
-        k : at least 1; where fewer objects are known (or within ``max_distance``), all of them.
-        max_distance : metres on the sphere, CRS units in the plane; objects at exactly this distance belong to the
-            answer.
-        where : a condition on the objects, such as ``"occupied = 0 and kind in ('taxi')"``: the k nearest of those that
+        positions
+            (2,) or (m, 2): lon, lat in degrees or x, y in CRS units.
+        k
+            At least 1; where fewer objects are known (or within ``max_distance``), all of them.
+        max_distance
+            Metres on the sphere, CRS units in the plane; objects at exactly this distance belong to the answer.
+        where
+            A condition on the objects, such as ``"occupied = 0 and kind in ('taxi')"``: the k nearest of those that
             satisfy it. :func:`dtoss.conditions.parse.parse_condition` says what it may hold; ``id`` is a column too.
-        having : a condition on the hits: those of the k nearest that satisfy it.
-        columns : attributes to return with the hits.
-        crs : of the positions, to be sure that it is the index's own.
-        threads : a batch is split among so many; the answer is the same.
+        having
+            A condition on the hits: those of the k nearest that satisfy it.
+        columns
+            Attributes to return with the hits.
+        crs
+            Of the positions, to be sure that it is the index's own.
+        threads
+            A batch is split among so many; the answer is the same.
 
         Raises
         ------
@@ -178,10 +185,13 @@ class Index:
 
         Parameters
         ----------
-        positions : (2,) or (m, 2): lon, lat in degrees or x, y in CRS units.
-        radius : one, or one a position: metres on the sphere, CRS units in the plane. The disc is closed: an object at
+        positions
+            (2,) or (m, 2): lon, lat in degrees or x, y in CRS units.
+        radius
+            One, or one a position: metres on the sphere, CRS units in the plane. The disc is closed: an object at
             exactly this distance belongs to the answer.
-        where, having, columns, crs, threads : as in :meth:`knn`; the two conditions mean the same here.
+        where, having, columns, crs, threads
+            As in :meth:`knn`; the two conditions mean the same here.
 
         Raises
         ------
@@ -226,9 +236,11 @@ class Index:
 
         Parameters
         ----------
-        boxes : (4,) or (m, 4): west, south, east, north in degrees or xmin, ymin, xmax, ymax in CRS units, closed. A
-            west greater than the east crosses the antimeridian.
-        where, having, columns, threads : as in :meth:`knn`.
+        boxes
+            (4,) or (m, 4): west, south, east, north in degrees or xmin, ymin, xmax, ymax in CRS units, closed. A west
+            greater than the east crosses the antimeridian.
+        where, having, columns, threads
+            As in :meth:`knn`.
 
         Raises
         ------
@@ -256,9 +268,11 @@ class Index:
 
         Parameters
         ----------
-        polygons : one, or a list of them; each an array (v, 2) of corners, or a GeoJSON Polygon, MultiPolygon or
-            Feature (:func:`dtoss.geometry.polygons.as_polygons`). ``query`` is the place in the list.
-        where, having, columns, threads : as in :meth:`knn`.
+        polygons
+            One, or a list of them; each an array (v, 2) of corners, or a GeoJSON Polygon, MultiPolygon or Feature
+            (:func:`dtoss.geometry.polygons.as_polygons`). ``query`` is the place in the list.
+        where, having, columns, threads
+            As in :meth:`knn`.
 
         Raises
         ------

@@ -35,13 +35,17 @@ def open_index(
 
     Parameters
     ----------
-    store : a path, a URI, or a :class:`~dtoss.snapshots.store.Store`.
-    snapshot : its name; the current one when None.
-    verify : "touch" compares a fast checksum of each file when something in it is first read; True reads all files at
-        once and compares their SHA-256. False leaves it at what is checked in any case: the manifest's fields and
-        hash, the size of each file, and its structure before a query first reads it (:mod:`dtoss.snapshots.structure`),
-        so that damage may make an answer wrong, but never a crash.
-    lazy : find a file, of a partition or of the border table, only when a question first concerns it. None does so on
+    store
+        A path, a URI, or a :class:`~dtoss.snapshots.store.Store`.
+    snapshot
+        Its name; the current one when None.
+    verify
+        "touch" compares a fast checksum of each file when something in it is first read; True reads all files at once
+        and compares their SHA-256. False leaves it at what is checked in any case: the manifest's fields and hash, the
+        size of each file, and its structure before a query first reads it (:mod:`dtoss.snapshots.structure`), so that
+        damage may make an answer wrong, but never a crash.
+    lazy
+        Find a file, of a partition or of the border table, only when a question first concerns it. None does so on
         remote file systems, where a file is read whole; on local ones all are memory-mapped at once, so that the index
         stays whole when its snapshot is removed.
 

@@ -23,8 +23,10 @@ class Blocks:
 
     Parameters
     ----------
-    balls : float64 (b, 4): centre, z = 0 in the plane, and a radius within which all sites of the block lie.
-    first, neighbours : int32: the neighbours of block i are ``neighbours[first[i]:first[i + 1]]``.
+    balls
+        float64 (b, 4). Centre, z = 0 in the plane, and a radius within which all sites of the block lie.
+    first, neighbours
+        int32. The neighbours of block i are ``neighbours[first[i]:first[i + 1]]``.
     """
 
     balls: NDArray[np.float64]
@@ -53,21 +55,36 @@ class Partition:
 
     Parameters
     ----------
-    number : which partition this is.
-    ids : int64 (n,) or strings.
-    positions : float64 (n, 2): lon, lat or x, y as they were read.
-    sites : float64 (m, dimension): distinct vectors.
-    first_object : int32 (m + 1,): the objects on site i are ``first_object[i]:first_object[i + 1]``.
-    owned_sites : sites ``0:owned_sites`` are owned, the others replicas.
-    replica_home : int32 (m - owned_sites,): the partitions that own the replicas.
-    graph : the diagram of all sites, clipped to the bounds in the plane.
-    rim : int32: sites whose cells reach the bounds; empty on the sphere.
-    levels : graphs over the owned sites 0, F, 2F, ...; 0, F^2, ...; and so on, F = 16: to find where a query starts.
-    keys : int64: places on the curve of the owned sites 0, F, 2F, ...: where a batch in curve order starts.
-    blocks : runs of F sites, owned or not, and their graph: how a search spreads.
-    uncertified : int32, ascending: owned sites whose cells the border table holds.
-    furthest : distance or chord from the pivot to the furthest owned site; -1 where there is none.
-    attributes : further columns, Arrow arrays of length n; none has a reserved name (:mod:`dtoss.names`).
+    number
+        Which partition this is.
+    ids
+        int64 (n,) or strings.
+    positions
+        float64 (n, 2): lon, lat or x, y as they were read.
+    sites
+        float64 (m, dimension). Distinct vectors.
+    first_object
+        int32 (m + 1,). The objects on site i are ``first_object[i]:first_object[i + 1]``.
+    owned_sites
+        Sites ``0:owned_sites`` are owned, the others replicas.
+    replica_home
+        int32 (m - owned_sites,). The partitions that own the replicas.
+    graph
+        The diagram of all sites, clipped to the bounds in the plane.
+    rim
+        int32. Sites whose cells reach the bounds; empty on the sphere.
+    levels
+        Graphs over the owned sites 0, F, 2F, ...; 0, F^2, ...; and so on, F = 16: to find where a query starts.
+    keys
+        int64. Places on the curve of the owned sites 0, F, 2F, ...: where a batch in curve order starts.
+    blocks
+        Runs of F sites, owned or not, and their graph: how a search spreads.
+    uncertified
+        int32, ascending. Owned sites whose cells the border table holds.
+    furthest
+        Distance or chord from the pivot to the furthest owned site; -1 where there is none.
+    attributes
+        Further columns, Arrow arrays of length n; none has a reserved name (:mod:`dtoss.names`).
     """
 
     number: int

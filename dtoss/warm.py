@@ -27,9 +27,12 @@ def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = (), al
 
     Parameters
     ----------
-    say : is told about each kernel as it is done.
-    names : of the kernels; all if none are given.
-    also : modules of other packages that hold kernels.
+    say
+        Is told about each kernel as it is done.
+    names
+        Of the kernels; all if none are given.
+    also
+        Modules of other packages that hold kernels.
 
     Notes
     -----

@@ -31,9 +31,12 @@ class Rate:
 
     Parameters
     ----------
-    threads, batch : how many threads, each answering how many requests at a time.
-    per_second : requests/s in all.
-    p99 : seconds below which 99 % of requests are answered: each waits at most for the batch before its own.
+    threads, batch
+        How many threads, each answering how many requests at a time.
+    per_second
+        Requests/s in all.
+    p99
+        Seconds below which 99 % of requests are answered: each waits at most for the batch before its own.
     """
 
     threads: int
@@ -72,12 +75,18 @@ def calibrate(
 
     Parameters
     ----------
-    store : path or URI; all its partitions are opened.
-    k : at least 1.
-    limit : seconds that 99 % of requests may take.
-    seconds : how long to measure in all, about.
-    threads : thread counts to try; 1 and the cores when None.
-    seed : of the places.
+    store
+        Path or URI; all its partitions are opened.
+    k
+        At least 1.
+    limit
+        Seconds that 99 % of requests may take.
+    seconds
+        How long to measure in all, about.
+    threads
+        Thread counts to try; 1 and the cores when None.
+    seed
+        Of the places.
 
     Raises
     ------

@@ -33,13 +33,22 @@ def knn_graph(
 
     Parameters
     ----------
-    store : path or URI; executors must reach it too.
-    k : at least 1.
-    columns : attributes of the neighbours to return.
-    where : a condition on the neighbours, not on the objects whose neighbours they are.
-    max_distance : metres on the sphere, CRS units in the plane; closed.
-    snapshot : its name; the current one when None.
-    verify : which checksums the workers compare, as in :func:`dtoss.open`.
+    session
+        The one whose executors answer.
+    store
+        Path or URI; executors must reach it too.
+    k
+        At least 1.
+    columns
+        Attributes of the neighbours to return.
+    where
+        A condition on the neighbours, not on the objects whose neighbours they are.
+    max_distance
+        Metres on the sphere, CRS units in the plane; closed.
+    snapshot
+        Its name; the current one when None.
+    verify
+        Which checksums the workers compare, as in :func:`dtoss.open`.
 
     Raises
     ------

@@ -55,23 +55,37 @@ def knn_join(
 
     Parameters
     ----------
-    queries : one row a query, with an id and two coordinates.
-    store : path or URI; executors must reach it too.
-    k : at least 1, or the name of a column of integers that holds it for each query; one without a k, or with one
-        below 1, has no hits.
-    how : "inner", or "left": a query without hits (no position or not a legal one, no k, or nothing within
+    queries
+        One row a query, with an id and two coordinates.
+    store
+        Path or URI; executors must reach it too.
+    k
+        At least 1, or the name of a column of integers that holds it for each query; one without a k, or with one below
+        1, has no hits.
+    how
+        "inner", or "left": a query without hits (no position or not a legal one, no k, or nothing within
         ``max_distance``) then has one row of nulls.
-    id, x, y : the columns of the queries; x and y are lon and lat, or x and y in the plane, when None.
-    columns : attributes of the objects to return.
-    where : a condition on the objects: the k nearest of those that satisfy it (:mod:`dtoss.conditions.parse`).
-    having : a condition on the hits: those of the k nearest that satisfy it, with the ranks they had.
-    max_distance : metres on the sphere, CRS units in the plane; closed.
-    exclude_self : leave out the object whose id is the query's.
-    crs : of the queries, to be sure that it is the snapshot's own.
-    snapshot : its name; the current one when None. It is fixed when the join is called, whenever it is run.
-    verify : which checksums the workers compare, as :func:`dtoss.open` does: each file's when a worker first reads it.
-    observation : counts, once the result was made, how many ``queries`` there were, and of these how many have no hits
-        because they have ``no_position`` (null or NaN), one that is ``not_legal``, or ``no_k`` of at least 1.
+    id, x, y
+        The columns of the queries; x and y are lon and lat, or x and y in the plane, when None.
+    columns
+        Attributes of the objects to return.
+    where
+        A condition on the objects: the k nearest of those that satisfy it (:mod:`dtoss.conditions.parse`).
+    having
+        A condition on the hits: those of the k nearest that satisfy it, with the ranks they had.
+    max_distance
+        Metres on the sphere, CRS units in the plane; closed.
+    exclude_self
+        Leave out the object whose id is the query's.
+    crs
+        Of the queries, to be sure that it is the snapshot's own.
+    snapshot
+        Its name; the current one when None. It is fixed when the join is called, whenever it is run.
+    verify
+        Which checksums the workers compare, as :func:`dtoss.open` does: each file's when a worker first reads it.
+    observation
+        Counts, once the result was made, how many ``queries`` there were, and of these how many have no hits because
+        they have ``no_position`` (null or NaN), one that is ``not_legal``, or ``no_k`` of at least 1.
 
     Raises
     ------
@@ -124,10 +138,15 @@ def range_join(
 
     Parameters
     ----------
-    radius : metres on the sphere, CRS units in the plane; closed; or the name of a column that holds it for each query:
-        one without a radius, or with a negative one, has no hits.
-    queries, store, how, id, x, y, columns, where, having, exclude_self, crs, snapshot, verify : as in :func:`knn_join`.
-    observation : as there, with ``no_radius`` for ``no_k``.
+    queries, store
+        As in :func:`knn_join`.
+    radius
+        Metres on the sphere, CRS units in the plane; closed; or the name of a column that holds it for each query: one
+        without a radius, or with a negative one, has no hits.
+    how, id, x, y, columns, where, having, exclude_self, crs, snapshot, verify
+        As in :func:`knn_join`.
+    observation
+        As there, with ``no_radius`` for ``no_k``.
 
     Raises
     ------

@@ -46,13 +46,20 @@ class Counted:
 
     Parameters
     ----------
-    patterns : of all days first; then Monday to Sunday, as far as they were observed, where that was asked for.
-    read : rows read.
-    bad : how many were set aside, by reason.
-    outside : good rows before ``since`` or from ``until`` on.
-    requests : requests counted, of all rows' weights.
-    reads : partitions that they read, each request once in each.
-    first, last : the days that count, both included.
+    patterns
+        Of all days first; then Monday to Sunday, as far as they were observed, where that was asked for.
+    read
+        Rows read.
+    bad
+        How many were set aside, by reason.
+    outside
+        Good rows before ``since`` or from ``until`` on.
+    requests
+        Requests counted, of all rows' weights.
+    reads
+        Partitions that they read, each request once in each.
+    first, last
+        The days that count, both included.
     """
 
     patterns: tuple[Patterns, ...]
@@ -82,20 +89,30 @@ def patterns(
 
     Parameters
     ----------
-    accesses : a DataFrame with two coordinates in the snapshot's CRS, a time, and what ``asks`` names; or positions
-        that were read with :func:`access_columns`.
-    store : path or URI; executors must reach it too.
-    asks : what a row stands for; one request to the partition of its place when None.
-    x, y, time : names of the columns, as :func:`pipelines.rebuild.rebuild`.
-    time_format : "epoch_s" or "epoch_ms" for times in numbers; for times in text also a Spark pattern, ISO 8601 when
-        None. Times without a zone are UTC.
-    max_bad : the share of bad rows from which on this fails.
-    snapshot : its name; the current one when None.
+    accesses
+        A DataFrame with two coordinates in the snapshot's CRS, a time, and what ``asks`` names; or positions that were
+        read with :func:`access_columns`.
+    store
+        Path or URI; executors must reach it too.
+    asks
+        What a row stands for; one request to the partition of its place when None.
+    x, y, time
+        Names of the columns, as :func:`pipelines.rebuild.rebuild`.
+    time_format
+        "epoch_s" or "epoch_ms" for times in numbers; for times in text also a Spark pattern, ISO 8601 when None. Times
+        without a zone are UTC.
+    max_bad
+        The share of bad rows from which on this fails.
+    snapshot
+        Its name; the current one when None.
+    stages
+        Times the stages and shows them.
 
     Returns
     -------
-    Requests/s of a slot are those counted in it over its length and the days from the first to the last access (or
-    from ``since`` to ``until``). Patterns carry the snapshot's bytes by partition and the hash of its pivots.
+    Counted
+        Requests/s of a slot are those counted in it over its length and the days from the first to the last access (or
+        from ``since`` to ``until``). Patterns carry the snapshot's bytes by partition and the hash of its pivots.
 
     Raises
     ------
@@ -313,9 +330,14 @@ def furthest_hits(
 
     Parameters
     ----------
-    places : float64 (n, 2), positions.
-    limit : float64 (n,), metres or CRS units; infinity is none.
-    k : int64 (n,); 0 asks for all within the limit.
+    index
+        An open one.
+    places
+        float64 (n, 2), positions.
+    limit
+        float64 (n,), metres or CRS units; infinity is none.
+    k
+        int64 (n,); 0 asks for all within the limit.
     """
     far = limit.copy()
     asking = np.flatnonzero(k > 0)

@@ -49,17 +49,32 @@ def plan(
 
     Parameters
     ----------
-    patterns : a file that ``dtoss patterns`` or :func:`ceps.write_patterns` wrote; the plan remembers it.
-    servers : a TOML file, or the name of a catalogue that comes along (``ceps.CATALOGUES``).
-    weekday : "monday" to "sunday", "week" for the seven days in turn, or all days when None.
-    store : its current snapshot must have the patterns' pivots; bytes of partitions are taken from there.
-    method : as :func:`ceps.plan`, or "hourly" for :func:`ceps.schedule`.
-    previous : the plan in force, a file.
-    move_budget : bytes that may move for the sake of cost, such as 2e9, or a share of what is stored, such as 5%.
-    pins : texts PARTITION=SERVER: the server of that number must hold the partition.
-    copies : of each partition; those of the previous plan, or 1, when None.
-    prove : as :func:`ceps.plan`.
-    options : utilisation, growth, seed and time_limit of :func:`ceps.plan`.
+    patterns
+        A file that ``dtoss patterns`` or :func:`ceps.write_patterns` wrote; the plan remembers it.
+    servers
+        A TOML file, or the name of a catalogue that comes along (``ceps.CATALOGUES``).
+    weekday
+        "monday" to "sunday", "week" for the seven days in turn, or all days when None.
+    store
+        Its current snapshot must have the patterns' pivots; bytes of partitions are taken from there.
+    method
+        As :func:`ceps.plan`, or "hourly" for :func:`ceps.schedule`.
+    previous
+        The plan in force, a file.
+    move_budget
+        Bytes that may move for the sake of cost, such as 2e9, or a share of what is stored, such as 5%.
+    pins
+        Texts PARTITION=SERVER: the server of that number must hold the partition.
+    copies
+        Of each partition; those of the previous plan, or 1, when None.
+    spare
+        As :func:`ceps.plan`.
+    progress
+        Is told how far the search is.
+    prove
+        As :func:`ceps.plan`.
+    options
+        Utilisation, growth, seed and time_limit of :func:`ceps.plan`.
 
     Raises
     ------

@@ -79,41 +79,61 @@ def rebuild(
 
     Parameters
     ----------
-    positions : a DataFrame with an id, two coordinates, and perhaps a time and attributes. It is read several times:
-        persist one that costs much to make.
-    store : path or URI of the store; made if it is not there.
-    crs, metric : as :func:`dtoss.geometry.space.space_of`; EPSG:4326 when neither is given.
-    bounds : plane only: xmin, ymin, xmax, ymax; the box of all rows grown by a tenth when None.
-    id, x, y, time : names of the columns; x and y are lon and lat, or x and y in the plane, when None. Where there is
-        a time (a column named, or one called ``t``), the row with the latest one counts for each id, and of rows with
-        equal times the one with the greatest (x, y, attributes).
-    columns : attributes to carry along: names, "all" or "none"; one with a reserved name gets an underscore behind
+    positions
+        A DataFrame with an id, two coordinates, and perhaps a time and attributes. It is read several times: persist
+        one that costs much to make.
+    store
+        Path or URI of the store; made if it is not there.
+    crs, metric
+        As :func:`dtoss.geometry.space.space_of`; EPSG:4326 when neither is given.
+    bounds
+        Plane only: xmin, ymin, xmax, ymax; the box of all rows grown by a tenth when None.
+    id, x, y, time
+        Names of the columns; x and y are lon and lat, or x and y in the plane, when None. Where there is a time (a
+        column named, or one called ``t``), the row with the latest one counts for each id, and of rows with equal times
+        the one with the greatest (x, y, attributes).
+    columns
+        Attributes to carry along: names, "all" or "none"; one with a reserved name gets an underscore behind
         (:mod:`dtoss.names`), and ``warn`` is told.
-    partitions, objects_per_partition : how many, or how large; 250,000 objects a partition and at least one a core
+    partitions, objects_per_partition
+        How many, or how large; 250,000 objects a partition and at least one a core when None.
+    pivots
+        "balanced", "spread" (dissertation, 3.1.1), or "keep" those of the current snapshot while they are balanced and
+        as many as ``partitions`` says (or about as many as the objects ask for).
+    reach
+        Lambda of all partitions, a distance (plane) or chord (sphere); chosen from a sample when None.
+    on_duplicate
+        Without a time, an id that repeats is an "error", or "any" keeps the row with the greatest (x, y, attributes).
+    max_bad
+        The share of rows that may be set aside; with more the rebuild fails and the current snapshot stays.
+    wrap
+        Take 360 from longitudes above 180.
+    min_objects
+        Fewer fail the rebuild.
+    max_shrink
+        The share of the current snapshot's objects that may be missing; more fails the rebuild. More than half is only
+        told when None.
+    allow_empty
+        An input without an object makes an empty snapshot; else it fails the rebuild.
+    dry_run
+        Read and judge all rows, and write nothing.
+    keep
+        Finished snapshots that stay in the store; all when None.
+    seed
+        Of the sample and the random choices.
+    stages
+        Times the stages and shows them.
+    warn
+        Is told what looks wrong but is legal, and what could not be removed of old snapshots; the latter goes to stderr
         when None.
-    pivots : "balanced", "spread" (dissertation, 3.1.1), or "keep" those of the current snapshot while they are
-        balanced and as many as ``partitions`` says (or about as many as the objects ask for).
-    reach : lambda of all partitions, a distance (plane) or chord (sphere); chosen from a sample when None.
-    on_duplicate : without a time, an id that repeats is an "error", or "any" keeps the row with the greatest (x, y,
-        attributes).
-    max_bad : the share of rows that may be set aside; with more the rebuild fails and the current snapshot stays.
-    wrap : take 360 from longitudes above 180.
-    min_objects : fewer fail the rebuild.
-    max_shrink : the share of the current snapshot's objects that may be missing; more fails the rebuild. More than half
-        is only told when None.
-    allow_empty : an input without an object makes an empty snapshot; else it fails the rebuild.
-    dry_run : read and judge all rows, and write nothing.
-    keep : finished snapshots that stay in the store; all when None.
-    seed : of the sample and the random choices.
-    stages : times the stages and shows them.
-    warn : is told what looks wrong but is legal, and what could not be removed of old snapshots; the latter goes to
-        stderr when None.
-    lock : the right to write to the store, if the caller has it already; taken for the while when None.
+    lock
+        The right to write to the store, if the caller has it already; taken for the while when None.
 
     Returns
     -------
-    The manifest: see :func:`dtoss.snapshots.manifest.make_manifest`; of a dry run ``counts``, and ``input`` (the box
-    and the span of times of the rows that can be used).
+    dict
+        The manifest: see :func:`dtoss.snapshots.manifest.make_manifest`; of a dry run ``counts``, and ``input`` (the
+        box and the span of times of the rows that can be used).
 
     Raises
     ------

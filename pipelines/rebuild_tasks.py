@@ -45,10 +45,17 @@ def sender(
 
     Parameters
     ----------
-    tasks : of the build; partition p is built by task ``p % tasks``.
-    keep_latest : the rows of an id are all in one task, and the latest of them counts.
-    check : the ids' keys are sent too, each to one task of the build, which sees whether one repeats: whole numbers
-        are their own keys, strings have theirs in the column ``key``.
+    plan
+        What is built, and where to.
+    carried
+        Names of the columns that go along.
+    tasks
+        Of the build; partition p is built by task ``p % tasks``.
+    keep_latest
+        The rows of an id are all in one task, and the latest of them counts.
+    check
+        The ids' keys are sent too, each to one task of the build, which sees whether one repeats: whole numbers are
+        their own keys, strings have theirs in the column ``key``.
     """
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

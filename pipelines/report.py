@@ -35,13 +35,20 @@ def report(
 
     Parameters
     ----------
-    plans : files of plans for the same partitions; the cheapest is recommended.
-    out : the folder; made if it is not there.
-    patterns : the file that the plans were made from; the one that the cheapest plan remembers when None.
-    current : the plan in force, to compare with.
-    store : its current snapshot must have the plans' pivots; the map shows its regions.
-    seed, time_limit : of the methods that are priced here; seconds each.
-    warn : is told what is missing.
+    plans
+        Files of plans for the same partitions; the cheapest is recommended.
+    out
+        The folder; made if it is not there.
+    patterns
+        The file that the plans were made from; the one that the cheapest plan remembers when None.
+    current
+        The plan in force, to compare with.
+    store
+        Its current snapshot must have the plans' pivots; the map shows its regions.
+    seed, time_limit
+        Of the methods that are priced here; seconds each.
+    warn
+        Is told what is missing.
 
     Raises
     ------

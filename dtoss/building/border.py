@@ -24,11 +24,16 @@ class Border:
 
     Parameters
     ----------
-    sites : float64 (b, dimension).
-    home : int32 (b,): the partition that owns each point.
-    ids : the lowest id on each point.
-    open : bool (b,): the point is owned by the sender and not certified.
-    edges : int32 (e, 2): pairs of points; true edges of certified cells.
+    sites
+        float64 (b, dimension).
+    home
+        int32 (b,). The partition that owns each point.
+    ids
+        The lowest id on each point.
+    open
+        bool (b,). The point is owned by the sender and not certified.
+    edges
+        int32 (e, 2). Pairs of points; true edges of certified cells.
     """
 
     sites: NDArray[np.float64]
@@ -44,10 +49,14 @@ class BorderTable:
 
     Parameters
     ----------
-    sites, home, ids : as in :class:`Border`, for b distinct sites.
-    open : bool (b,): the whole neighbour list of the site is here; otherwise only what crosses its partition's border.
-    first, neighbours : int32: the neighbours of point i, as points, are ``neighbours[first[i]:first[i + 1]]``.
-    area : float64 (b,): of the open sites' cells: square CRS units or steradians; 0 elsewhere.
+    sites, home, ids
+        As in :class:`Border`, for b distinct sites.
+    open
+        bool (b,). The whole neighbour list of the site is here; otherwise only what crosses its partition's border.
+    first, neighbours
+        int32. The neighbours of point i, as points, are ``neighbours[first[i]:first[i + 1]]``.
+    area
+        float64 (b,). Of the open sites' cells: square CRS units or steradians; 0 elsewhere.
     """
 
     sites: NDArray[np.float64]

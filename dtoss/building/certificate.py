@@ -77,10 +77,18 @@ def needed_reach(
 
     Parameters
     ----------
-    sites : (m, dimension): the sites of the cells.
-    first, others : the neighbours of site i are ``others[first[i]:first[i + 1]]``.
-    shrink : the cells are taken smaller about their sites by this factor: a sample's cells stand for those of all
-        sites.
+    sites
+        (m, dimension). The sites of the cells.
+    first, others
+        The neighbours of site i are ``others[first[i]:first[i + 1]]``.
+    bounds
+        Of a planar diagram; None on the sphere.
+    regions
+        Who owns what.
+    region
+        The number of the one that owns the sites.
+    shrink
+        The cells are taken smaller about their sites by this factor: a sample's cells stand for those of all sites.
     """
     cells = shapes(sites, first, others, bounds)
     size = np.diff(cells.first)

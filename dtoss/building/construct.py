@@ -30,7 +30,12 @@ class Built:
 
     Parameters
     ----------
-    area : sum of the areas of the owned cells that are certified: square CRS units or steradians.
+    partition
+        As it is written to its file.
+    border
+        Its share of the border set.
+    area
+        Sum of the areas of the owned cells that are certified: square CRS units or steradians.
     """
 
     partition: Partition
@@ -56,11 +61,28 @@ def construct(
 
     Parameters
     ----------
-    ids : int64 (n,) or large strings, distinct.
-    positions : float64 (n, 2), legal.
-    home : int32 (n,): the partition that owns each object; those of other partitions are replicas.
-    reach : lambda of this partition.
-    bounds : of a planar diagram.
+    number
+        Which partition this is.
+    ids
+        int64 (n,) or large strings, distinct.
+    positions
+        float64 (n, 2), legal.
+    home
+        int32 (n,). The partition that owns each object; those of other partitions are replicas.
+    space
+        What positions mean, and how they become vectors.
+    regions
+        Who owns what.
+    reach
+        Lambda of this partition.
+    bounds
+        Of a planar diagram.
+    attributes
+        Further columns by name, Arrow arrays of length n.
+    engine
+        Of the diagram: "kernel" or "scipy".
+    threads
+        The diagram is split among so many; the result is the same.
 
     Notes
     -----

@@ -42,9 +42,16 @@ def choose_reach(
 
     Parameters
     ----------
-    sample : (n, dimension) vectors in any order.
-    objects : how many the sample stands for.
-    bounds : of a planar diagram.
+    sample
+        (n, dimension) vectors in any order.
+    objects
+        How many the sample stands for.
+    regions
+        Who owns what.
+    bounds
+        Of a planar diagram.
+    most_copied
+        The share of the objects that is copied at the most.
     """
     count = len(regions)
     if count == 1:

@@ -21,8 +21,10 @@ class Boxes:
 
     Parameters
     ----------
-    starts : int64 (levels + 1,): level l is the nodes ``starts[l]:starts[l + 1]``; level 0 is the leaves.
-    low, high : float64 (nodes, dimension): the corners of each node's box.
+    starts
+        int64 (levels + 1,). Level l is the nodes ``starts[l]:starts[l + 1]``; level 0 is the leaves.
+    low, high
+        float64 (nodes, dimension). The corners of each node's box.
     """
 
     starts: NDArray[np.int64]

@@ -20,13 +20,19 @@ class CellPolygons:
 
     Parameters
     ----------
-    first : int64 (m + 1,): the vertices of cell i are ``vertices[first[i]:first[i + 1]]``.
-    vertices : float64 (v, dimension): x, y, or unit vectors.
-    owner : int64 (v,): whose half-plane made the edge from this vertex to the next: a position among the candidates
-        of the cell, counted over all cells, or -1 for the bounds.
-    length : float64 (v,): of the edge from this vertex to the next: CRS units, or the chord.
-    area : float64 (m,): square CRS units or steradians.
-    radius : float64 (m,): distance or chord from the site to its furthest vertex.
+    first
+        int64 (m + 1,). The vertices of cell i are ``vertices[first[i]:first[i + 1]]``.
+    vertices
+        float64 (v, dimension): x, y, or unit vectors.
+    owner
+        int64 (v,). Whose half-plane made the edge from this vertex to the next: a position among the candidates of the
+        cell, counted over all cells, or -1 for the bounds.
+    length
+        float64 (v,). Of the edge from this vertex to the next: CRS units, or the chord.
+    area
+        float64 (m,). Square CRS units or steradians.
+    radius
+        float64 (m,). Distance or chord from the site to its furthest vertex.
     """
 
     first: NDArray[np.int64]
@@ -121,11 +127,15 @@ def shapes(
 
     Parameters
     ----------
-    centres : (m, dimension): the sites whose cells are made.
-    first : int64 (m + 1,): the candidates of cell i are ``others[first[i]:first[i + 1]]``; copies of the site are
-        passed over.
-    others : (c, dimension).
-    bounds : plane only: xmin, ymin, xmax, ymax.
+    centres
+        (m, dimension). The sites whose cells are made.
+    first
+        int64 (m + 1,). The candidates of cell i are ``others[first[i]:first[i + 1]]``; copies of the site are passed
+        over.
+    others
+        (c, dimension).
+    bounds
+        Plane only: xmin, ymin, xmax, ymax.
 
     Notes
     -----

@@ -21,12 +21,17 @@ class Diagram:
 
     Parameters
     ----------
-    first : int32 (n + 1,): the neighbours of site i are ``neighbours[first[i]:first[i + 1]]``.
-    neighbours : int32: for each site, counter-clockwise, the sites whose cells share an edge with its own. Symmetric:
-        an edge that rounding shows to one side only is listed by both, at the end.
-    area : float64 (n,): square CRS units in the plane (clipped to the bounds), steradians on the sphere.
-    radius : float64 (n,): distance from the site to the furthest vertex of its cell: chord on the sphere.
-    rim : bool (n,): the cell reaches the bounds (plane), or 80 degrees from its site (sphere).
+    first
+        int32 (n + 1,). The neighbours of site i are ``neighbours[first[i]:first[i + 1]]``.
+    neighbours
+        int32. For each site, counter-clockwise, the sites whose cells share an edge with its own. Symmetric: an edge
+        that rounding shows to one side only is listed by both, at the end.
+    area
+        float64 (n,). Square CRS units in the plane (clipped to the bounds), steradians on the sphere.
+    radius
+        float64 (n,). Distance from the site to the furthest vertex of its cell: chord on the sphere.
+    rim
+        bool (n,). The cell reaches the bounds (plane), or 80 degrees from its site (sphere).
     """
 
     first: NDArray[np.int32]

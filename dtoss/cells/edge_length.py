@@ -30,9 +30,12 @@ def edge_length(
 
     Parameters
     ----------
-    a, b : (dimension,), distinct.
-    others : (c, dimension): sites that hold all true neighbours of a, or all of b; a and b are passed over.
-    bounds : plane only: xmin, ymin, xmax, ymax.
+    a, b
+        (dimension,), distinct.
+    others
+        (c, dimension). Sites that hold all true neighbours of a, or all of b; a and b are passed over.
+    bounds
+        Plane only: xmin, ymin, xmax, ymax.
 
     Notes
     -----

@@ -133,9 +133,12 @@ class Lines:
 
     Parameters
     ----------
-    order : int32 (n,): the sites of the tree's leaves, one after another.
-    columns, children : the sites of each leaf, and the upright boxes of each inner node's children, by coordinate.
-    boxes : float64 (inner nodes, ROW, FAN): the boxes along the sites of each inner node's children.
+    order
+        int32 (n,). The sites of the tree's leaves, one after another.
+    columns, children
+        The sites of each leaf, and the upright boxes of each inner node's children, by coordinate.
+    boxes
+        float64 (inner nodes, ROW, FAN). The boxes along the sites of each inner node's children.
     """
 
     order: NDArray[np.int32]

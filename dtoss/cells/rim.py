@@ -16,8 +16,9 @@ from dtoss.cells.site_search import Search
 
 @dataclass(frozen=True, slots=True)
 class RimCells:
-    """Cells of the sphere cut in 3-D, as in :class:`Diagram`; corners are unit vectors with their edges' owners.
+    """Cells of the sphere cut in 3-D, as in :class:`.diagram.Diagram`.
 
+    Corners are unit vectors with their edges' owners.
     ``visits`` counts the nodes of the tree that were looked into for all of them.
     """
 

@@ -36,12 +36,16 @@ def voronoi(
 
     Parameters
     ----------
-    sites : (n, 2) in the plane or (n, 3) unit vectors on the sphere; distinct; any order is correct, curve order is
-        fast.
-    bounds : plane only: float64 (4,) xmin, ymin, xmax, ymax that hold every site; cells are clipped to it.
-    wanted : only the cells of these sites are made, the others stay empty; all when None.
-    threads : the work is split among so many threads; the result is the same for any number.
-    engine : "kernel", or "scipy" for ``scipy.spatial.Voronoi`` and ``SphericalVoronoi``.
+    sites
+        (n, 2) in the plane or (n, 3) unit vectors on the sphere; distinct; any order is correct, curve order is fast.
+    bounds
+        Plane only: float64 (4,) xmin, ymin, xmax, ymax that hold every site; cells are clipped to it.
+    wanted
+        Only the cells of these sites are made, the others stay empty; all when None.
+    threads
+        The work is split among so many threads; the result is the same for any number.
+    engine
+        "kernel", or "scipy" for ``scipy.spatial.Voronoi`` and ``SphericalVoronoi``.
 
     Raises
     ------

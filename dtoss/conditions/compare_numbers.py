@@ -119,8 +119,12 @@ def within_type(sign: str, kind: pa.DataType, number: Number) -> tuple[str, Any]
 
     Parameters
     ----------
-    kind : of whole numbers, decimals or floating point numbers.
-    number : a float is not compared with decimals here.
+    sign
+        The comparison: =, !=, <, <=, > or >=.
+    kind
+        Of whole numbers, decimals or floating point numbers.
+    number
+        A float is not compared with decimals here.
     """
     if isinstance(number, float) and math.isnan(number):
         return ("all" if sign == "<>" else "none"), None

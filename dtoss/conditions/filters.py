@@ -46,8 +46,10 @@ class Matches:
 
     Parameters
     ----------
-    masks : uint8 of each partition: which of its objects match, owned ones and replicas.
-    count : how many owned objects match.
+    masks
+        uint8 of each partition: which of its objects match, owned ones and replicas.
+    count
+        How many owned objects match.
     """
 
     masks: tuple[NDArray[np.uint8], ...]

@@ -32,8 +32,10 @@ class Condition:
 
         Parameters
         ----------
-        columns : gives the column of a name.
-        rows : how many rows the columns have; a condition may name none.
+        columns
+            Gives the column of a name.
+        rows
+            How many rows the columns have; a condition may name none.
 
         Raises
         ------

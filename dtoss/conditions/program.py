@@ -27,10 +27,14 @@ class Step:
 
     Parameters
     ----------
-    does : what: a column's or a constant's value, or what :mod:`dtoss.conditions.evaluate` does under this name.
-    takes : how many values.
-    detail : what else it needs: a name, a value, a type.
-    node : what it was made of, to be named in errors.
+    does
+        What: a column's or a constant's value, or what :mod:`dtoss.conditions.evaluate` does under this name.
+    takes
+        How many values.
+    detail
+        What else it needs: a name, a value, a type.
+    node
+        What it was made of, to be named in errors.
     """
 
     does: str

@@ -29,11 +29,14 @@ class Rings:
 
     Parameters
     ----------
-    first : int64 (m + 1,): the points of ring i are ``points[first[i]:first[i + 1]]``, the last equal to the first;
-        a cell without corners has none.
-    points : float64 (p, 2): lon, lat in degrees or x, y, counter-clockwise.
-    boxes : float64 (m, 4): xmin, ymin, xmax, ymax. One that crosses the antimeridian or holds a pole spans all
-        longitudes. NaN for a cell without corners.
+    first
+        int64 (m + 1,). The points of ring i are ``points[first[i]:first[i + 1]]``, the last equal to the first; a cell
+        without corners has none.
+    points
+        float64 (p, 2): lon, lat in degrees or x, y, counter-clockwise.
+    boxes
+        float64 (m, 4): xmin, ymin, xmax, ymax. One that crosses the antimeridian or holds a pole spans all longitudes.
+        NaN for a cell without corners.
     """
 
     first: NDArray[np.int64]

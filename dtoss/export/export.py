@@ -35,12 +35,17 @@ def export(index: Index, what: str, path: str, *, clip: str | None = None) -> in
 
     Parameters
     ----------
-    what : "objects": a point each, with id, partition and attributes. "cells": a polygon for each site, with its
-        lowest id, the number of its objects, area, number of neighbours and partition. "regions": a polygon for each
+    index
+        An open one, or one built in this process.
+    what
+        "objects": a point each, with id, partition and attributes. "cells": a polygon for each site, with its lowest
+        id, the number of its objects, area, number of neighbours and partition. "regions": a polygon for each
         partition, with the numbers of its objects and sites, area and number of neighbours.
-    path : of the file, or a URI; it appears whole or not at all.
-    clip : path of a GeoJSON file with a boundary: only what lies inside is kept, cells and regions cut by it. Areas
-        stay those of whole cells.
+    path
+        Of the file, or a URI; it appears whole or not at all.
+    clip
+        Path of a GeoJSON file with a boundary: only what lies inside is kept, cells and regions cut by it. Areas stay
+        those of whole cells.
 
     Raises
     ------

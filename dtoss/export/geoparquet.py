@@ -31,9 +31,12 @@ class Geometries:
 
     Parameters
     ----------
-    wkb : binary (n,), null where a row has no geometry.
-    boxes : float64 (n, 4): xmin, ymin, xmax, ymax; NaN where there is no geometry.
-    kinds : "Point", "Polygon", "MultiPolygon": those that occur.
+    wkb
+        binary (n,), null where a row has no geometry.
+    boxes
+        float64 (n, 4): xmin, ymin, xmax, ymax; NaN where there is no geometry.
+    kinds
+        "Point", "Polygon", "MultiPolygon": those that occur.
     """
 
     wkb: pa.Array
@@ -61,8 +64,10 @@ def polygons_wkb(first: NDArray[np.int64], points: NDArray[np.float64]) -> pa.Ar
 
     Parameters
     ----------
-    first : int64 (n + 1,): the points of ring i are ``points[first[i]:first[i + 1]]``, the last one equal to the first.
-    points : float64 (p, 2).
+    first
+        int64 (n + 1,). The points of ring i are ``points[first[i]:first[i + 1]]``, the last one equal to the first.
+    points
+        float64 (p, 2).
     """
     size = np.diff(first)
     start = np.concatenate([[0], np.cumsum(13 + 16 * size)]).astype(np.int64)
@@ -112,11 +117,16 @@ def geo_metadata(
 
     Parameters
     ----------
-    kinds : the geometry types in the file.
-    crs : one that pyproj reads, or "none".
-    spherical : edges are arcs of great circles.
-    bounds : of all geometries; left out when None.
-    polygons : rings have an orientation.
+    kinds
+        The geometry types in the file.
+    crs
+        One that pyproj reads, or "none".
+    spherical
+        Edges are arcs of great circles.
+    bounds
+        Of all geometries; left out when None.
+    polygons
+        Rings have an orientation.
     """
     about: dict[str, Any] = {
         "encoding": "WKB",
@@ -147,8 +157,18 @@ def write_geoparquet(
 
     Parameters
     ----------
-    path : a local path, or a URI such as ``hdfs://`` or ``s3://``.
-    schema : of the columns without the geometry and its box.
+    batches
+        Columns by name, and the geometries of their rows.
+    path
+        A local path, or a URI such as ``hdfs://`` or ``s3://``.
+    crs
+        Of all coordinates: one that pyproj reads, or "none".
+    spherical
+        Edges are arcs of great circles.
+    polygons
+        Rings have an orientation.
+    schema
+        Of the columns without the geometry and its box.
 
     Raises
     ------

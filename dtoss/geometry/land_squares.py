@@ -54,7 +54,8 @@ def look_swapped(lon: NDArray[np.float64], lat: NDArray[np.float64]) -> str | No
 
     Parameters
     ----------
-    lon, lat : degrees, float64 (n,), legal ones; some hundreds are enough, fewer than 20 say nothing.
+    lon, lat
+        Degrees, float64 (n,), legal ones; some hundreds are enough, fewer than 20 say nothing.
 
     Examples
     --------

@@ -21,9 +21,12 @@ class Polygon:
 
     Parameters
     ----------
-    corners : float64 (v, dimension): the corners of all rings, none repeated at the end.
-    first : int64 (rings + 1,): ring i has the corners ``first[i]:first[i + 1]``.
-    middle : float64 (dimension,): on the sphere the unit vector from which all corners are less than 89.4 degrees.
+    corners
+        float64 (v, dimension). The corners of all rings, none repeated at the end.
+    first
+        int64 (rings + 1,). Ring i has the corners ``first[i]:first[i + 1]``.
+    middle
+        float64 (dimension,). On the sphere the unit vector from which all corners are less than 89.4 degrees.
     """
 
     corners: NDArray[np.float64]
@@ -42,10 +45,13 @@ def as_polygons(shape: Any, space: Space) -> list[Polygon]:
 
     Parameters
     ----------
-    shape : an array (v, 2) of positions, the corners of one ring; or a GeoJSON Polygon, MultiPolygon, or Feature of
-        one, as a dictionary or as an object with ``__geo_interface__``. A ring may end where it began or not, and run
-        either way round. Edges are segments in the plane and great-circle arcs on the sphere, where the antimeridian
-        and the poles are places like others.
+    shape
+        An array (v, 2) of positions, the corners of one ring; or a GeoJSON Polygon, MultiPolygon, or Feature of one, as
+        a dictionary or as an object with ``__geo_interface__``. A ring may end where it began or not, and run either
+        way round. Edges are segments in the plane and great-circle arcs on the sphere, where the antimeridian and the
+        poles are places like others.
+    space
+        What its positions mean.
 
     Raises
     ------

@@ -30,10 +30,12 @@ class Space:
 
     Parameters
     ----------
-    crs : as the user named it, or "none".
-    metric : "sphere" (positions are lon, lat in degrees, distances metres) or "plane" (x, y and distances in CRS
-        units).
-    to_lonlat : positions are in a projected CRS and compared on the sphere.
+    crs
+        As the user named it, or "none".
+    metric
+        "sphere" (positions are lon, lat in degrees, distances metres) or "plane" (x, y and distances in CRS units).
+    to_lonlat
+        Positions are in a projected CRS and compared on the sphere.
     """
 
     crs: str
@@ -117,8 +119,10 @@ def space_of(crs: str | pyproj.CRS | None = None, metric: str | None = None) -> 
 
     Parameters
     ----------
-    crs : anything pyproj reads; "none" is a plane without one. None is EPSG:4326, or "none" where metric is "plane".
-    metric : "sphere" for a projected CRS compares its positions on the sphere; None is what the CRS says.
+    crs
+        Anything pyproj reads; "none" is a plane without one. None is EPSG:4326, or "none" where metric is "plane".
+    metric
+        "sphere" for a projected CRS compares its positions on the sphere; None is what the CRS says.
 
     Raises
     ------

@@ -18,8 +18,10 @@ class Assignment:
 
     Parameters
     ----------
-    home : int32 (n,): the partition that owns each object.
-    row, partition : int32 (r,): object ``row[i]`` is also sent to ``partition[i]``; sorted by row.
+    home
+        int32 (n,). The partition that owns each object.
+    row, partition
+        int32 (r,). Object ``row[i]`` is also sent to ``partition[i]``; sorted by row.
     """
 
     home: NDArray[np.int32]
@@ -88,8 +90,12 @@ def assign(vectors: NDArray[np.float64], regions: Regions, reach: NDArray[np.flo
 
     Parameters
     ----------
-    vectors : (n, dimension).
-    reach : float64 (P,), lambda of each receiving partition, a distance or chord, not negative; ignored where P is 1.
+    vectors
+        (n, dimension).
+    regions
+        Who owns what.
+    reach
+        float64 (P,), lambda of each receiving partition, a distance or chord, not negative; ignored where P is 1.
 
     Notes
     -----

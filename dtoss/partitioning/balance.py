@@ -37,7 +37,10 @@ def balancing_weights(sample: NDArray[np.float64], pivots: NDArray[np.float64]) 
 
     Parameters
     ----------
-    sample : (n, dimension) rows in curve order.
+    sample
+        (n, dimension) rows in curve order.
+    pivots
+        float64 (P, dimension).
 
     Notes
     -----

@@ -36,12 +36,17 @@ def choose_pivots(
 
     Parameters
     ----------
-    sample : (n, dimension) vectors in any order; the result does not depend on it.
-    partitions : wanted; there are fewer where the sample has fewer distinct vectors, and one at least.
-    method : "balanced", or "spread" (dissertation, section 3.1.1): of ``candidates`` random sets of P objects each,
-        the one with the largest sum of pairwise distances. (The dissertation counts S = ``candidates * P`` candidate
-        objects.)
-    seed : of the random choices.
+    sample
+        (n, dimension) vectors in any order; the result does not depend on it.
+    partitions
+        Wanted; there are fewer where the sample has fewer distinct vectors, and one at least.
+    method
+        "balanced", or "spread" (dissertation, section 3.1.1): of ``candidates`` random sets of P objects each, the one
+        with the largest sum of pairwise distances. (The dissertation counts S = ``candidates * P`` candidate objects.).
+    seed
+        Of the random choices.
+    candidates
+        Random sets that "spread" chooses from.
 
     Raises
     ------

@@ -27,10 +27,13 @@ class RegionShape:
 
     Parameters
     ----------
-    polygons : its pieces, each a list of closed rings (p, dimension), the outer one first, interior on the left; none
-        for a region that is empty, or is the whole sphere.
-    area : square CRS units or square metres; exact, whatever the rings leave out.
-    neighbours : numbers of the regions that share a border with it.
+    polygons
+        Its pieces, each a list of closed rings (p, dimension), the outer one first, interior on the left; none for a
+        region that is empty, or is the whole sphere.
+    area
+        Square CRS units or square metres; exact, whatever the rings leave out.
+    neighbours
+        Numbers of the regions that share a border with it.
     """
 
     polygons: list[list[NDArray[np.float64]]]

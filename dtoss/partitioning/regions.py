@@ -32,9 +32,12 @@ def power_slack(length2, gap2, weights):
 
     Parameters
     ----------
-    length2 : squared distance of the two pivots.
-    gap2 : squared distance of the place from either pivot.
-    weights : sum of the sizes of the two weights.
+    length2
+        Squared distance of the two pivots.
+    gap2
+        Squared distance of the place from either pivot.
+    weights
+        Sum of the sizes of the two weights.
     """
     return ROUNDING * (length2 + gap2 + weights)
 
@@ -45,8 +48,10 @@ class Regions:
 
     Parameters
     ----------
-    pivots : float64 (P, dimension), distinct: vectors in the plane or unit vectors.
-    weights : float64 (P,): squared CRS units or squared chords; all 0 is the ordinary Voronoi diagram.
+    pivots
+        float64 (P, dimension), distinct. Vectors in the plane or unit vectors.
+    weights
+        float64 (P,). Squared CRS units or squared chords; all 0 is the ordinary Voronoi diagram.
     """
 
     pivots: NDArray[np.float64]
@@ -105,9 +110,11 @@ class Borders:
 
     Parameters
     ----------
-    order : int32 (P, L): other regions; L is P - 1, or 256 if that is less.
-    distance : float64 (P, L): how far from the pivot places begin that may belong to the other region, rounding
-        included, ascending; less than ``-f_j(p_i)``, and negative where a pivot lies past the border.
+    order
+        int32 (P, L). Other regions; L is P - 1, or 256 if that is less.
+    distance
+        float64 (P, L). How far from the pivot places begin that may belong to the other region, rounding included,
+        ascending; less than ``-f_j(p_i)``, and negative where a pivot lies past the border.
     """
 
     order: NDArray[np.int32]

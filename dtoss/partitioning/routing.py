@@ -82,11 +82,17 @@ def reads_of(
 
     Parameters
     ----------
-    manifest : of the snapshot whose regions these are.
-    vectors : float64 (n, dimension): where requests ask.
-    home : int32 (n,): the region of each.
-    radius : float64 (n,): how far a request looks, metres on the sphere, CRS units in the plane; for the k nearest,
-        the distance of the k-th; infinity is everywhere.
+    manifest
+        Of the snapshot whose regions these are.
+    regions
+        Who owns what.
+    vectors
+        float64 (n, dimension). Where requests ask.
+    home
+        int32 (n,). The region of each.
+    radius
+        float64 (n,). How far a request looks, metres on the sphere, CRS units in the plane; for the k nearest, the
+        distance of the k-th; infinity is everywhere.
 
     Notes
     -----

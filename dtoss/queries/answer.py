@@ -18,8 +18,16 @@ def answer(
 
     Parameters
     ----------
-    queries : (m, dimension) vectors.
-    radius : float64 (m,): metres on the sphere, CRS units in the plane.
+    opened
+        The partitions, and which of them a query concerns.
+    queries
+        (m, dimension) vectors.
+    radius
+        float64 (m,). Metres on the sphere, CRS units in the plane.
+    k
+        At least 1 for the nearest, 0 for all within the radius, -1 for how many these are.
+    threads
+        A batch is split among so many; the answer is the same.
     """
     if k > 0:
         return knn_batch(opened, queries, radius, k, threads)

@@ -122,7 +122,10 @@ class Seen:
 
     Parameters
     ----------
-    cuts : by partition and site; edges : by the vectors of both sites in order.
+    cuts
+        By partition and site.
+    edges
+        By the vectors of both sites in order.
     """
 
     cuts: dict[tuple[int, int], Cut] = field(default_factory=dict)

@@ -28,9 +28,12 @@ class OpenPartitions:
 
     Parameters
     ----------
-    opened : the partitions, or None for one that is not open yet.
-    facts : of each partition.
-    opener : opens the partition of a number; needed where one is None.
+    opened
+        The partitions, or None for one that is not open yet.
+    facts
+        Of each partition.
+    opener
+        Opens the partition of a number; needed where one is None.
     """
 
     def __init__(

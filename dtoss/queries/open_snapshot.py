@@ -27,8 +27,20 @@ class OpenSnapshot:
 
     Parameters
     ----------
-    box : float64 (4,): the bounds of a planar index, zeros on the sphere.
-    objects : how many there are in all.
+    parts
+        The partitions.
+    regions
+        Who owns what.
+    reach
+        float64 (P,). Lambda of each partition, a distance or chord.
+    box
+        float64 (4,). The bounds of a planar index, zeros on the sphere.
+    dimension
+        2 in the plane, 3 on the sphere.
+    string_ids
+        Whether ids are strings.
+    objects
+        How many there are in all.
     """
 
     parts: OpenPartitions

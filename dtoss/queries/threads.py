@@ -23,7 +23,12 @@ def in_pieces(rows: int, threads: int, work: Callable[[int, int], T]) -> list[T]
 
     Parameters
     ----------
-    threads : how many work at a time at the most, the one that calls among them. One gets all rows as one piece.
+    rows
+        How many there are.
+    threads
+        How many work at a time at the most, the one that calls among them. One gets all rows as one piece.
+    work
+        Is called with the first row of a piece and the one after its last, in any thread.
 
     Raises
     ------

@@ -79,7 +79,16 @@ def search_within(
 
     Parameters
     ----------
-    search : finds all objects in closed discs.
+    shapes
+        The polygons and boxes of each query, one query a list.
+    search
+        Finds all objects in closed discs.
+    parts
+        The partitions, whose positions are looked at.
+    space
+        What positions mean.
+    string_ids
+        Whether ids are strings.
     """
     discs = [shape.discs for whole in shapes for shape in whole]
     if not discs:

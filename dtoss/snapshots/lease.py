@@ -172,9 +172,14 @@ def take(folder: Folder, name: str, warn: Callable[[str], None], make_room: Call
 
     Parameters
     ----------
-    name : of the store, for messages.
-    warn : is told who else seems to write, where the file system has no exclusive files.
-    make_room : is called once the lock is held on a disk that has no room for its text.
+    folder
+        Of the store.
+    name
+        Of the store, for messages.
+    warn
+        Is told who else seems to write, where the file system has no exclusive files.
+    make_room
+        Is called once the lock is held on a disk that has no room for its text.
 
     Raises
     ------

@@ -86,7 +86,8 @@ class Store:
 
     Parameters
     ----------
-    path : as the user named it: a local path, or a URI such as ``hdfs://`` or ``s3://``.
+    path
+        As the user named it: a local path, or a URI such as ``hdfs://`` or ``s3://``.
     """
 
     path: str
@@ -409,9 +410,12 @@ class Store:
 
         Parameters
         ----------
-        keep : all finished snapshots stay when None.
-        lock : held by the caller; taken for the while when None.
-        warn : is told what could not be removed.
+        keep
+            All finished snapshots stay when None.
+        lock
+            Held by the caller; taken for the while when None.
+        warn
+            Is told what could not be removed.
 
         Raises
         ------

@@ -37,10 +37,28 @@ class Claims:
 
     Parameters
     ----------
-    furthest : as the file must say it, to the bit.
-    partitions : how many there are.
-    box : of the positions: xmin, ymin, xmax, ymax.
-    columns : names of the attributes.
+    number
+        Which partition it is.
+    objects
+        How many it owns.
+    sites
+        How many it owns.
+    replicas
+        Objects of others in its file.
+    uncertified
+        Owned sites whose cells the border table holds.
+    furthest
+        As the file must say it, to the bit.
+    dimension
+        2 in the plane, 3 on the sphere.
+    partitions
+        How many there are.
+    box
+        Of the positions: xmin, ymin, xmax, ymax.
+    string_ids
+        Whether ids are strings.
+    columns
+        Names of the attributes.
     """
 
     number: int

@@ -48,7 +48,8 @@ def interrupt_once(end: Callable[[], None] | None = None) -> None:
 
     Parameters
     ----------
-    end : is called when the signal comes, to end at once what the program may be waiting for.
+    end
+        Is called when the signal comes, to end at once what the program may be waiting for.
     """
     inside = _state["inside"] and not _state["interrupted"]
     if inside and threading.current_thread() is threading.main_thread():

@@ -28,16 +28,25 @@ class Asks:
 
     Parameters
     ----------
-    weight : the column with the requests that a row stands for; 1 when None.
-    k : how many nearest each request asks for, or the column that says so; without a k in its row it asks for none.
-    radius : how far each request looks, metres or CRS units, or the column that says so. With neither k nor radius a
-        request reads the one partition that holds its place.
-    slot_seconds : length of a slot; divides a day.
-    time_zone : where slot 0 begins at midnight.
-    by_weekday : a pattern for each weekday, besides that of all days.
-    smooth_seconds : each slot becomes the mean of so much time round it.
-    since, until : the days that count, of the time zone; the last one is not included. All when None.
-    requests_per_access : how many requests each observed one stands for.
+    weight
+        The column with the requests that a row stands for; 1 when None.
+    k
+        How many nearest each request asks for, or the column that says so; without a k in its row it asks for none.
+    radius
+        How far each request looks, metres or CRS units, or the column that says so. With neither k nor radius a request
+        reads the one partition that holds its place.
+    slot_seconds
+        Length of a slot; divides a day.
+    time_zone
+        Where slot 0 begins at midnight.
+    by_weekday
+        A pattern for each weekday, besides that of all days.
+    smooth_seconds
+        Each slot becomes the mean of so much time round it.
+    since, until
+        The days that count, of the time zone; the last one is not included. All when None.
+    requests_per_access
+        How many requests each observed one stands for.
     """
 
     weight: str | None = None

@@ -31,11 +31,18 @@ def check_enough(
 
     Parameters
     ----------
-    objects : how many there are, or at the most.
-    before : of the current snapshot, None where there is none.
-    min_objects : the fewest that may become current.
-    max_shrink : the share of ``before`` that may be missing; any when None.
-    allow_empty : whether none at all may become current.
+    objects
+        How many there are, or at the most.
+    before
+        Of the current snapshot, None where there is none.
+    min_objects
+        The fewest that may become current.
+    max_shrink
+        The share of ``before`` that may be missing; any when None.
+    allow_empty
+        Whether none at all may become current.
+    warn
+        Is told where many are missing, and nothing was said of how many may.
 
     Raises
     ------

@@ -39,8 +39,10 @@ def union(schemas: Sequence[pa.Schema], files: Sequence[str], *, strict: bool = 
 
     Parameters
     ----------
-    schemas, files : as many.
-    strict : whether a file that lacks a column is an error.
+    schemas, files
+        The columns of each file, and its path.
+    strict
+        Whether a file that lacks a column is an error.
 
     Raises
     ------

@@ -42,14 +42,22 @@ class Inputs:
 
     Parameters
     ----------
-    paths : what Spark is told: the files where a path holds more than is read.
-    kind : "parquet", "csv", "tsv" or "json".
-    files : that are read; none where only Spark can look.
-    skipped : (file, why) of those below the paths that are not read.
-    base : the directory whose directories ``name=value`` are columns, where Spark is told its files; else None.
-    schema : Parquet: the union of the columns over the files, with the metadata of GeoParquet; None where unknown.
-    differ : whether some files lack columns that others have.
-    mark : "utf-16" or "utf-32" where the text begins with such a mark.
+    paths
+        What Spark is told: the files where a path holds more than is read.
+    kind
+        "parquet", "csv", "tsv" or "json".
+    files
+        That are read; none where only Spark can look.
+    skipped
+        (file, why) of those below the paths that are not read.
+    base
+        The directory whose directories ``name=value`` are columns, where Spark is told its files; else None.
+    schema
+        Parquet: the union of the columns over the files, with the metadata of GeoParquet; None where unknown.
+    differ
+        Whether some files lack columns that others have.
+    mark
+        "utf-16" or "utf-32" where the text begins with such a mark.
     """
 
     paths: tuple[str, ...]
@@ -78,8 +86,12 @@ def look(paths: Sequence[str], *, schema: str = "union", encoding: str | None = 
 
     Parameters
     ----------
-    schema : "union" takes the columns of all Parquet files, null where a file has none; "strict" wants all in each.
-    encoding : of the text, where the user names one.
+    paths
+        Of files, directories or globs, all of one format.
+    schema
+        "union" takes the columns of all Parquet files, null where a file has none; "strict" wants all in each.
+    encoding
+        Of the text, where the user names one.
 
     Raises
     ------

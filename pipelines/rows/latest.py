@@ -62,7 +62,10 @@ def latest(table: pa.Table, compared: Sequence[str]) -> pa.Table:
 
     Parameters
     ----------
-    compared : the columns that settle equal times, the first one first.
+    table
+        Columns id, t, x and y, and attributes.
+    compared
+        The columns that settle equal times, the first one first.
 
     Notes
     -----

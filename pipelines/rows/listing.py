@@ -23,12 +23,18 @@ class Listing:
 
     Parameters
     ----------
-    path : as it was named.
-    filesystem : on which they are.
-    files : paths on that file system, sorted; hidden ones left out.
-    hidden : those whose names, or the names of a directory below the path, begin with an underscore or a dot.
-    folders : of each file, the directories between the path, or what a glob matches, and the file.
-    whole : Spark finds these very files below this path, unless there are ones in directories.
+    path
+        As it was named.
+    filesystem
+        On which they are.
+    files
+        Paths on that file system, sorted; hidden ones left out.
+    hidden
+        Those whose names, or the names of a directory below the path, begin with an underscore or a dot.
+    folders
+        Of each file, the directories between the path, or what a glob matches, and the file.
+    whole
+        Spark finds these very files below this path, unless there are ones in directories.
     """
 
     path: str

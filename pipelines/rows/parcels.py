@@ -58,9 +58,14 @@ def pack_rows(rows: pa.RecordBatch, row: NDArray[np.int64], partition: NDArray[n
 
     Parameters
     ----------
-    row : int64 (m,): which rows go somewhere, each as often as it does.
-    partition : int32 (m,): where, not negative.
-    tasks : parcels of partition p go to task ``p % tasks``.
+    rows
+        A batch, of which some rows are sent.
+    row
+        int64 (m,). Which rows go somewhere, each as often as it does.
+    partition
+        int32 (m,). Where, not negative.
+    tasks
+        Parcels of partition p go to task ``p % tasks``.
 
     Notes
     -----
@@ -90,7 +95,10 @@ def pack_keys(keys: NDArray[np.int64], tasks: int) -> pa.RecordBatch:
 
     Parameters
     ----------
-    keys : int64 (n,).
+    keys
+        int64 (n,).
+    tasks
+        How many there are.
     """
     # multiplied, the upper bits depend on all lower ones: ids often differ by a multiple of the number of tasks
     task = ((keys.view(np.uint64) * _SPREAD) >> np.uint64(32)) % np.uint64(tasks)

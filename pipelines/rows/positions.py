@@ -56,18 +56,27 @@ class Columns:
 
     Parameters
     ----------
-    id : the objects' ids; None where rows are no objects, such as accesses: all ids are 0 then.
-    x, y : the coordinates; None takes ``lon`` and ``lat``, ``x`` and ``y`` where there is no ``lon``, or the points of
-        a GeoParquet file.
-    time : the column whose greatest value is an object's latest row; None takes a column ``t`` if there is one.
-    attributes : names to carry along, "all" (but those that begin with an underscore) or "none".
-    delimiter : of CSV files: a character or its name, such as "tab".
-    encoding : of text; UTF-8, or what the file's mark says, when None.
-    multiline : values in quotes may hold line ends.
-    decimal : the mark of numbers in text, "." or ",".
-    header : whether text begins with a line of names; else columns are c1, c2 and so on.
-    time_format : of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, ``epoch_s`` or ``epoch_ms``; ISO
-        8601 when None.
+    id
+        The objects' ids; None where rows are no objects, such as accesses: all ids are 0 then.
+    x, y
+        The coordinates; None takes ``lon`` and ``lat``, ``x`` and ``y`` where there is no ``lon``, or the points of a
+        GeoParquet file.
+    time
+        The column whose greatest value is an object's latest row; None takes a column ``t`` if there is one.
+    attributes
+        Names to carry along, "all" (but those that begin with an underscore) or "none".
+    delimiter
+        Of CSV files: a character or its name, such as "tab".
+    encoding
+        Of text; UTF-8, or what the file's mark says, when None.
+    multiline
+        Values in quotes may hold line ends.
+    decimal
+        The mark of numbers in text, "." or ",".
+    header
+        Whether text begins with a line of names; else columns are c1, c2 and so on.
+    time_format
+        Of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, ``epoch_s`` or ``epoch_ms``; ISO 8601 when None.
     """
 
     id: str | None = "id"
@@ -94,13 +103,19 @@ class Positions:
 
     Parameters
     ----------
-    frame : id (bigint or string), x, y (double), t where there is a time, attributes, the reason in ``_reason`` and
-        the row as it was read, as JSON, in ``_raw``.
-    attributes : names of the attribute columns.
-    timed : whether there is a ``t``.
-    string_ids : whether ids are strings.
-    crs : what the file itself says its CRS is (GeoParquet), or None.
-    kept : what was read from text is kept by Spark, because reading it again costs much; see :meth:`release`.
+    frame
+        id (bigint or string), x, y (double), t where there is a time, attributes, the reason in ``_reason`` and the row
+        as it was read, as JSON, in ``_raw``.
+    attributes
+        Names of the attribute columns.
+    timed
+        Whether there is a ``t``.
+    string_ids
+        Whether ids are strings.
+    crs
+        What the file itself says its CRS is (GeoParquet), or None.
+    kept
+        What was read from text is kept by Spark, because reading it again costs much; see :meth:`release`.
     """
 
     frame: DataFrame

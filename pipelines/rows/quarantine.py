@@ -25,7 +25,14 @@ def quarantine(positions: Positions, store: Store, snapshot: str, rows: int) -> 
 
     Parameters
     ----------
-    rows : how many have a reason.
+    positions
+        All rows, with the reason of each bad one.
+    store
+        Where the files go.
+    snapshot
+        The name of the one that is being made.
+    rows
+        How many have a reason.
     """
     from pyspark.sql import functions as F
 

@@ -31,8 +31,14 @@ def read_positions(
 
     Parameters
     ----------
-    paths : or what :func:`pipelines.rows.inputs.look` has found there.
-    schema : "union" takes the columns of all Parquet files, "strict" wants all of them in each.
+    session
+        The one that reads the files.
+    paths
+        Of files, directories or globs, or what :func:`pipelines.rows.inputs.look` has found there.
+    columns
+        Which columns mean what, and how text is written.
+    schema
+        "union" takes the columns of all Parquet files, "strict" wants all of them in each.
 
     Raises
     ------

@@ -45,7 +45,8 @@ def java_home(*, quiet: bool = False) -> Path:
 
     Parameters
     ----------
-    quiet : any Java is put behind that launcher, where it can be written, so that Java says nothing at its start.
+    quiet
+        Any Java is put behind that launcher, where it can be written, so that Java says nothing at its start.
 
     Raises
     ------

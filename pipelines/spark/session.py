@@ -37,11 +37,18 @@ def spark_session(
 
     Parameters
     ----------
-    master : such as ``local[*]`` or ``spark://host:7077``; under spark-submit None leaves it to its options,
-        elsewhere None is ``local[*]``.
-    driver_memory : heap of a local master, whose driver does the work; a sixth of the machine's memory, 16 GB at the
-        most, when None. Under spark-submit give ``--driver-memory`` there.
-    settings : of Spark's, besides ours.
+    master
+        Such as ``local[*]`` or ``spark://host:7077``; under spark-submit None leaves it to its options, elsewhere None
+        is ``local[*]``.
+    driver_memory
+        Heap of a local master, whose driver does the work; a sixth of the machine's memory, 16 GB at the most, when
+        None. Under spark-submit give ``--driver-memory`` there.
+    name
+        Of the application, as Spark shows it.
+    ui
+        Whether Spark serves its pages.
+    settings
+        Of Spark's, besides ours.
 
     Raises
     ------

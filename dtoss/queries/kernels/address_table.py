@@ -46,11 +46,16 @@ class AddressTable:
 
     Parameters
     ----------
-    rows : int64 (P, COLUMNS).
-    furthest : float64 (P,): distance or chord from each pivot to its furthest owned site, -1 where there is none.
-    most_blocks : blocks of the partition with the most.
-    most_links : neighbours of blocks, and rim sites, of the partition with the most.
-    partitions : what keeps the addresses valid; None for one that is not open.
+    rows
+        int64 (P, COLUMNS).
+    furthest
+        float64 (P,). Distance or chord from each pivot to its furthest owned site, -1 where there is none.
+    most_blocks
+        Blocks of the partition with the most.
+    most_links
+        Neighbours of blocks, and rim sites, of the partition with the most.
+    partitions
+        What keeps the addresses valid; None for one that is not open.
     """
 
     rows: NDArray[np.int64]
