@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dtoss.compiled.notice import FIRST, say_early
+from dtoss.compiled.notice import FIRST_KERNELS, say_early
 from dtoss.errors import DtossError, InputError, StoreError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
     # kernels take a second to load, and not every command needs them
     if name not in _HOMES:
         raise AttributeError(f"module 'dtoss' has no attribute {name!r}")
-    if name in FIRST:
+    if name in FIRST_KERNELS:
         say_early(name)
     module, attribute = _HOMES[name]
     found = getattr(import_module(module), attribute)

@@ -15,7 +15,7 @@ from dtoss.building.border import fix
 from dtoss.building.construct import construct
 from dtoss.building.reach import choose_reach
 from dtoss.geometry.land_squares import look_swapped
-from dtoss.geometry.space import NEAREST, Space, as_positions, space_of
+from dtoss.geometry.space import SMALLEST, Space, as_positions, space_of
 from dtoss.ids import as_ids
 from dtoss.index import Index
 from dtoss.names import free_names
@@ -92,7 +92,7 @@ def build(
         row = int(near.argmax())
         x, y = places[row].tolist()
         raise ValueError(
-            f"positions row {row} is ({x:g}, {y:g}): a coordinate that is not 0 is at least {NEAREST:g} in size; "
+            f"positions row {row} is ({x:g}, {y:g}): a coordinate that is not 0 is at least {SMALLEST:g} in size; "
             "choose a smaller unit"
         )
     keys = as_ids(ids)

@@ -23,7 +23,7 @@ from dtoss.compiled.bridge import GENERIC, bridge, exchange_code, shipped, wante
 from dtoss.compiled.kept_places import places, turn, writable
 from dtoss.compiled.stamp import stamp
 
-KEPT = 8
+KEPT_FILES = 8
 """Files of one kernel that stay in a place, the latest: other versions of it, signatures and machines."""
 _DIGEST = 32
 
@@ -125,7 +125,7 @@ class KernelFiles:
     def _thin(self, place: Path) -> None:
         with suppress(OSError):  # another process may thin as well
             found = sorted(place.glob(f"{self._name}-*.nbc"), key=lambda file: file.stat().st_mtime, reverse=True)
-            for file in found[KEPT:]:
+            for file in found[KEPT_FILES:]:
                 file.unlink()
 
 

@@ -8,7 +8,7 @@ import sys
 from dtoss.compiled.kept_places import is_anywhere
 
 LINE = "dtoss: compiling for this processor, once; up to a minute. `dtoss warm` compiles everything beforehand"
-FIRST = {"build": "dtoss.cells.cell_kernel.cut_cells", "open": "dtoss.snapshots.structure._first_bad"}
+FIRST_KERNELS = {"build": "dtoss.cells.cell_kernel.cut_cells", "open": "dtoss.snapshots.structure._first_bad"}
 """A kernel that whatever follows a function needs: building cells, or checking what a file holds."""
 _SAID: list[bool] = []
 
@@ -27,6 +27,6 @@ def say_early(function: str) -> bool:
     Where there is some of another version or processor, it is said when that is found not to fit. Returns whether this
     process has said it by now.
     """
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0") and not is_anywhere(FIRST[function]):
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0") and not is_anywhere(FIRST_KERNELS[function]):
         say()
     return bool(_SAID)

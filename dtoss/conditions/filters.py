@@ -32,7 +32,7 @@ FEW = 0.05
 """Share of matches below which they get an index of their own at once."""
 MANY = 0.5
 """Share of matches above which a mask does as well."""
-KEPT = 16
+KEPT_CONDITIONS = 16
 """Conditions kept for one index."""
 KEPT_BYTES = 512_000_000
 """What masks and indexes of kept conditions may take together; the latest one is kept in any case."""
@@ -162,7 +162,7 @@ class Filters:
                             del self._kept[text]
                     raise
         with self._lock:
-            while len(self._kept) > KEPT or (len(self._kept) > 1 and self._bytes() > KEPT_BYTES):
+            while len(self._kept) > KEPT_CONDITIONS or (len(self._kept) > 1 and self._bytes() > KEPT_BYTES):
                 self._kept.popitem(last=False)
         return slot.filter
 

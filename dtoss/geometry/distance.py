@@ -38,7 +38,7 @@ _ATAN = (
     0.7853981633974483,
 )
 _HALF_PI = 1.5707963267948966
-NEAR = 0.015625
+NEAR_CHORD2 = 0.015625
 """Squared chord, 1 / 64, up to which the chord alone gives the distance."""
 
 
@@ -67,7 +67,7 @@ def _atan(t):
 
 @kernel
 def near_distance(chord2):
-    """Return the great-circle distance in metres for a squared chord of at most ``NEAR``."""
+    """Return the great-circle distance in metres for a squared chord of at most ``NEAR_CHORD2``."""
     s = 0.25 * chord2
     tail = 105.0 / 3456.0 + s * (945.0 / 42240.0 + s * (10395.0 / 599040.0))
     tail = 1.0 + s * (1.0 / 6.0 + s * (3.0 / 40.0 + s * (15.0 / 336.0 + s * tail)))
@@ -83,7 +83,7 @@ def sphere_distance(ax, ay, az, bx, by, bz):
     """
     x, y, z = ax - bx, ay - by, az - bz
     chord2 = x * x + y * y + z * z
-    if chord2 <= NEAR:
+    if chord2 <= NEAR_CHORD2:
         return near_distance(chord2)
     u, v, w = ax + bx, ay + by, az + bz
     sum2 = u * u + v * v + w * w

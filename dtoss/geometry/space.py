@@ -19,7 +19,7 @@ NO_CRS = "none"
 """The name of a plane that has no CRS: its unit is whatever the coordinates are in."""
 FURTHEST = 1e90
 """The largest planar coordinate: cubes of larger ones, and circles through them, could overflow."""
-NEAREST = 1e-80
+SMALLEST = 1e-80
 """The smallest planar coordinate of an object besides 0: so no two are so near that squares of it, and of what circles
 are made of, have no digits left."""
 
@@ -107,7 +107,7 @@ class Space:
         """Return which positions (n, 2) no object may have, though one may ask there: planar ones under 1e-80."""
         if self.metric == "sphere":
             return np.zeros(len(positions), np.bool_)
-        return ((positions != 0.0) & (np.abs(positions) < NEAREST)).any(axis=1)
+        return ((positions != 0.0) & (np.abs(positions) < SMALLEST)).any(axis=1)
 
     def _lonlat(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return positions of a projected CRS in degrees, not finite where they are no place."""

@@ -18,11 +18,11 @@ FIRST_ROWS, GROWTH = 80, 4
 """Rows a region on the first level, and how many times as many on each next one."""
 SHARE = 0.04
 """The share of a region's rows, those nearest to a border, that may pass it in one round."""
-SEEN = 400
+SHARE_ROWS = 400
 """Rows of a region that say where that share ends."""
 LOOKED = 128
 """Rows of a region that say which borders are near."""
-LISTED = 24
+LISTED_BORDERS = 24
 """Borders of a region that rows may pass."""
 FIRST_PAIRS = 1 << 21
 """Rows times borders on the first level, where towns far from each other share out."""
@@ -84,7 +84,7 @@ def _round(
     home = regions.nearest(sample)
     order = np.argsort(home, kind="stable")
     begin = np.searchsorted(home[order], np.arange(count + 1))
-    listed = min(max(FIRST_PAIRS // n, LISTED) if first else LISTED, count - 1)
+    listed = min(max(FIRST_PAIRS // n, LISTED_BORDERS) if first else LISTED_BORDERS, count - 1)
     near = _nearest_borders(sample, order, begin, regions, listed)
     limit = np.full(near.shape, np.inf) if first else _limits(sample, order, begin, pivots, near)
     size = np.bincount(home, minlength=count)
@@ -134,7 +134,7 @@ def _limits(
         rows = order[begin[i] : begin[i + 1]]
         if len(rows) <= 2 * FIRST_ROWS:
             continue
-        seen = sample[rows[:: max(len(rows) // SEEN, 1)]]
+        seen = sample[rows[:: max(len(rows) // SHARE_ROWS, 1)]]
         keys = ((seen[:, None] - pivots[near[i]]) ** 2).sum(axis=2) - ((seen - pivots[i]) ** 2).sum(axis=1)[:, None]
         at = max(int(SHARE * len(seen)), 8)
         limit[i] = np.partition(keys, at, axis=0)[at]

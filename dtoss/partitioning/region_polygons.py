@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.partitioning.regions import Regions
 
-FIRST = 48
+NEAREST_CAPS = 48
 """Caps that a circle is compared with before all others, the nearest to the pivot."""
 _SAGITTA = 1e-8
 """How far, in radians (6 cm), a chain of great-circle arcs may leave the circle that it stands for."""
@@ -158,7 +158,7 @@ def _arcs(
     """Return the parts of all circles that no cap covers."""
     radius = np.sqrt(1.0 - offset**2)
     found: list[tuple[int, float, float, bool]] = []
-    for j in np.flatnonzero(~_covered(normal[:FIRST], offset[:FIRST], normal, offset, u, v)).tolist():
+    for j in np.flatnonzero(~_covered(normal[:NEAREST_CAPS], offset[:NEAREST_CAPS], normal, offset, u, v)).tolist():
         # along circle j, cap k covers cos(t - middle) * size > gap
         a, b = normal @ u[j] * radius[j], normal @ v[j] * radius[j]
         gap, size = offset - offset[j] * (normal @ normal[j]), np.hypot(a, b)

@@ -24,13 +24,13 @@ from dtoss.queries.open_snapshot import OpenSnapshot
 
 SHORTEST = 1e-9
 """Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""
-MOST = 48
+MOST_ASKED = 48
 """Sites of one end's list that are asked where the ends of an edge list many."""
 CROWDED = 1e-14
 """Chord, 64 nm or 100 ulps, within which rounding decides which sites cut each other's cells."""
 CROWD = 128
 """Sites among which neighbours in and beside such crowds are decided by exact arithmetic, 0.2 s a cell at the most."""
-KEPT = 4096
+KEPT_CELLS = 4096
 """Cells that are kept for those asked for next."""
 
 
@@ -148,7 +148,7 @@ def _cut(view: CellView, partition: Partition, site: int, seen: Seen) -> Cut:
     counts, doubt = length > view.shortest, np.ones(len(others), np.bool_)
     if crowds is None:
         doubt = ~counts | edges_in_doubt(shape, centre, first, others, length, view.shortest)
-    if len(seen.cuts) >= KEPT:
+    if len(seen.cuts) >= KEPT_CELLS:
         seen.cuts.clear()
         seen.edges.clear()
     made = seen.cuts[partition.number, site] = Cut(shape, others, ids, counts & ~doubt, doubt, crowds is not None)
@@ -223,7 +223,7 @@ def _with_crowds(view: CellView, partition: Partition, site: int) -> tuple[NDArr
 
 def _crowds(view: CellView, places: NDArray[np.float64]) -> list[tuple[Partition, int]]:
     """Return the partition and number of the sites within CROWDED of some sites (m, 3), the nearest MOST of each."""
-    found = answer(view.opened, places, np.full(len(places), CROWDED * EARTH_RADIUS), MOST)
+    found = answer(view.opened, places, np.full(len(places), CROWDED * EARTH_RADIUS), MOST_ASKED)
     pairs = np.unique(np.stack([found.part, found.item], axis=1), axis=0)
     sites: dict[tuple[int, int], tuple[Partition, int]] = {}
     for number, item in pairs.tolist():
@@ -276,7 +276,7 @@ def _around(
     """
     if (len(near_one), one.tolist()) > (len(near_two), two.tolist()):
         one, near_one, two, near_two = two, near_two, one, near_one
-    if len(near_two) > MOST:
+    if len(near_two) > MOST_ASKED:
         gap2 = ((near_two - one) ** 2).sum(axis=1)
-        near_two = near_two[np.argsort(gap2, kind="stable")[:MOST]]
+        near_two = near_two[np.argsort(gap2, kind="stable")[:MOST_ASKED]]
     return np.concatenate([near_one, near_two])

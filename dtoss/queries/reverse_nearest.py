@@ -17,7 +17,7 @@ from dtoss.queries.cell_of import CellView
 
 AS_ROUGH = 1e-24
 """Squared chord, 6 micrometres, up to which the rounding of unit vectors shows in cells."""
-FIRST, LAST = 24, 96
+FIRST_CUT, LAST_CUT = 24, 96
 """Nearest objects by which the cell of a place is cut at first, and at last."""
 _NEARLY = 1.0 + 1e-9
 """Times which a squared distance may be what it is compared with, so that rounding drops no object."""
@@ -57,8 +57,8 @@ def _neighbours_of_new(view: CellView, queries: NDArray[np.float64]) -> list[NDA
     if box is not None and len(queries):
         # the middle between a place and an object it is nearest to lies on their common edge: hold them all
         box = np.concatenate([np.minimum(box[:2], queries.min(axis=0)), np.maximum(box[2:], queries.max(axis=0))])
-    left, k = np.arange(len(queries)), FIRST
-    while len(left) and k <= LAST:
+    left, k = np.arange(len(queries)), FIRST_CUT
+    while len(left) and k <= LAST_CUT:
         found = answer(view.opened, queries[left], np.full(len(left), np.inf), k)
         ends = np.cumsum(found.count)
         vectors = _site_vectors(view, found.part, found.item)

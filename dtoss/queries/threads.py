@@ -14,7 +14,7 @@ PIECES = 4
 """Pieces for each thread: one that is held up leaves more of them to the others."""
 LEAST = 256
 """Rows for each thread, or fewer threads work."""
-MOST = 256
+MOST_THREADS = 256
 """Threads that are kept at the most; they are started when they are needed."""
 
 
@@ -67,7 +67,7 @@ def in_pieces(rows: int, threads: int, work: Callable[[int, int], T]) -> list[T]
 
 
 def _fresh() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(MOST, thread_name_prefix="dtoss")
+    return ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="dtoss")
 
 
 def _replace() -> None:

@@ -13,11 +13,11 @@ from dtoss.partition import BLOCK
 from dtoss.queries.kernels.address_table import AddressTable
 from dtoss.queries.kernels.ring_sort import RINGS
 
-FIRST = 512
+FIRST_ROOM = 512
 """Hits of a query that a workspace has room for at first."""
 
 
-KEPT = 1 << 20
+KEPT_ROOM = 1 << 20
 """And those that it keeps room for from batch to batch: 40 MB a thread."""
 
 
@@ -29,7 +29,7 @@ class Workspace(threading.local):
         self.visits = np.empty(0, np.int32)
         self.gaps = np.empty(0)
         self.counters = np.empty(RINGS + 1, np.int64)
-        self._make_room(FIRST)
+        self._make_room(FIRST_ROOM)
 
     def fit(self, table: AddressTable) -> None:
         """Make room for visits to all blocks of any partition."""
@@ -46,8 +46,8 @@ class Workspace(threading.local):
 
     def trim(self) -> None:
         """Let go of what a query with very many hits needed: threads live on."""
-        if len(self.distance) > KEPT:
-            self._make_room(FIRST)
+        if len(self.distance) > KEPT_ROOM:
+            self._make_room(FIRST_ROOM)
 
     def grow(self) -> None:
         """Double what a query may list and hit."""

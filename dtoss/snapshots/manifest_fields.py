@@ -19,7 +19,7 @@ HASHED = (
     "partitions", "borders", "objects", "sites", "replicas", "bytes", "area",
 )  # fmt: skip
 """The fields that an index is opened from, which the manifest's own hash is made of."""
-MOST = 2**31 - 1
+MOST_OBJECTS = 2**31 - 1
 """Objects of a partition at the most."""
 
 
@@ -76,10 +76,10 @@ def check_manifest(manifest: dict[str, Any], snapshot: str, path: str) -> None:
     for number, entry in enumerate(entries):
         where = f"partitions[{number}]."
         field(entry, "number", _exactly(number), str(number), where)
-        objects = field(entry, "objects", _count, f"a whole number up to {MOST}", where)
+        objects = field(entry, "objects", _count, f"a whole number up to {MOST_OBJECTS}", where)
         sites = field(entry, "sites", _up_to(objects), f"a whole number up to objects, {objects},", where)
         field(entry, "uncertified", _up_to(sites), f"a whole number up to sites, {sites},", where)
-        field(entry, "replicas", _count, f"a whole number up to {MOST}", where)
+        field(entry, "replicas", _count, f"a whole number up to {MOST_OBJECTS}", where)
         field(entry, "furthest", _not_negative if sites else _below_all, "a distance, or -1", where)
         _file(field, entry, where, r"partitions/[^/]+\.arrow")
     borders = field(manifest, "borders", lambda v: isinstance(v, dict), "an entry")
@@ -132,7 +132,7 @@ def _not_negative(value: Any) -> bool:
 
 
 def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_OBJECTS
 
 
 def _exactly(wanted: int) -> Callable[[Any], bool]:

@@ -25,7 +25,7 @@ from dtoss.partition import BLOCK, FAN, Graph, Partition
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
 
-OFFSETS, STARTS, INDEXES, PICKED, KEYS, WITHIN, SITES = range(7)
+OFFSETS, STARTS, INDEXES, PICKED, ASCENDING_KEYS, WITHIN, SITE_VECTORS = range(7)
 """What an array is checked to be, by :func:`_first_bad`."""
 _UNIT = 1e-9
 """How far the squared length of a unit vector may be from 1."""
@@ -112,9 +112,9 @@ def check_partition(partition: Partition, claims: Claims, name: str) -> None:
         ("rim", PICKED, partition.rim, len(partition.rim), sites),
         ("uncertified sites", PICKED, partition.uncertified, len(partition.uncertified), owned),
         ("homes of replicas", INDEXES, partition.replica_home, len(partition.replica_home), claims.partitions),
-        ("curve keys", KEYS, partition.keys, len(partition.keys), 0),
+        ("curve keys", ASCENDING_KEYS, partition.keys, len(partition.keys), 0),
         ("positions", WITHIN, partition.positions, objects, 0),
-        ("sites", SITES, partition.sites, sites, dimension),
+        ("sites", SITE_VECTORS, partition.sites, sites, dimension),
     ]
     nodes = owned
     for level, graph in enumerate(partition.levels):
@@ -255,7 +255,7 @@ def _first_bad(jobs, box):
             bad = _beyond(int32_at(address), count, bound)
         elif kind == PICKED:
             bad = _beyond(int32_at(address), count, bound) or _stays(int32_at(address), count)
-        elif kind == KEYS:
+        elif kind == ASCENDING_KEYS:
             bad = _falls(int64_at(address), count)
         elif kind == WITHIN:
             bad = _outside(float64_at(address), count, box)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.errors import InputError
-from dtoss.geometry.space import FURTHEST, NEAREST, Space
+from dtoss.geometry.space import FURTHEST, SMALLEST, Space
 from pipelines.rows import texts
 from pipelines.rows.texts import empty, exactly
 
@@ -236,7 +236,7 @@ def screened(positions: Positions, space: Space, wrap: bool = False) -> Position
     outside = out_of_range(x, y, space)
     if space.metric == "plane":
         # objects, that is: one may ask anywhere
-        outside |= ((x != 0.0) & (F.abs(x) < NEAREST)) | ((y != 0.0) & (F.abs(y) < NEAREST))
+        outside |= ((x != 0.0) & (F.abs(x) < SMALLEST)) | ((y != 0.0) & (F.abs(y) < SMALLEST))
     infinite = (F.abs(x) == float("inf")) | (F.abs(y) == float("inf"))
     reason = F.coalesce(F.col(REASON), F.when(infinite, F.lit("position is infinite")), F.when(outside, label))
     return replace(positions, frame=positions.frame.withColumn(REASON, reason))

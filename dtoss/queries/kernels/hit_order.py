@@ -6,7 +6,7 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import float64_at, int64_at, uint8_at
-from dtoss.geometry.distance import NEAR, near_distance, plane_distance, sphere_distance
+from dtoss.geometry.distance import NEAR_CHORD2, near_distance, plane_distance, sphere_distance
 from dtoss.queries.kernels.address_table import ID_OFFSETS, IDS, SITES
 
 
@@ -24,7 +24,7 @@ def far_of(rows, p, dimension, x, y, z, site, gap):
     """Return the reported distance of a site whose squared distance is known."""
     if dimension == 2:
         return np.sqrt(gap)
-    if gap <= NEAR:
+    if gap <= NEAR_CHORD2:
         return near_distance(gap)
     return reported(float64_at(rows[p, SITES]), site, dimension, x, y, z)
 

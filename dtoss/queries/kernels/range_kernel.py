@@ -7,7 +7,7 @@ import numpy as np
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes16 import LANES, append_flagged, at_most
 from dtoss.compiled.pointers import bits_set, float64_at, int32_at, int64_at, pointer, shifted, trailing_zeros, uint8_at
-from dtoss.geometry.distance import NEAR, near_distance
+from dtoss.geometry.distance import NEAR_CHORD2, near_distance
 from dtoss.partition import BLOCK
 from dtoss.partitioning.regions import nearest_region, pivot_gap2
 from dtoss.partitioning.routing import SLACK, knows, must_read, other_partition
@@ -132,7 +132,7 @@ def search(
     single = rows[p, SINGLE] != 0 and rows[p, MASK] == 0
     stop = rows[p, OWNED_SITES] if owned_only else rows[p, SITE_COUNT]
     reach = np.sqrt(flood) * (1.0 + SLACK)
-    from_gaps = dimension == 2 or limit * (1.0 + SURE) + TINY <= NEAR
+    from_gaps = dimension == 2 or limit * (1.0 + SURE) + TINY <= NEAR_CHORD2
     before = size
     queue[0] = block
     seen[block] = 1

@@ -26,7 +26,7 @@ def brute(index, ids, positions, queries):
 @pytest.mark.parametrize("kind", worlds.KINDS)
 def test_blocks_hold_whom_a_place_is_nearest_to(kind, monkeypatch):
     """All objects that brute force finds, where no cell is cut first: ids, distances and order."""
-    monkeypatch.setattr(reverse_nearest, "LAST", 0)
+    monkeypatch.setattr(reverse_nearest, "LAST_CUT", 0)
     made = (worlds.world(kind, seed) for seed in range(40, 99))
     for w in [w for w in made if 0 < len(w.ids) <= 300][:4]:
         index = worlds.build(w)
@@ -65,8 +65,8 @@ def test_work_does_not_grow_with_the_objects(name, partitions, monkeypatch):
     monkeypatch.setattr(reverse_nearest, "shapes", counted)
     monkeypatch.setattr(reverse_nearest, "answer", noted)
     assert list(index.reverse_nearest(queries)) == brute(index, ids, positions, queries)
-    assert max(cut) <= reverse_nearest.LAST
-    assert max(compared) <= reverse_nearest.LAST
+    assert max(cut) <= reverse_nearest.LAST_CUT
+    assert max(compared) <= reverse_nearest.LAST_CUT
 
 
 def test_an_object_alone_in_its_partition():

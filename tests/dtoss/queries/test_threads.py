@@ -82,7 +82,7 @@ def test_a_forked_process_has_threads_of_its_own():
 
 def test_a_thread_does_not_keep_the_room_of_a_huge_answer(monkeypatch):
     index = dtoss.build(np.arange(3000), np.random.default_rng(1).uniform(0, 1, (3000, 2)), crs="none")
-    monkeypatch.setattr("dtoss.queries.workspace.KEPT", 1000)
+    monkeypatch.setattr("dtoss.queries.workspace.KEPT_ROOM", 1000)
     for ask in (lambda: index.range([0.5, 0.5], 9.0), lambda: index.knn([0.5, 0.5], 3000)):
         assert len(ask()) == 3000
         assert len(workspace.distance) <= 1000
