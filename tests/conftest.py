@@ -90,3 +90,11 @@ def pytest_collection_modifyitems(config, items):
         )
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         items.sort(key=turn)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say what tests have measured: which lines of kernels were never run in checked mode."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            terminalreporter.section(name)
+            terminalreporter.write_line(str(text))

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
-from numba.core import config
 from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
+from dtoss.compiled.checked import CheckedKernel
 from dtoss.compiled.kept_code import KernelFiles
+from dtoss.compiled.mode import CHECKED
 from dtoss.compiled.notice import say
 
 
@@ -53,13 +54,13 @@ def kernel(*signatures: Any) -> Any:
     """Compile a function with numba when it is first called: for the signatures given, or for whatever kernel calls it.
 
     Importing compiles nothing, and a question compiles only what answers it. What is compiled is kept
-    (:mod:`dtoss.compiled.kept_code`).
+    (:mod:`dtoss.compiled.kept_code`). In checked mode nothing is: see :mod:`dtoss.compiled.checked`.
     """
     if len(signatures) == 1 and callable(signatures[0]):
-        return _inner(signatures[0])
+        return CheckedKernel(signatures[0]) if CHECKED else _inner(signatures[0])
 
     def decorate(function: Callable[..., Any]) -> Any:
-        return _declared(_kept(function), signatures)
+        return CheckedKernel(function, signatures) if CHECKED else _declared(_kept(function), signatures)
 
     return decorate
 
@@ -67,8 +68,7 @@ def kernel(*signatures: Any) -> Any:
 def _kept(function: Callable[..., Any], **options: Any) -> Any:
     # what C would call is never needed, and takes time to compile
     dispatcher: Any = njit(**_OPTIONS, no_cfunc_wrapper=True, **options)(function)
-    if not config.DISABLE_JIT:
-        dispatcher._cache = KernelFiles(dispatcher, say)
+    dispatcher._cache = KernelFiles(dispatcher, say)
     return dispatcher
 
 
@@ -79,8 +79,6 @@ def _inner(function: Callable[..., Any]) -> Any:
     compiling takes. Where Python does call it, it is compiled once more.
     """
     dispatcher = _kept(function, no_cpython_wrapper=True)
-    if config.DISABLE_JIT:
-        return dispatcher
     template, with_entrance = dispatcher.get_call_template, lru_cache(maxsize=1)(_kept)
 
     def called_by_a_kernel(args: Any, named: Any) -> Any:
@@ -104,8 +102,6 @@ def _inner(function: Callable[..., Any]) -> Any:
 
 def _declared(dispatcher: Any, signatures: tuple[Any, ...]) -> Any:
     """Return a kernel that is compiled for its signatures, and for no others, when it is first called or asked for."""
-    if config.DISABLE_JIT:
-        return dispatcher
 
     def ready() -> None:
         with global_compiler_lock:

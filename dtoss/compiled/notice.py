@@ -6,6 +6,7 @@ import os
 import sys
 
 from dtoss.compiled.kept_places import is_anywhere
+from dtoss.compiled.mode import CHECKED
 
 LINE = "dtoss: compiling for this processor, once; up to a minute. `dtoss warm` compiles everything beforehand"
 FIRST_KERNELS = {"build": "dtoss.cells.cell_kernel.cut_cells", "open": "dtoss.snapshots.structure._first_bad"}
@@ -27,6 +28,6 @@ def say_early(function: str) -> bool:
     Where there is some of another version or processor, it is said when that is found not to fit. Returns whether this
     process has said it by now.
     """
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0") and not is_anywhere(FIRST_KERNELS[function]):
+    if not CHECKED and not is_anywhere(FIRST_KERNELS[function]):
         say()
     return bool(_SAID)

@@ -34,6 +34,16 @@ def shifted(typingctx, start, count):
     return start(start, types.int64), codegen
 
 
+@intrinsic
+def part_of(typingctx, start, place, count):
+    """Return ``start + place``, with ``count`` elements of its own from there on: checked mode allows no others."""
+
+    def codegen(context, builder, sig, args):
+        return builder.gep(args[0], [args[1]])
+
+    return start(start, types.int64, types.int64), codegen
+
+
 def _at(element):
     @intrinsic
     def at(typingctx, address):

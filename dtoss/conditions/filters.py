@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.compiled.memory import address
 from dtoss.geometry.space import Space
 from dtoss.locks import Lock
 from dtoss.partition import Ids, Partition
@@ -199,7 +200,7 @@ def _masked(opened: OpenSnapshot, matches: Matches) -> OpenSnapshot:
         if not mask[: partition.owned_objects].any():
             rows[number, OWNED_SITES] = 0
         elif not mask.all():
-            rows[number, MASK] = mask.ctypes.data
+            rows[number, MASK] = address(mask, "mask")
     parts.table = replace(parts.table, rows=rows)
     return replace(opened, parts=parts, objects=matches.count)
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
+from dtoss.compiled.memory import address
 from dtoss.compiled.pointers import float64_at, int32_at, int64_at
 from dtoss.errors import StoreError
 from dtoss.geometry.space import FURTHEST
@@ -124,7 +125,7 @@ def check_partition(partition: Partition, claims: Claims, name: str) -> None:
     for row, (what, kind, array, count, bound) in zip(table, jobs, strict=True):
         if kind in (OFFSETS, STARTS):
             _equal(name, f"offsets of {what}", len(array), count + 1)
-        row[:] = kind, array.ctypes.data, count, bound, partition.blocks.balls.ctypes.data
+        row[:] = kind, address(array, what), count, bound, address(partition.blocks.balls, "balls")
     bad = _first_bad(table, np.array(claims.box))
     if bad >= 0:
         raise _damaged(name, f"{jobs[bad][0]} out of range or out of order")

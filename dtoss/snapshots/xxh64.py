@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.compiled.kernel import kernel
+from dtoss.compiled.memory import address
 from dtoss.compiled.pointers import uint8_at, uint64_at
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
@@ -40,7 +41,8 @@ def xxh64(data: pa.Buffer | bytes) -> str:
     words = np.frombuffer(memoryview(data), np.uint8)
     if words.ctypes.data % 8:
         words = words.copy()
-    return f"{int(_xxh64(words.ctypes.data, words.size)):016x}"
+    value = int(_xxh64(address(words, "bytes"), words.size))
+    return f"{value:016x}"
 
 
 @kernel

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.compiled.memory import address
 from dtoss.partition import MOST_LEVELS, Partition
 
 (
@@ -94,36 +95,32 @@ def with_partitions(table: AddressTable, partitions: Sequence[Partition]) -> Add
 
 
 def _fill(row: NDArray[np.int64], partition: Partition) -> None:
-    row[SITES] = _address(partition.sites)
-    row[OBJECTS] = _address(partition.first_object)
-    row[FIRST] = _address(partition.graph.first)
-    row[NEIGHBOURS] = _address(partition.graph.neighbours)
+    row[SITES] = address(partition.sites, "sites")
+    row[OBJECTS] = address(partition.first_object, "first objects")
+    row[FIRST] = address(partition.graph.first, "graph")
+    row[NEIGHBOURS] = address(partition.graph.neighbours, "neighbours")
     if isinstance(partition.ids, pa.Array):
         _, offsets, data = partition.ids.buffers()
-        row[IDS] = data.address if data is not None else 0
-        row[ID_OFFSETS] = offsets.address + 8 * partition.ids.offset
+        begin, end = partition.ids.offset, partition.ids.offset + len(partition.ids) + 1
+        if data is not None:
+            row[IDS] = address(np.frombuffer(data, np.uint8), "ids", partition.ids)
+        row[ID_OFFSETS] = address(np.frombuffer(offsets, np.int64)[begin:end], "offsets of ids", partition.ids)
     else:
-        row[IDS] = _address(partition.ids)
+        row[IDS] = address(partition.ids, "ids")
     row[SITE_COUNT] = len(partition.sites)
     row[OWNED_SITES] = partition.owned_sites
-    row[RIM] = _address(partition.rim)
+    row[RIM] = address(partition.rim, "rim")
     row[RIM_COUNT] = len(partition.rim)
     row[LEVELS] = len(partition.levels)
-    row[KEYS] = _address(partition.keys)
-    row[BALLS] = _address(partition.blocks.balls)
-    row[BLOCK_FIRST] = _address(partition.blocks.first)
-    row[BLOCK_NEIGHBOURS] = _address(partition.blocks.neighbours)
+    row[KEYS] = address(partition.keys, "curve keys")
+    row[BALLS] = address(partition.blocks.balls, "balls")
+    row[BLOCK_FIRST] = address(partition.blocks.first, "blocks")
+    row[BLOCK_NEIGHBOURS] = address(partition.blocks.neighbours, "neighbours of blocks")
     row[SINGLE] = len(partition.positions) == len(partition.sites)
     for level, graph in enumerate(partition.levels):
-        row[LEVEL + 2 * level] = _address(graph.first)
-        row[LEVEL + 2 * level + 1] = _address(graph.neighbours)
+        row[LEVEL + 2 * level] = address(graph.first, f"level {level + 1}")
+        row[LEVEL + 2 * level + 1] = address(graph.neighbours, f"neighbours of level {level + 1}")
 
 
 def _links(partition: Partition) -> int:
     return len(partition.blocks.neighbours) + len(partition.rim)
-
-
-def _address(array: NDArray[np.generic]) -> int:
-    if not array.flags.c_contiguous:
-        raise ValueError("columns of a partition must be contiguous")
-    return int(array.ctypes.data)

@@ -2,6 +2,7 @@
 
 Run as a script: one line of JSON with the processor that code was compiled for, the hash of each answer and each file,
 and the kernels that were not used. With the name of a file that holds :func:`a_few` of a pickled index, only these.
+With ``--small``, worlds of some dozen objects, for kernels that run as Python.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow as pa
 import dtoss
 from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import DECLARED
+from dtoss.compiled.mode import CHECKED
 from dtoss.export.export import export
 from dtoss.geometry.curve import arranged, curve_keys, radix_order
 from dtoss.geometry.distance import distance
@@ -30,15 +32,17 @@ from dtoss.snapshots.xxh64 import xxh64
 POLYGON = [[-20.0, -15.0], [30.0, -12.0], [25.0, 40.0], [5.0, 10.0], [-18.0, 35.0]]
 
 
-def worlds():
+def worlds(share):
     """(name, positions, how to build them): the sphere with poles and a crowd, a line, and the plane."""
     rng = np.random.default_rng(0)
-    crowd = np.array([10.0, 50.0]) + rng.uniform(-1e-5, 1e-5, (60, 2))
+    crowd = np.array([10.0, 50.0]) + rng.uniform(-1e-5, 1e-5, (int(60 * share), 2))
     poles = [[0.0, 90.0], [0.0, -90.0], [180.0, 0.0], [-180.0, 0.0]]
-    wide = rng.uniform([-180.0, -90.0], [180.0, 90.0], (700, 2))
-    yield "sphere", np.concatenate([wide, wide[:20], crowd, poles]), {"partitions": 5}
-    yield "line", np.stack([np.full(300, 7.0), np.linspace(-60.0, 60.0, 300)], axis=1), {"partitions": 3}
-    square = rng.uniform(-50.0, 50.0, (600, 2)).round(1)
+    wide = rng.uniform([-180.0, -90.0], [180.0, 90.0], (int(700 * share), 2))
+    yield "sphere", np.concatenate([wide, wide[: int(20 * share)], crowd, poles]), {"partitions": 5}
+    lat = np.linspace(-60.0, 60.0, int(300 * share))
+    line = np.stack([np.full(len(lat), 7.0), lat], axis=1)
+    yield "line", line, {"partitions": 3}
+    square = rng.uniform(-50.0, 50.0, (int(600 * share), 2)).round(1)
     yield "plane", square, {"partitions": 4, "crs": "none", "metric": "plane"}
     yield "few", wide[:3], {"partitions": 1}
 
@@ -55,8 +59,8 @@ def answers(index, asked):
     yield "count", index.count(asked, reach)
     yield "box", index.box([-30.0, -20.0, 25.0, 30.0])
     yield "within", index.within(np.array(POLYGON))
-    yield "reverse", index.reverse_nearest(asked[:40])
-    for i in list(index)[:25]:
+    yield "reverse", index.reverse_nearest(asked[: len(asked) // 4])
+    for i in list(index)[: len(asked) // 7]:
         yield f"cell {i}", (index.cell(i), index.neighbours(i), np.float64(index.area(i)))
 
 
@@ -116,15 +120,16 @@ def _claims(index, partition):
 
 def main():
     """Print the line."""
-    if len(sys.argv) > 1:
+    share = 0.06 if "--small" in sys.argv else 1.0
+    if len(sys.argv) > 1 and share == 1.0:
         say(a_few(pickle.loads(Path(sys.argv[1]).read_bytes())))
         return
     found = {}
-    for name, places, how in worlds():
+    for name, places, how in worlds(share):
         grade = pa.array((np.arange(len(places)) * 7 % 100).astype(np.int32))
         index = dtoss.build(np.arange(len(places)), places, columns={"grade": grade}, **how)
         rng = np.random.default_rng(1)
-        asked = np.concatenate([places[:30], rng.uniform(-89.0, 89.0, (150, 2))])
+        asked = np.concatenate([places[: int(30 * share)], rng.uniform(-89.0, 89.0, (int(150 * share), 2))])
         for question, answer in answers(index, asked):
             found[f"{name}: {question}"] = hashlib.sha256(bytes_of(answer)).hexdigest()
         with tempfile.TemporaryDirectory() as folder:
@@ -139,7 +144,11 @@ def main():
 def say(found):
     """Print hashes, the processor and the kernels that were not used."""
     unused = [name for name, kernel in DECLARED.items() if name.startswith("dtoss.") and not kernel.overloads]
-    processor = DECLARED["dtoss.queries.kernels.knn_kernel.knn_kernel"].targetctx.codegen().magic_tuple()[1]
+    processor = (
+        "none"
+        if CHECKED
+        else DECLARED["dtoss.queries.kernels.knn_kernel.knn_kernel"].targetctx.codegen().magic_tuple()[1]
+    )
     print(json.dumps({"processor": processor, "found": found, "unused": unused}))
 
 

@@ -1,0 +1,211 @@
+"""All kinds of answers about worlds of some dozen objects, small enough for kernels that run as Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dtoss
+from dtoss.cells import rim
+from dtoss.cells import voronoi as diagrams
+from dtoss.cells.box_tree import box_tree, child_columns, leaf_columns
+from dtoss.cells.oriented_boxes import Oriented
+from dtoss.cells.rim import rim_cells
+from dtoss.cells.site_search import Search
+from dtoss.cells.voronoi import voronoi
+from dtoss.geometry.curve import arranged, curve_keys, radix_order
+from dtoss.queries.workspace import workspace
+from dtoss.snapshots.partition_file import decode, encode
+from tests import oracles, worlds
+
+pytestmark = pytest.mark.checked
+
+AWKWARD = ("antipodal crowds", "ulps", "flat lattice")
+"""Kinds of worlds of which one of a few objects is asked everything."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_seen():
+    """Whatever way a search ended, no block is marked as seen by the next one."""
+    yield
+    assert not workspace.seen.any()
+
+
+def rows(hits):
+    return list(zip(hits.query.tolist(), hits.id.tolist(), hits.distance.tolist(), strict=True))
+
+
+class Small:
+    """An index, and what it was made of."""
+
+    def __init__(self, metric: str, partitions: int, strings: bool) -> None:
+        rng = np.random.default_rng(partitions)
+        some = rng.uniform([-170.0, -80.0], [170.0, 80.0], (26, 2)).round(1)
+        crowd = np.array([20.0, 40.0]) + rng.integers(-3, 4, (14, 2)) * 1e-3
+        edges = [[0.0, 90.0], [0.0, -90.0], [180.0, 3.0], [-180.0, 3.0]]
+        self.positions = np.concatenate([some, some[:4], crowd, edges])
+        n = len(self.positions)
+        self.ids = rng.permutation(n).tolist()
+        if strings:
+            self.ids = [f"z{i}" if i % 3 else f"é{i}" for i in self.ids]
+        self.grade = np.array(self.ids if not strings else np.arange(n)) % 3
+        self.index = dtoss.build(
+            np.array(self.ids, dtype=object if strings else np.int64), self.positions, partitions=partitions,
+            columns={"grade": pa.array(self.grade)}, crs="none" if metric == "plane" else None,
+        )  # fmt: skip
+        far = rng.uniform([-170.0, -89.0], [170.0, 89.0], (8, 2))
+        self.asked = np.concatenate([far, self.positions[::9], self.positions[32:34] + 1e-4, [[0.0, 90.0]]])
+        self.reach = 2.5e6 if metric == "sphere" else 25.0
+
+
+@pytest.fixture(
+    scope="module", params=[("sphere", 1, False), ("sphere", 7, True), ("plane", 2, True), ("plane", 7, False)],
+    ids=lambda kind: f"{kind[0]} {kind[1]}",
+)  # fmt: skip
+def small(request):
+    return Small(*request.param)
+
+
+@pytest.mark.parametrize("k", [1, 8, 32])
+def test_the_nearest(small, k):
+    """In a batch in curve order, and each by itself."""
+    expected = oracles.knn(small.index.space, small.ids, small.positions, small.asked, k)
+    assert rows(small.index.knn(small.asked, k)) == expected
+    alone = [small.index.knn(place, k) for place in small.asked]
+    assert [row for q, hits in enumerate(alone) for row in rows(hits)] == [(0, *row[1:]) for row in expected]
+    near = oracles.knn(small.index.space, small.ids, small.positions, small.asked, k, small.reach)
+    assert rows(small.index.knn(small.asked, k, max_distance=small.reach)) == near
+
+
+def test_ranges_and_counts(small):
+    """Of nothing, of some and of all."""
+    for radius in (0.0, small.reach, 1e9):
+        expected = oracles.within(small.index.space, small.ids, small.positions, small.asked, radius)
+        assert rows(small.index.range(small.asked, radius)) == expected
+        counts = np.bincount([q for q, _, _ in expected], minlength=len(small.asked)).tolist()
+        assert small.index.count(small.asked, radius).tolist() == counts
+        assert [int(small.index.count(place, radius)[0]) for place in small.asked] == counts
+
+
+def test_conditions(small):
+    """Through a mask, which two thirds of the objects pass, and from an index of the third that passes another."""
+    asked = small.asked[::2]
+    for where, passes in (("grade > 0", small.grade > 0), ("grade = 0", small.grade == 0)):
+        ids = [i for i, one in zip(small.ids, passes, strict=True) if one]
+        for k in (1, 8, 32):
+            expected = oracles.knn(small.index.space, ids, small.positions[passes], asked, k)
+            assert rows(small.index.knn(asked, k, where=where)) == expected
+        expected = oracles.within(small.index.space, ids, small.positions[passes], asked, small.reach)
+        assert rows(small.index.range(asked, small.reach, where=where)) == expected
+        counts = np.bincount([q for q, _, _ in expected], minlength=len(asked)).tolist()
+        assert small.index.count(asked, small.reach, where=where).tolist() == counts
+
+
+def test_cells(small):
+    """Those of all partitions fill the bounds or the sphere, and each edge has two ends."""
+    index = small.index
+    place = [tuple(vector) for vector in index.space.vectors(small.positions).tolist()]
+    one = {at: min(i for i, there in zip(small.ids, place, strict=True) if there == at) for at in place}
+    area = [index.area(i) for i in one.values()]
+    if index.space.metric == "plane":
+        xmin, ymin, xmax, ymax = index.bounds
+        assert sum(area) == pytest.approx((xmax - xmin) * (ymax - ymin), rel=1e-9)
+    else:
+        assert sum(area) == pytest.approx(4.0 * np.pi * 6_371_008.8**2, rel=1e-9)
+    near = {i: set(index.neighbours(i).tolist()) for i in one.values()}
+    assert all(i in near[j] for i in near for j in near[i])
+    for i in list(one.values())[::7]:
+        ring = index.cell(i)
+        assert np.isfinite(ring).all()
+        assert len(ring) > 2
+
+
+def test_a_partition_goes_through_its_file(small):
+    """What is read back is equal, and its blocks hold their sites."""
+    for partition in small.index.parts.all():
+        again = decode(encode(partition), "a partition")
+        assert again.sites.tobytes() == partition.sites.tobytes()
+        assert again.blocks.neighbours.tolist() == partition.blocks.neighbours.tolist()
+        home = np.arange(len(again.sites)) // 16
+        centre, radius = again.blocks.balls[home, : again.sites.shape[1]], again.blocks.balls[home, 3]
+        assert (np.linalg.norm(again.sites - centre, axis=1) <= radius).all()
+
+
+@pytest.mark.parametrize("kind", AWKWARD)
+def test_awkward_worlds(kind):
+    """A world of 3 to 5 objects, and an oracle that shares no code."""
+    seed = next(seed for seed in range(100) if 3 <= len(worlds.world(kind, seed).ids) <= 5)
+    world = worlds.world(kind, seed)
+    index = worlds.build(world)
+    assert worlds.compare(world, index) + worlds.compare_cells(world, index) == []
+
+
+def along(sites):
+    return arranged(sites, radix_order(curve_keys(sites)))
+
+
+def neighbours_of(diagram):
+    return [sorted(diagram.neighbours[a:b].tolist()) for a, b in zip(diagram.first, diagram.first[1:], strict=False)]
+
+
+def test_lines_in_the_plane(monkeypatch):
+    """With the tree along lines from the start, as where upright boxes have been looked into in vain."""
+    t = np.arange(30.0)
+    sites = along(np.concatenate([np.stack([t, 0.3 * t], axis=1), np.stack([t, 40.0 - 0.5 * t], axis=1)]))
+    bounds = np.array([-5.0, -5.0, 45.0, 45.0])
+    plain = voronoi(sites, bounds)
+    monkeypatch.setattr(diagrams, "NO_LINES", Oriented(sites).lines())
+    guided = voronoi(sites, bounds)
+    assert neighbours_of(guided) == neighbours_of(plain)
+    assert guided.area == pytest.approx(plain.area, rel=1e-12)
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_cells_of_the_sphere_that_reach_far(aligned):
+    """Sites on a tilted circle and at a pole, cut in 3-D by the tree in curve order or by the one along lines."""
+    turn = np.radians(np.arange(0.0, 360.0, 30.0))
+    ring = np.stack([np.cos(turn), np.sin(turn), 0.2 * np.cos(turn) + 0.1], axis=1)
+    sites = along(np.concatenate([ring / np.linalg.norm(ring, axis=1)[:, None], [[0.0, 0.0, 1.0]]]))
+    oriented = Oriented(sites)
+    lines, tree = oriented.lines(), box_tree(sites)
+    search = Search(tree, leaf_columns(sites), child_columns(tree), oriented)
+    if aligned:
+        search = Search(tree, lines.columns, lines.children, oriented)
+    with pytest.MonkeyPatch.context() as patch:
+        if aligned:
+            patch.setattr(rim, "NO_LINES", lines)
+        found = rim_cells(
+            sites, search, np.arange(len(sites)), np.zeros(len(sites) + 1, np.int64), np.zeros(0, np.int32)
+        )
+    area, edges = oracles.exact_cells(sites)
+    assert found.area == pytest.approx(area, rel=1e-9)
+    begin = np.cumsum(found.degree) - found.degree
+    listed = {(i, int(j)) for i, a in enumerate(begin.tolist()) for j in found.neighbours[a : a + found.degree[i]]}
+    assert {edge for edge, length in edges.items() if length > 1e-9} <= listed
+
+
+def test_a_site_in_a_ring_has_more_edges_than_a_mask_has_bits():
+    """Polygons of more than 48 vertices are cut without masks."""
+    turn = np.linspace(0.0, 2.0 * np.pi, 60, endpoint=False)
+    ring = np.concatenate([np.stack([np.cos(turn), np.sin(turn)], axis=1), [[0.001, 0.002]]])
+    sites = along(ring)
+    centre = int(np.argmin((sites**2).sum(axis=1)))
+    bounds = np.array([-2.0, -2.0, 2.0, 2.0])
+    wanted = np.arange(len(sites)) == centre
+    diagram = voronoi(sites, bounds, wanted=wanted)
+    edges, area = oracles.planar_cell(sites, centre, bounds)
+    assert len(edges) > 50
+    assert neighbours_of(diagram)[centre] == sorted(edges)
+    assert diagram.area[centre] == pytest.approx(area, rel=1e-9)
+
+
+def test_more_hits_than_are_sorted_by_counting():
+    """Many objects on few places, all of them asked for: they are put into rings by their distance first."""
+    rng = np.random.default_rng(5)
+    positions = np.repeat(rng.uniform(-50.0, 50.0, (40, 2)), 5, axis=0)
+    ids = rng.permutation(len(positions))
+    index, asked = dtoss.build(ids, positions, crs="none"), np.array([[1.0, 2.0], [70.0, 0.0]])
+    expected = oracles.within(index.space, ids.tolist(), positions, asked, 200.0)
+    assert rows(index.range(asked, 200.0)) == expected
+    assert rows(index.knn(asked, 150)) == oracles.knn(index.space, ids.tolist(), positions, asked, 150)
