@@ -71,10 +71,10 @@ class Small:
         text = HELPER.format(step=step, added=added, body=body)
         (self.place / "small" / "helper.py").write_text(text)
 
-    def run(self, code=RUN, **env):
+    def run(self, code=RUN, place=None, **env):
         done = subprocess.run(
-            [sys.executable, "-B", "-c", code], cwd=self.place, env=self.env | env | {
-                "PYTHONPATH": os.pathsep.join([str(self.place), str(ROOT)])
+            [sys.executable, "-B", "-P", "-c", code], cwd=self.place, env=self.env | env | {
+                "PYTHONPATH": os.pathsep.join([str(place or self.place), str(ROOT)])
             }, capture_output=True, text=True, timeout=200, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -106,6 +106,76 @@ def test_what_a_kernel_reaches_is_compiled_anew_and_nothing_else(small, change, 
     assert small.answer() == (21, 19, 0, 0, 0)
     small.helper(**change)
     assert small.answer() == (value, 19, 0, 0, 1)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_changed_helper_in_another_folder_is_seen(small, tmp_path, zipped):
+    """Also where both come in a zip, as workers of a cluster import them; what does not reach it is kept."""
+    room = small.place / "small" / "room"
+    room.mkdir()
+    (room / "__init__.py").touch()
+    (small.place / "small" / "helper.py").rename(room / "helper.py")
+    (small.place / "small" / "outer.py").write_text(OUTER.replace("small.helper", "small.room.helper"))
+
+    def answer():
+        place = shutil.make_archive(str(tmp_path / "one"), "zip", small.place) if zipped else small.place
+        said = small.run(RUN.replace("small.helper", "small.room.helper"), place).stdout
+        return tuple(int(part) for part in said.split())
+
+    assert answer() == (21, 19, 0, 0, 0)
+    assert answer() == (21, 19, 0, 1, 1)
+    (room / "helper.py").write_text(HELPER.format(step=0, added=0, body="x * 2"))
+    assert answer() == (40, 19, 0, 0, 1)
+
+
+LOADED = """
+import importlib, pkgutil
+from contextlib import suppress
+import dtoss
+for module in pkgutil.walk_packages(dtoss.__path__, "dtoss."):
+    importlib.import_module(module.name)
+from dtoss.compiled.kernel import DECLARED
+
+class Missed(Exception):
+    pass
+
+def missed():
+    raise Missed
+
+for name, kernel in DECLARED.items():
+    kernel._cache._missed = missed
+    with suppress(Missed):
+        kernel.ready()
+        print(name)
+"""
+
+
+def test_a_change_in_the_sorting_of_rings_compiles_the_range_kernel_alone(tmp_path):
+    """All other kernels that are kept on disk are taken from there."""
+    index = dtoss.build([1, 2, 3], [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+    assert index.knn([0.9, 0.9], 2).id.tolist() == index.range([0.9, 0.9], 1.5e5).id.tolist() == [2, 1]
+    kept = kept_places.writable(ROOT / "dtoss" / "__pycache__")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "dtoss").symlink_to(kept)
+
+    def taken():
+        env = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "kept"),
+                            "XDG_CACHE_HOME": str(tmp_path), "DTOSS_KERNELS": "native"}  # fmt: skip
+        run = [sys.executable, "-B", "-P", "-c", LOADED]
+        done = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stderr
+        return set(done.stdout.split())
+
+    shutil.copytree(ROOT / "dtoss", tmp_path / "dtoss", ignore=shutil.ignore_patterns("__pycache__", "shipped"))
+    before = taken()
+    sorting = tmp_path / "dtoss" / "queries" / "kernels" / "ring_sort.py"
+    text = sorting.read_text()
+    sorting.write_text(text.replace("IN_RING = 8", "IN_RING = 9"))
+    assert sorting.read_text() != text
+    after = taken()
+    assert {"dtoss.queries.kernels.knn_kernel.knn_kernel", "dtoss.cells.cell_kernel.cut_cells"} <= after
+    assert before - after == {"dtoss.queries.kernels.range_kernel.range_kernel"}
+    assert after < before
 
 
 def test_comments_times_and_places_change_nothing(small):
