@@ -1,8 +1,8 @@
 """What a kernel depends on, as a hash of content: its own code, and the code and constants of all that it reaches.
 
 numba keeps compiled code by the source file of one function, and would go on using a kernel whose helpers in other
-files have changed. Here a kernel is followed from name to name. Comments, line numbers, times and places of files do
-not count.
+files have changed. Here a kernel is followed from name to name. Comments, docstrings, line numbers, times and places
+of files do not count.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _follow(value: Any, seen: dict[int, int], texts: list[str]) -> str:
 
 def _function(function: FunctionType, seen: dict[int, int], texts: list[str]) -> str:
     code = function.__code__
-    parts = [function.__module__, _code(code), repr(function.__kwdefaults__)]
+    parts = [function.__module__, _code(code, function.__doc__), repr(function.__kwdefaults__)]
     parts += [_follow(default, seen, texts) for default in function.__defaults__ or ()]
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         parts.append(f"{name} = {_follow(cell.cell_contents, seen, texts)}")
@@ -77,11 +77,14 @@ def _names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def _code(code: CodeType) -> str:
-    """Return all of a code object but where it stands."""
+def _code(code: CodeType, docstring: str | None = None) -> str:
+    """Return all of a code object but where it stands, and its docstring."""
     fields = ("co_name", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags", "co_names",
               "co_varnames", "co_freevars", "co_cellvars", "co_code", "co_exceptiontable")  # fmt: skip
-    constants = [_code(part) if isinstance(part, CodeType) else _literal(part) for part in code.co_consts]
+    values = code.co_consts
+    if docstring is not None and values[0] == docstring:
+        values = (None, *values[1:])
+    constants = [_code(part) if isinstance(part, CodeType) else _literal(part) for part in values]
     return repr([getattr(code, field) for field in fields] + constants)
 
 

@@ -36,6 +36,7 @@ def inner(x):
 
 @kernel("int64(int64)")
 def other(x):
+    "Return the number before."
     return x - 1
 """
 OUTER = """
@@ -179,10 +180,11 @@ def test_a_change_in_the_sorting_of_rings_compiles_the_range_kernel_alone(tmp_pa
 
 
 def test_comments_times_and_places_change_nothing(small):
-    """Moved to another folder, touched, with lines in front: what was compiled is used."""
+    """Moved to another folder, touched, with lines in front and another docstring: what was compiled is used."""
     small.answer()
     helper = small.place / "small" / "helper.py"
-    helper.write_text("# a comment\n\n" + helper.read_text())
+    text = "# a comment\n\n" + helper.read_text()
+    helper.write_text(text.replace("Return the number before.", "Return one less."))
     os.utime(helper, (1, 1))
     moved = small.place.with_name("moved")
     shutil.move(small.place, moved)
