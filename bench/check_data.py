@@ -8,7 +8,6 @@ ones, sorted by (distance, id). Ends with code 1 on a mismatch.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import dtoss
+from bench.measuring.points import DATA
 from datasets.cities.taxis import make_fleet
 from datasets.degenerate import PLANE, SPHERE, degenerate
 from datasets.fleet import fleet_at
@@ -35,7 +35,6 @@ from datasets.uniform import uniform_plane, uniform_sphere
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import Space, space_of
 
-DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 REAL = (
     "cabspotting_sf", "uber_nyc_apr_may_2014", "gowalla_checkins", "brightkite_checkins", "gowalla_weekpattern",
     "gowalla_spot_names_nyc", "gowalla_poi_weights", "aircraft_adsb", "ais_piraeus", "earthquakes_usgs_month",

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dtoss.cells import voronoi
-from dtoss.curve import curve_keys
-from dtoss.regions import Regions
-from dtoss.space import Space
+from dtoss.cells.voronoi import voronoi
+from dtoss.geometry.curve import curve_keys
+from dtoss.geometry.space import Space
+from dtoss.partitioning.regions import Regions
 
 
 @dataclass(frozen=True)

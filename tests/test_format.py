@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from dtoss.cells import voronoi
-from dtoss.curve import curve_order
-from dtoss.manifest import HASHED
+from dtoss.cells.voronoi import voronoi
+from dtoss.geometry.curve import curve_order
 from dtoss.names import RESERVED
-from dtoss.snapshot import regions_of_manifest, space_of_manifest
-from dtoss.store import FORMAT, Store
-from tests.dtoss.stores import stored
+from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
+from dtoss.snapshots.manifest_fields import HASHED
+from dtoss.snapshots.store import FORMAT, Store
+from tests.dtoss.snapshots.damaged_stores import stored
 from tests.format_checks import (
     BORDER,
     LENGTHS,

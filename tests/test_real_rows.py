@@ -16,10 +16,10 @@ import pytest
 import dtoss
 from datasets.delimited import delimited
 from datasets.earthquakes import SCHEMA, earthquakes
-from datasets.fields import Layout
-from datasets.rows import collect
-from datasets.source import Column, Source
-from dtoss.space import space_of
+from datasets.tables.fields import Layout
+from datasets.tables.rows import collect
+from datasets.tables.source import Column, Source
+from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.data import SAMPLES
 
@@ -202,9 +202,9 @@ def test_who_would_be_nearest(asked, reverse):
 @pytest.mark.parametrize("name", SETS)
 def test_a_rebuild_from_the_file(spark, tmp_path, name):
     """Read by Spark as it lies there, with its columns by their own names; nothing is set aside."""
-    from pipelines.positions import Columns
-    from pipelines.reading import read_positions
     from pipelines.rebuild import rebuild
+    from pipelines.rows.positions import Columns
+    from pipelines.rows.read_files import read_positions
 
     held = SETS[name]()
     path, key, delimiter = (QUAKES, "id", ",") if name == "earthquakes" else (PLACES, "geonameid", "tab")

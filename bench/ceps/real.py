@@ -5,17 +5,14 @@ python -m bench.ceps.real
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pyarrow.parquet as pq
 
 import ceps
 from bench.ceps.instances import catalogue
+from bench.measuring.points import DATA
 from datasets.workloads import kd_leaves
 
-DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 PEAK = 12_400.0  # requests/s that the busiest slot is scaled to
 
 

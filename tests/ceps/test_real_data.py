@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,18 +9,14 @@ import ceps
 from ceps import Patterns
 from datasets.workloads import kd_leaves
 from tests.ceps.instances import M3, assert_holds, waves
-
-DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+from tests.data import real_set
 
 
 def events(name: str):
     """Places (n, 2) and seconds of the UTC day (n,) of check-ins."""
-    path = DATA / f"{name}.parquet"
-    if not path.exists():
-        pytest.skip(f"{name} is not here")
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path, columns=["t", "lon", "lat"])
+    table = pq.read_table(real_set(name), columns=["t", "lon", "lat"])
     lonlat = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
     return lonlat, table["t"].to_numpy().astype("datetime64[s]").astype(np.int64) % 86_400
 

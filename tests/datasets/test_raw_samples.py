@@ -1,6 +1,5 @@
 """Every real raw sample goes through a reader and gives what is known of it; skipped without the data."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,11 +30,10 @@ from datasets.tables.rows import collect
 from datasets.tables.source import Column, Notation, Source
 from datasets.uber import SCHEMA as UBER
 from datasets.uber import uber
+from tests.data import DATA, RAW
 
 ROOT = Path(__file__).parents[2]
-DATA = Path(os.environ.get("DTOSS_DATA", ROOT.parent / "shared" / "data"))
-SAMPLES = DATA / "raw_samples"
-pytestmark = pytest.mark.skipif(not SAMPLES.is_dir(), reason=f"no raw samples in {DATA}")
+pytestmark = pytest.mark.skipif(not RAW.is_dir(), reason=f"no raw samples in {DATA}")
 
 VENUES = "gowalla_venues_unquoted_commas_first5000.csv"
 NO_POSITION = "no position"
@@ -323,14 +321,14 @@ for begin, (kept, lon, lat) in TRIPS.items():
 
 
 def test_no_sample_is_left_out():
-    files = {path.relative_to(SAMPLES).as_posix() for path in SAMPLES.rglob("*") if path.is_file()}
+    files = {path.relative_to(RAW).as_posix() for path in RAW.rglob("*") if path.is_file()}
     assert files == set(KNOWN)
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_sample_gives_what_is_known_of_it(name, tmp_path):
     known = KNOWN[name]
-    table, counts = known.reader(SAMPLES / name, tmp_path)
+    table, counts = known.reader(RAW / name, tmp_path)
     assert counts.kept == table.num_rows == known.kept
     assert counts.dropped == known.dropped
     assert counts.flawed == known.flawed
@@ -366,7 +364,7 @@ def test_sample_gives_what_is_known_of_it(name, tmp_path):
     ],
 )
 def test_samples_agree_with_the_tables_made_of_the_same_sources(sample, table, columns, tmp_path):
-    mine, _ = KNOWN[sample].reader(SAMPLES / sample, tmp_path)
+    mine, _ = KNOWN[sample].reader(RAW / sample, tmp_path)
     theirs = next(pq.ParquetFile(DATA / f"{table}.parquet").iter_batches(mine.num_rows, columns=columns))
     for name in columns:
         assert mine[name].to_pylist() == theirs[name].to_pylist(), name

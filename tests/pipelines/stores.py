@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 import dtoss
 from dtoss.geometry.distance import distance
 from pipelines.rebuild import rebuild
-
-DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+from tests.data import real_set
 
 
 def rebuilt(spark, table, store, **options):
@@ -76,10 +73,7 @@ def listing(store):
 
 def real(name, count, seed=0):
     """Columns id, lon, lat of so many rows of a real set, drawn at random; skips where it is missing."""
-    path = DATA / f"{name}.parquet"
-    if not path.exists():
-        pytest.skip(f"{name} is not here")
-    table = pq.read_table(path, columns=["id", "lon", "lat"])
+    table = pq.read_table(real_set(name), columns=["id", "lon", "lat"])
     chosen = np.random.default_rng(seed).permutation(len(table))[:count]
     return table.take(pa.array(chosen))
 

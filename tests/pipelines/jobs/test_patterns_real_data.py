@@ -16,9 +16,8 @@ from pipelines.plan import plan
 from pipelines.rebuild import rebuild
 from pipelines.report import report
 from pipelines.rows.accesses import Asks
-from tests.pipelines.stores import DATA
+from tests.data import real_set
 
-PLACES, CHECKINS = DATA / "gowalla_poi_weights.parquet", DATA / "gowalla_checkins.parquet"
 PEAK = 12_400.0
 
 
@@ -27,14 +26,12 @@ PEAK = 12_400.0
 def test_gowalla_from_places_to_report(spark, tmp_path, size):
     """Every check-in is counted where its place is; the plan holds; the report shows it beside the competitors."""
     pytest.importorskip("plotly")
-    for path in (PLACES, CHECKINS):
-        if not path.exists():
-            pytest.skip(f"{path.name} is not here")
+    placed, asked = real_set("gowalla_poi_weights"), real_set("gowalla_checkins")
     store = str(tmp_path / "store")
-    rebuild(spark.read.parquet(str(PLACES)), store, objects_per_partition=size)
+    rebuild(spark.read.parquet(str(placed)), store, objects_per_partition=size)
     asks = Asks(smooth_seconds=1800)
-    counted = patterns(spark.read.parquet(str(CHECKINS)).select("lon", "lat", "t"), store, asks)
-    table = pq.read_table(CHECKINS, columns=["lon", "lat"])
+    counted = patterns(spark.read.parquet(str(asked)).select("lon", "lat", "t"), store, asks)
+    table = pq.read_table(asked, columns=["lon", "lat"])
     manifest = Store(store).manifest()
     space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
     places = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
