@@ -4,7 +4,7 @@ BIN := .venv/bin
 TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 2 --dist loadgroup --no-loadscope-reorder
 export PYTHON
 
-.PHONY: help setup demo test test-fast check check-data bench clean
+.PHONY: help setup demo test test-fast check check-data bench docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,9 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 
 bench: setup ## benchmarks; what each measures stands in docs/benchmarks.md
 	@$(BIN)/python -m pytest bench -q --benchmark-only
+
+docs: setup ## the reference of all modules as pages in build/docs, without a warning
+	@$(BIN)/python docs/reference.py build/docs
 
 clean: ## remove .venv, the demo and what tools keep
 	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache
