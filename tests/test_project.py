@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -101,3 +102,32 @@ def test_all():
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert "4 passed, 2 deselected" in done.stdout, done.stdout
     assert "`make test` runs all" in done.stdout
+
+
+KERNELS = ("kernel", "intrinsic")
+"""Decorators, or how they begin, of functions that numba gives their types."""
+
+
+def untyped(tree):
+    """Names of functions without the types of all parameters and of the result; kernels are left out."""
+    found, waiting = [], list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if any(ast.unparse(mark).startswith(KERNELS) for mark in node.decorator_list):
+                continue
+            asked = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            if node.returns is None or any(one.annotation is None and one.arg not in ("self", "cls") for one in asked):
+                found.append(node.name)
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def test_all_functions_but_kernels_have_types():
+    """Also in modules with kernels, where mypy does not ask for them; what writes LLVM's instructions has none."""
+    for package in ("dtoss", "ceps", "pipelines", "datasets"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if path.parent.name != "compiled":
+                assert untyped(ast.parse(path.read_text())) == [], path.relative_to(ROOT)
+    code = "@kernel\ndef a(x): pass\n@once\ndef b(x): pass\nclass C:\n def d(self) -> int: pass\ndef e(x: int): pass"
+    assert untyped(ast.parse(code)) == ["e", "b"]
