@@ -2,9 +2,9 @@
 
     python -m bench.startup [ROUNDS] [--cold]
 
-A store of 3,000 objects is made in a temporary folder. Prints the table of ``docs/design.md``. ``--cold`` also measures
-the first ``knn`` where no code is kept anywhere, once: it compiles. Processor time is that of the process and its
-children, as the system counts it; work beside it on the same cores makes it longer.
+A store of 3,000 objects is made in a temporary folder. Prints the table of ``docs/benchmarks.md``. ``--cold`` also
+measures the first ``knn`` where no code is kept anywhere, once: it compiles. Processor time is that of the process and
+its children, as the system counts it; work beside it on the same cores makes it longer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""What the README shows works, and what there is stands in the README."""
+"""What the README shows works, what it prints is printed, and its figures are those of the benchmarks."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -13,22 +14,74 @@ from pipelines.command.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+FIRST_SCREEN = 50
+"""Lines of the README that are seen first."""
+
+
+def example():
+    """The lines that build an index and ask it."""
+    return next(block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "dtoss.build" in block)
 
 
 def test_the_example_runs_as_it_stands(capsys):
     """The fifteen lines, and the answers they print."""
-    example = next(block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "dtoss.build" in block)
-    assert len([line for line in example.splitlines() if line.strip()]) <= 15
+    assert len([line for line in example().splitlines() if line.strip()]) <= 15
     names: dict[str, object] = {}
-    exec(example, names)
+    exec(example(), names)
     said = capsys.readouterr().out
     index, here = names["index"], names["here"]
     positions, occupied = names["positions"], names["occupied"]
     free = np.flatnonzero(occupied == 0)
     nearest = free[np.argsort(np.linalg.norm((positions[free] - here) * [np.cos(np.radians(37.78)), 1], axis=1))[:3]]
     assert str(nearest) in said
-    assert str(index.area(42)) in said
+    assert str(round(index.area(42))) in said
     assert "[]" not in said  # an empty answer shows nothing
+    (shown,) = re.findall(r"```python\n[^`]*```\n\n```text\n(.*?)```", README, re.DOTALL)
+    assert said == shown
+
+
+def test_how_to_install_and_what_is_printed_are_seen_first():
+    """`pip install` above the example, the answers below it, all before anybody has to scroll far."""
+    first = "\n".join(README.splitlines()[:FIRST_SCREEN])
+    install, asked, answered = first.index("pip install"), first.index("import dtoss"), first.index("```text")
+    assert install < asked < answered
+    assert first.count("```") == 6
+
+
+def cells(heading, columns):
+    """The figures in some columns of the table of BENCHMARKS whose head begins with a text."""
+    table = BENCHMARKS[BENCHMARKS.index(f"\n| {heading}") + 1 :].partition("\n\n")[0].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+    return [float(row[column].rstrip("x")) for row in rows if row[1] != "processor time" for column in columns]
+
+
+@pytest.mark.parametrize(
+    ("row", "heading", "columns", "worst"),
+    [
+        ("kNN", "data | kNN", [3], min),
+        ("range of", "data | range", [3], min),
+        ("join in Spark", "data | clock", [3, 4, 5], min),
+        ("exact cells", "sites | microseconds", [2], min),
+        ("rebuild", "data | rebuild", [3], max),
+    ],
+)
+def test_figures_are_those_of_the_benchmarks(row, heading, columns, worst):
+    """The median of all cells, and the worst one beside it, as far as they are written out."""
+    (line,) = re.findall(rf"^\| {row}.*$", README, re.MULTILINE)
+    said = line.split("|")[2]
+    found = cells(heading, columns)
+    assert len(found) > 1
+    for figure, exact in zip(re.findall(r"\d+\.\d+", said), (median(found), worst(found)), strict=True):
+        assert abs(float(figure) - exact) <= 0.0501  # one digit behind the point
+
+
+def test_six_rows_of_numbers():
+    """And servers, whose figure is a proof and no rate."""
+    rows = re.findall(r"^\|.*$", README.partition("## Numbers")[2].partition("\n## ")[0], re.MULTILINE)
+    assert len(rows) == 2 + 6
+    assert "144 plans of 500 to 2,000 partitions" in rows[-1]
+    assert "**1.000 in 144 of 144**" in BENCHMARKS
 
 
 def test_every_command_is_named():

@@ -1,4 +1,4 @@
-"""The workloads and catalogues that every CEPS figure in docs/ceps.md is made with."""
+"""The workloads and catalogues that every CEPS figure in docs/benchmarks.md is made with."""
 
 from __future__ import annotations
 
