@@ -224,10 +224,13 @@ def _known(pointer: Pointer) -> tuple[str, int]:
     if pointer.name:
         return pointer.name, 0
     for values in _outermost_first():
-        found = [(begin, key) for key, value in values if (begin := _begins(value, pointer)) is not None]
-        if found:
-            # who has all of it rather than a place in it
-            begin, name = min(found, key=lambda one: (one[0] != pointer.low, one))
+        found = [(_begins(value, pointer), isinstance(value, Pointer), key) for key, value in values]
+        known = [
+            (begin != pointer.low, is_pointer, begin, key) for begin, is_pointer, key in found if begin is not None
+        ]
+        if known:
+            # who has all of it rather than a place in it, an argument of the kernel rather than what it made of it
+            *_, begin, name = min(known)
             return name, begin
     return "an array", pointer.low
 
@@ -249,8 +252,11 @@ def _outermost_first() -> Iterator[list[tuple[str, Any]]]:
             frames.append(frame)
         frame = frame.f_back  # type: ignore[assignment]
     for frame in reversed(frames):
-        values = list(frame.f_locals.items())
-        for _, value in frame.f_locals.items():
-            if isinstance(value, tuple) and hasattr(value, "_fields"):
-                values += zip(value._fields, value, strict=True)
-        yield values
+        yield [pair for item in frame.f_locals.items() for pair in _with_fields(*item)]
+
+
+def _with_fields(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    yield name, value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        for field, part in zip(value._fields, value, strict=True):
+            yield from _with_fields(field, part)

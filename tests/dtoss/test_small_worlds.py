@@ -10,14 +10,21 @@ import dtoss
 from dtoss.cells import rim
 from dtoss.cells import voronoi as diagrams
 from dtoss.cells.box_tree import box_tree, child_columns, leaf_columns
+from dtoss.cells.line_order import line_order
 from dtoss.cells.oriented_boxes import Oriented
 from dtoss.cells.rim import rim_cells
 from dtoss.cells.site_search import Search
 from dtoss.cells.voronoi import voronoi
+from dtoss.compiled.checked import CheckedKernel
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.lanes16 import LANES
+from dtoss.compiled.pointers import pointer
+from dtoss.compiled.rank_sort import sort_keys
 from dtoss.geometry.curve import arranged, curve_keys, radix_order
 from dtoss.queries.workspace import workspace
 from dtoss.snapshots.partition_file import decode, encode
 from tests import oracles, worlds
+from tests.dtoss.snapshots.damaged_stores import stored
 
 pytestmark = pytest.mark.checked
 
@@ -209,3 +216,70 @@ def test_more_hits_than_are_sorted_by_counting():
     expected = oracles.within(index.space, ids.tolist(), positions, asked, 200.0)
     assert rows(index.range(asked, 200.0)) == expected
     assert rows(index.knn(asked, 150)) == oracles.knn(index.space, ids.tolist(), positions, asked, 150)
+
+
+@pytest.mark.parametrize("metric", ["sphere", "plane"])
+def test_partitions_are_opened_when_a_query_needs_them(tmp_path, metric):
+    """Each question begins with a snapshot of which nothing is open, and all of its partitions are asked for."""
+    rng = np.random.default_rng(8)
+    positions, ids = rng.uniform(-80.0, 80.0, (24, 2)), np.arange(24)
+    crs = "none" if metric == "plane" else None
+    path = stored(dtoss.build(ids, positions, partitions=7, crs=crs), tmp_path)
+    asked = rng.uniform(-80.0, 80.0, (3, 2))
+    space = dtoss.open(path).space
+    for k in (1, 20):
+        assert rows(dtoss.open(path).knn(asked, k)) == oracles.knn(space, ids, positions, asked, k)
+    for radius in (50.0, 1e9) if metric == "plane" else (5e6, 1e9):
+        assert rows(dtoss.open(path).range(asked, radius)) == oracles.within(space, ids, positions, asked, radius)
+
+
+@pytest.mark.parametrize("metric", ["sphere", "plane"])
+def test_objects_in_a_polygon(metric):
+    """Inside, on its edges and corners, and beside it."""
+    ring = [[-20.0, -15.0], [30.0, -15.0], [25.0, 40.0], [5.0, 10.0], [-20.0, 35.0], [-20.0, -15.0]]
+    x, y = np.meshgrid(np.arange(-40.0, 41.0, 20.0), np.arange(-15.0, 50.0, 12.5))
+    positions = np.concatenate([np.stack([x.ravel(), y.ravel()], axis=1), ring[:5], [[-20.0, 10.0]]])
+    index = dtoss.build(np.arange(len(positions)), positions, crs="none" if metric == "plane" else None)
+    inside = np.flatnonzero(oracles.in_polygon(index.space, [ring[:5]], positions))
+    assert sorted(index.within(np.array(ring)).id.tolist()) == inside.tolist()
+
+
+def test_many_objects_on_few_places():
+    """More than are put in order one after another, in any order of their ids."""
+    ids = np.random.default_rng(9).permutation(60)
+    positions = np.repeat([[0.0, 0.0], [10.0, 5.0], [10.0, 5.1]], 20, axis=0)
+    index = dtoss.build(ids, positions)
+    asked = np.array([[10.0, 5.0], [0.0, 0.0]])
+    for k in (1, 7, 50):
+        assert rows(index.knn(asked, k)) == oracles.knn(index.space, ids.tolist(), positions, asked, k)
+
+
+def test_sites_of_one_line_follow_each_other():
+    """Two tilted circles of the sphere, and sites that lie on neither: at random they would alternate 80 times."""
+    rng, turn = np.random.default_rng(2), np.linspace(0.0, 6.0, 36)
+    some = [rng.normal(size=(30, 3))]
+    for axis in ([1.0, 2.0, 3.0], [-1.0, 0.5, 2.0]):
+        a = np.cross(axis, [0.0, 0.0, 1.0]) / np.linalg.norm(np.cross(axis, [0.0, 0.0, 1.0]))
+        some.append(np.cos(turn)[:, None] * a + np.sin(turn)[:, None] * np.cross(axis, a) / np.linalg.norm(axis))
+    vectors, mixed = np.concatenate(some), rng.permutation(102)
+    vectors = vectors / np.linalg.norm(vectors, axis=1)[:, None]
+    order = line_order(vectors[mixed])
+    assert sorted(order.tolist()) == list(range(102))
+    kind = np.repeat([0, 1, 2], [30, 36, 36])[mixed][order]
+    assert np.count_nonzero(np.diff(kind)) < 30
+
+
+@kernel
+def keys_in_order(keys, n, out):
+    sort_keys(pointer(keys), n, pointer(out))
+
+
+@pytest.mark.parametrize("n", [0, 15, 16, 40, 60, 300])
+def test_sorted_keys(n):
+    """By counting who is less, in one to four groups of 16, and as a heap."""
+    rng = np.random.default_rng(n)
+    keys = np.zeros(n + LANES, np.int64)
+    keys[:n] = rng.permutation(3 * n)[:n]
+    expected, out = np.sort(keys[:n]), np.empty(n, np.int64)
+    CheckedKernel(keys_in_order.py_func)(keys, n, out)
+    assert out.tolist() == expected.tolist()
