@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
@@ -18,7 +19,9 @@ def _digest() -> str:
     return total.hexdigest()
 
 
-_SOURCES = _digest()
+CHECKED = os.environ.get("DTOSS_CHECKED", "0") not in ("", "0")
+"""Whether indexes are compared with the bounds of their arrays, at some cost: ``DTOSS_CHECKED=1`` asks for it."""
+_SOURCES = _digest() + CHECKED * " checked"
 
 
 def kernel(function: Callable[..., Any] | None = None, *, fastmath: set[str] | bool = False) -> Any:
@@ -29,7 +32,7 @@ def kernel(function: Callable[..., Any] | None = None, *, fastmath: set[str] | b
     """
     if function is None:
         return lambda decorated: kernel(decorated, fastmath=fastmath)
-    dispatcher = njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
+    dispatcher = njit(nogil=True, error_model="numpy", fastmath=fastmath, boundscheck=CHECKED or None)(function)
     try:
         dispatcher.enable_caching()
     except RuntimeError:

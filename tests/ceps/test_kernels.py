@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -37,3 +38,24 @@ def test_a_changed_helper_in_another_file_is_seen(tmp_path):
     assert call(tmp_path) == (20, 1)
     (package / "helper.py").write_text(HELPER.format(20))
     assert call(tmp_path) == (210, 0)
+
+
+def test_an_index_beyond_an_array_is_an_error_in_checked_mode(tmp_path):
+    """And what was compiled without the comparison is not used for it, nor the other way round."""
+    package = tmp_path / "ceps" / "kernels"
+    package.mkdir(parents=True)
+    for empty in (package.parent, package):
+        (empty / "__init__.py").touch()
+    shutil.copy(Path(ceps.__file__).parent / "kernels" / "compiled.py", package)
+    (package / "caller.py").write_text(
+        "from ceps.kernels.compiled import kernel\n\n\n@kernel\ndef outer(values, i):\n    return values[i]\n"
+    )
+    run = (
+        "import sys, numpy as np\nfrom ceps.kernels.caller import outer\nprint(outer(np.arange(3.0), int(sys.argv[1])))"
+    )
+    for checked, place, said in (("1", 2, "2.0"), ("0", 2, "2.0"), ("1", 3, "IndexError: index is out of bounds")):
+        done = subprocess.run(
+            [sys.executable, "-c", run, str(place)], cwd=tmp_path, env=os.environ | {"DTOSS_CHECKED": checked},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert said in (done.stdout if place == 2 else done.stderr).splitlines()
