@@ -7,11 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.cells.cell_kernel import tangent
-from dtoss.cells.clipping import FRAME, PAD, SLACK, chord, cut, frame, furthest, plane_area, sphere_area
+from dtoss.cells.arguments import Outline
+from dtoss.cells.clipping import (
+    PAD,
+    SLACK,
+    chord,
+    cut,
+    frame,
+    furthest,
+    is_framed,
+    plane_area,
+    sphere_area,
+)
 from dtoss.cells.rim import drawn_rim_cells
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer, shifted
+from dtoss.geometry.place import SPHERE, place_at
+from dtoss.geometry.tangent import seen_from, tangent
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,71 +55,89 @@ class CellPolygons:
     radius: NDArray[np.float64]
 
 
+_COLUMNS = 5
+"""Columns of floats of a polygon."""
+
+
+@kernel
+def _outline_in(real, whole, room):
+    r = shifted(real, PAD)
+    u, v, ex = r, shifted(r, room), shifted(r, 2 * room)
+    ey, eh = shifted(ex, room), shifted(ex, 2 * room)
+    return Outline(u, v, ex, ey, eh, shifted(whole, PAD))
+
+
+@kernel
+def _cut_all(outline, site, basis, bounds, others, begin, end):
+    """Cut the cell of a site by candidates, rows ``begin:end`` of ``others``; returns the number of its vertices."""
+    if site.dimension == SPHERE:
+        tangent(site.x, site.y, site.z, basis)
+    m = frame(outline, site, bounds)
+    for t in range(begin, end):
+        dx, dy, distance2 = seen_from(site, basis, others, t)
+        if distance2 > 0.0:
+            size = cut(outline, m, dx, dy, 0.5 * distance2, t, SLACK * distance2)
+            if size > 0:
+                m = size
+    return m
+
+
+@kernel
+def _chord_between(a, b, c, d):
+    """Return the chord between the vertices (a, b) and (c, d) of a tangent plane, on the sphere.
+
+    Two points at angles a, b from each other's direction: ``|A/|A| - B/|B||^2`` without cancellation.
+    """
+    gap = (c - a) ** 2 + (d - b) ** 2
+    size = np.sqrt((1.0 + a * a + b * b) * (1.0 + c * c + d * d))
+    cross = a * d - b * c
+    sine2 = (gap + cross * cross) / (size * size)
+    cosine = (1.0 + a * c + b * d) / size
+    return np.sqrt(sine2 / (0.5 * (1.0 + cosine)))
+
+
+@kernel
+def _vertex(site, basis, u, v):
+    """Return a vertex of the tangent plane as a vector of the space."""
+    if site.dimension == 2:
+        return site.x + u, site.y + v, 0.0
+    f = 1.0 / np.sqrt(1.0 + u * u + v * v)
+    return (
+        f * (site.x + u * basis[0] + v * basis[SPHERE]),
+        f * (site.y + u * basis[1] + v * basis[SPHERE + 1]),
+        f * (site.z + u * basis[2] + v * basis[SPHERE + 2]),
+    )
+
+
 @kernel(
     "void(float64[:, ::1], int64[::1], float64[:, ::1], float64[::1], float64[::1], int64[::1], int64[::1], "
     "float64[:, ::1], int64[::1], float64[::1], float64[::1], float64[::1])"
 )
-def _shape(centres, first, others, bounds, real, whole, count, vertices, owner, length, area, radius):
+def _shape(centres, first, others_, bounds, real, whole, count, vertices, owner, length, area, radius):
     """Cut each cell by its candidates; count -1 marks one that must be cut in 3-D."""
     cells, dimension = centres.shape
-    capacity = (real.size - 8) // 5
-    r = shifted(pointer(real), PAD)
-    u, v, ex, ey, eh = (
-        r,
-        shifted(r, capacity),
-        shifted(r, 2 * capacity),
-        shifted(r, 3 * capacity),
-        shifted(r, 4 * capacity),
-    )
-    basis = shifted(pointer(real), 5 * capacity)
-    edge = shifted(pointer(whole), PAD)
+    room = (real.size - 2 * SPHERE) // _COLUMNS
+    outline, basis = _outline_in(pointer(real), pointer(whole), room), shifted(pointer(real), _COLUMNS * room)
+    places, others, box = pointer(centres), pointer(others_), pointer(bounds)
+    u, v, edge = outline.u, outline.v, outline.edge
     filled = 0
     for i in range(cells):
-        x, y, z = centres[i, 0], centres[i, 1], 0.0
-        if dimension == 3:
-            z = centres[i, 2]
-            tangent(x, y, z, basis)
-            m = frame(u, v, ex, ey, eh, edge, -FRAME, -FRAME, FRAME, FRAME)
-        else:
-            m = frame(u, v, ex, ey, eh, edge, bounds[0] - x, bounds[1] - y, bounds[2] - x, bounds[3] - y)
-        for t in range(first[i], first[i + 1]):
-            a, b, c = others[t, 0] - x, others[t, 1] - y, 0.0
-            dx, dy = a, b
-            if dimension == 3:
-                c = others[t, 2] - z
-                dx = a * basis[0] + b * basis[1] + c * basis[2]
-                dy = a * basis[3] + b * basis[4] + c * basis[5]
-            distance2 = a * a + b * b + c * c
-            if distance2 > 0.0:
-                size = cut(u, v, ex, ey, eh, edge, m, dx, dy, 0.5 * distance2, t, SLACK * distance2)
-                if size > 0:
-                    m = size
-        framed = False
-        for j in range(m):
-            if edge[j] < 0:
-                framed = True
-        if framed and dimension == 3:
+        site = place_at(places, i, dimension)
+        m = _cut_all(outline, site, basis, box, others, first[i], first[i + 1])
+        if dimension == SPHERE and is_framed(outline, m):
             count[i] = -1
             continue
         for j in range(m):
             owner[filled] = max(edge[j], -1)
             after = j + 1 if j + 1 < m else 0
+            x, y, z = _vertex(site, basis, u[j], v[j])
+            vertices[filled, 0], vertices[filled, 1] = x, y
             # from the site, where coordinates are small: large ones have lost the last digits
-            gap = (u[after] - u[j]) ** 2 + (v[after] - v[j]) ** 2
             if dimension == 2:
-                vertices[filled, 0], vertices[filled, 1] = x + u[j], y + v[j]
-                length[filled] = np.sqrt(gap)
+                length[filled] = np.sqrt((u[after] - u[j]) ** 2 + (v[after] - v[j]) ** 2)
             else:
-                f = 1.0 / np.sqrt(1.0 + u[j] * u[j] + v[j] * v[j])
-                vertices[filled, 0] = f * (x + u[j] * basis[0] + v[j] * basis[3])
-                vertices[filled, 1] = f * (y + u[j] * basis[1] + v[j] * basis[4])
-                vertices[filled, 2] = f * (z + u[j] * basis[2] + v[j] * basis[5])
-                # two points at angles a, b from each other's direction: |A/|A| - B/|B||^2 without cancellation
-                size = np.sqrt((1.0 + u[j] * u[j] + v[j] * v[j]) * (1.0 + u[after] * u[after] + v[after] * v[after]))
-                cross = u[j] * v[after] - v[j] * u[after]
-                sine2 = (gap + cross * cross) / (size * size)
-                cosine = (1.0 + u[j] * u[after] + v[j] * v[after]) / size
-                length[filled] = np.sqrt(sine2 / (0.5 * (1.0 + cosine)))
+                vertices[filled, 2] = z
+                length[filled] = _chord_between(u[j], v[j], u[after], v[after])
             filled += 1
         count[i] = m
         far = furthest(u, v, m)
@@ -147,7 +177,7 @@ def shapes(
     first = operand(first, dtype=np.int64)
     degree = np.diff(first)
     capacity = int(degree.max(initial=0)) + 8 + 2 * PAD
-    real, whole = np.empty(5 * capacity + 8), np.empty(capacity, np.int64)
+    real, whole = np.empty(_COLUMNS * capacity + 2 * SPHERE), np.empty(capacity, np.int64)
     room = len(others) + 4 * cells
     count, owner, length = np.zeros(cells, np.int64), np.empty(room, np.int64), np.empty(room)
     vertices = np.empty((room, dimension))

@@ -4,9 +4,9 @@ The plane is the plane itself; on the sphere it is the gnomonic projection centr
 cuts the cell by the line ``u * dx + v * dy = |chord|^2 / 2`` just as in the plane. (dx, dy) are the tangent
 components of the other site seen from this one.
 
-A polygon of m vertices is six columns behind pointers: vertices (u, v) counter-clockwise; edge i runs from vertex i
-to vertex i + 1 on the line ``ex * u + ey * v = eh`` and belongs to site ``edge[i]``, or to the starting frame if that
-is negative.
+A polygon of m vertices is six columns behind pointers, an ``Outline`` (``dtoss/cells/arguments.py``): vertices (u, v)
+counter-clockwise; edge i runs from vertex i to vertex i + 1 on the line ``ex * u + ey * v = eh`` and belongs to site
+``edge[i]``, or to the starting frame if that is negative.
 """
 
 from __future__ import annotations
@@ -26,21 +26,53 @@ PAD = 8
 MASKED = 48
 """Polygons of more vertices are cut without masks."""
 
+_LAST_SIDE, _YMAX = 3, 3
+"""The fourth side of a rectangle, and its place in bounds."""
+
+PARALLEL = 1e-6
+"""Lines that cross at less than about this angle have a crossing on the chord between two vertices."""
+
 ACUTE = 1e-2
 """Lines that cross at less than about this angle lose digits where they cross, which a second step finds again."""
+
+_NARROW = 1e-3
+"""Tangent of half a triangle's angle up to which four terms of a series are its angle."""
+_THIRD, _FIFTH, _SEVEN = 1.0 / 3.0, 0.2, 7.0
+"""What Taylor's series of the arctangent divides its terms by."""
 
 SLACK = 4e-15
 """A cut shallower than this share of the squared distance to the other site is rounding, not an edge."""
 
 
 @kernel
-def frame(u, v, ex, ey, eh, edge, u0, v0, u1, v1):
-    """Start from a rectangle round the origin; its edges are -1 to -4. Returns the number of vertices."""
-    u[0], v[0], ex[0], ey[0], eh[0], edge[0] = u0, v0, 0.0, -1.0, -v0, -1
-    u[1], v[1], ex[1], ey[1], eh[1], edge[1] = u1, v0, 1.0, 0.0, u1, -2
-    u[2], v[2], ex[2], ey[2], eh[2], edge[2] = u1, v1, 0.0, 1.0, v1, -3
-    u[3], v[3], ex[3], ey[3], eh[3], edge[3] = u0, v1, -1.0, 0.0, -u0, -4
+def _put_row(outline, i, u, v, ex, ey, eh, number):
+    outline.u[i], outline.v[i], outline.ex[i], outline.ey[i] = u, v, ex, ey
+    outline.eh[i], outline.edge[i] = eh, number
+
+
+@kernel
+def frame(outline, site, bounds):
+    """Start from the bounds, as seen from a site of the plane, or from the square of FRAME; its edges are -1.
+
+    Returns the number of vertices.
+    """
+    u0, v0, u1, v1 = -FRAME, -FRAME, FRAME, FRAME
+    if site.dimension == 2:
+        u0, v0, u1, v1 = bounds[0] - site.x, bounds[1] - site.y, bounds[2] - site.x, bounds[_YMAX] - site.y
+    _put_row(outline, 0, u0, v0, 0.0, -1.0, -v0, -1)
+    _put_row(outline, 1, u1, v0, 1.0, 0.0, u1, -1)
+    _put_row(outline, 2, u1, v1, 0.0, 1.0, v1, -1)
+    _put_row(outline, _LAST_SIDE, u0, v1, -1.0, 0.0, -u0, -1)
     return 4
+
+
+@kernel
+def is_framed(outline, m):
+    """Return whether a polygon still has a part of its starting frame."""
+    framed = False
+    for i in range(m):
+        framed |= outline.edge[i] < 0
+    return framed
 
 
 @kernel
@@ -95,12 +127,30 @@ def _put(column, low, offset, place, first, second, base):
 
 
 @kernel
-def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):
+def _crossing(outline, i, j, dx, dy, h):
+    """Return where the line of edge i, which leads from vertex i to vertex j, crosses a cut."""
+    ex, ey, eh = outline.ex[i], outline.ey[i], outline.eh[i]
+    p, q = ex * dy, ey * dx
+    if abs(p - q) > PARALLEL * (abs(p) + abs(q)):
+        f = 1.0 / (p - q)
+        u, v = (eh * dy - ey * h) * f, (ex * h - eh * dx) * f
+        if abs(p - q) < ACUTE * (abs(p) + abs(q)):
+            # once more with what is left: near both lines again, not only near where they cross
+            s, t = eh - (ex * u + ey * v), h - (dx * u + dy * v)
+            u, v = u + (s * dy - ey * t) * f, v + (ex * t - s * dx) * f
+        return u, v
+    return _between(outline.u, outline.v, i, j, dx, dy, h)
+
+
+@kernel
+def cut(outline, m, dx, dy, h, number, slack):
     """Cut the polygon by ``u * dx + v * dy <= h`` for site ``number``.
 
     Returns the new number of vertices, at most m + 1, or -1 where nothing was cut. One run of vertices is removed, so
     the polygon stays convex when rounding leaves several.
     """
+    # the run of vertices outside: a is the last one inside before it, b the first after it
+    u, v = outline.u, outline.v
     if m <= MASKED:
         outside = _outside(u, v, m, dx, dy, h, slack)
         if outside == 0:
@@ -126,63 +176,46 @@ def cut(u, v, ex, ey, eh, edge, m, dx, dy, h, number, slack):
         if u[a] * dx + v[a] * dy - h > slack:
             return -1
 
-    # a is the last vertex inside before the run, b the first after it; e is the edge that ends in b
+    # where the cut crosses the edges that lead out and back; e is the one that ends in b
     e = b - 1 if b > 0 else m - 1
-    bx, by, bh, owner = ex[e], ey[e], eh[e], edge[e]
-    p, q = ex[a] * dy, ey[a] * dx
-    if abs(p - q) > 1e-6 * (abs(p) + abs(q)):
-        f = 1.0 / (p - q)
-        au, av = (eh[a] * dy - ey[a] * h) * f, (ex[a] * h - eh[a] * dx) * f
-        if abs(p - q) < ACUTE * (abs(p) + abs(q)):
-            # once more with what is left: near both lines again, not only near where they cross
-            s, t = eh[a] - (ex[a] * au + ey[a] * av), h - (dx * au + dy * av)
-            au, av = au + (s * dy - ey[a] * t) * f, av + (ex[a] * t - s * dx) * f
-    else:
-        au, av = _between(u, v, a, a + 1 if a + 1 < m else 0, dx, dy, h)
-    p, q = bx * dy, by * dx
-    if abs(p - q) > 1e-6 * (abs(p) + abs(q)):
-        f = 1.0 / (p - q)
-        bu, bv = (bh * dy - by * h) * f, (bx * h - bh * dx) * f
-        if abs(p - q) < ACUTE * (abs(p) + abs(q)):
-            s, t = bh - (bx * bu + by * bv), h - (dx * bu + dy * bv)
-            bu, bv = bu + (s * dy - by * t) * f, bv + (bx * t - s * dx) * f
-    else:
-        bu, bv = _between(u, v, e, b, dx, dy, h)
+    bx, by, bh, owner = outline.ex[e], outline.ey[e], outline.eh[e], outline.edge[e]
+    au, av = _crossing(outline, a, a + 1 if a + 1 < m else 0, dx, dy, h)
+    bu, bv = _crossing(outline, e, b, dx, dy, h)
 
+    # the two new vertices stand at place and behind it, what stays before and after them moves
     if b <= a:  # the vertices that stay are one run: it moves to the front
         place, offset, stay = a - b + 1, b, 0
         size = place + 2
-    else:
-        place, offset, stay = a + 1, b - a - 3, a + 1
+    else:  # those from b on move to behind the two new ones
+        place, offset, stay = a + 1, b - (a + 1) - 2, a + 1
         size = m - (b - a - 1) + 2
     if size <= MASKED:
         low = (1 << stay) - 1
         base = (size - 1) // WIDTH * WIDTH if offset < 0 else 0
         step = -WIDTH if offset < 0 else WIDTH
         while 0 <= base < size:
-            _put(u, low, offset, place, splat(au), splat(bu), base)
-            _put(v, low, offset, place, splat(av), splat(bv), base)
-            _put(ex, low, offset, place, splat(dx), splat(bx), base)
-            _put(ey, low, offset, place, splat(dy), splat(by), base)
-            _put(eh, low, offset, place, splat(h), splat(bh), base)
-            _put(edge, low, offset, place, splat(bits_float(number)), splat(bits_float(owner)), base)
+            _put(outline.u, low, offset, place, splat(au), splat(bu), base)
+            _put(outline.v, low, offset, place, splat(av), splat(bv), base)
+            _put(outline.ex, low, offset, place, splat(dx), splat(bx), base)
+            _put(outline.ey, low, offset, place, splat(dy), splat(by), base)
+            _put(outline.eh, low, offset, place, splat(h), splat(bh), base)
+            _put(outline.edge, low, offset, place, splat(bits_float(number)), splat(bits_float(owner)), base)
             base += step
         return size
     if offset < 0:
         for i in range(m - 1, b - 1, -1):
-            _copy(u, v, ex, ey, eh, edge, i, i - offset)
+            _copy(outline, i, i - offset)
     elif offset > 0:
         for i in range(stay + 2, size) if stay > 0 else range(place):
-            _copy(u, v, ex, ey, eh, edge, i + offset, i)
-    u[place], v[place], ex[place], ey[place], eh[place], edge[place] = au, av, dx, dy, h, number
-    place += 1
-    u[place], v[place], ex[place], ey[place], eh[place], edge[place] = bu, bv, bx, by, bh, owner
+            _copy(outline, i + offset, i)
+    _put_row(outline, place, au, av, dx, dy, h, number)
+    _put_row(outline, place + 1, bu, bv, bx, by, bh, owner)
     return size
 
 
 @kernel
-def _copy(u, v, ex, ey, eh, edge, i, j):
-    u[j], v[j], ex[j], ey[j], eh[j], edge[j] = u[i], v[i], ex[i], ey[i], eh[i], edge[i]
+def _copy(outline, i, j):
+    _put_row(outline, j, outline.u[i], outline.v[i], outline.ex[i], outline.ey[i], outline.eh[i], outline.edge[i])
 
 
 @kernel
@@ -226,6 +259,12 @@ def plane_area(u, v, m):
 
 
 @kernel
+def _half_angle(t, s):
+    """Return arctan(t), where s is t squared: Taylor's series, the first term left out is below 1e-24 of it."""
+    return t * (1.0 - s * (_THIRD - s * (_FIFTH - s / _SEVEN)))
+
+
+@kernel
 def sphere_area(u, v, m):
     """Return the solid angle of the spherical polygon whose gnomonic picture this is.
 
@@ -237,10 +276,9 @@ def sphere_area(u, v, m):
         a, b = roots(1.0 + au * au + av * av), roots(1.0 + bu * bu + bv * bv)
         t = (au * bv - av * bu) / (a * b + au * bu + av * bv + 1.0 + a + b)
         s = where(lanes_in(m, base), t * t, splat(0.0))
-        if above(s, splat(1e-6)) != 0:
+        if above(s, splat(_NARROW * _NARROW)) != 0:
             return _wide_sphere_area(u, v, m)
-        series = t * (1.0 - s * (1.0 / 3.0 - s * (0.2 - s / 7.0)))
-        half = half + where(lanes_in(m, base), series, splat(0.0))
+        half = half + where(lanes_in(m, base), _half_angle(t, s), splat(0.0))
     return 2.0 * total(half)
 
 
@@ -254,9 +292,8 @@ def _wide_sphere_area(u, v, m):
         cross = u[j] * v[i] - v[j] * u[i]
         below = before * length + u[j] * u[i] + v[j] * v[i] + 1.0 + before + length
         t = cross / below
-        if abs(t) < 1e-3:
-            s = t * t
-            half += t * (1.0 - s * (1.0 / 3.0 - s * (0.2 - s / 7.0)))
+        if abs(t) < _NARROW:
+            half += _half_angle(t, t * t)
         else:
             half += np.arctan2(cross, below)
         before = length

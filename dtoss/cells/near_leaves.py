@@ -9,6 +9,7 @@ from dtoss.cells.clipping import lanes_in
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, put_lanes, splat
 from dtoss.compiled.pointers import bits_set, shifted
+from dtoss.geometry.place import SPHERE, Place
 
 ALL = 255
 """The byte of a leaf whose sites are all settled."""
@@ -16,14 +17,19 @@ NEAR = 128
 """Leaves listed for one parent node at the most."""
 LIST = 48
 """Leaves kept of these for one leaf, the nearest first."""
+SIDES = 2 * SPHERE
+"""Columns of boxes: the low and the high ends in x, then in y, then in z."""
 REACH = 2.0
 """Half-width of the first ring, in mean distances between sites."""
+_TRIALS, _CLOSER = 3, 0.125
+"""Rings that are tried where too many leaves are near, and the squared width of each as a share of the one before."""
 
 
 @kernel
-def box_gap(low, high, a, b, dimension):
+def box_gap(nodes, a, b):
     """Return the squared distance between the boxes of two nodes."""
     gap = 0.0
+    dimension, low, high = nodes.dimension, nodes.low, nodes.high
     for axis in range(dimension):
         d = max(
             low[a * dimension + axis] - high[b * dimension + axis],
@@ -35,29 +41,38 @@ def box_gap(low, high, a, b, dimension):
 
 
 @kernel
-def box_gaps(boxes, room, dimension, x0, x1, y0, y1, z0, z1):
-    """Return the squared distances of eight boxes from one; column k of ``boxes`` begins at ``k * room``."""
+def box_gaps(boxes, room, low, high):
+    """Return the squared distances of eight boxes from one, of two corners; a column of ``boxes`` has ``room``."""
     none = splat(0.0)
-    d = larger(larger(lanes_at(boxes, 0) - x1, x0 - lanes_at(boxes, room)), none)
+    d = larger(larger(lanes_at(boxes, 0) - high.x, low.x - lanes_at(boxes, room)), none)
     gaps = d * d
-    d = larger(larger(lanes_at(boxes, 2 * room) - y1, y0 - lanes_at(boxes, 3 * room)), none)
+    boxes = shifted(boxes, 2 * room)
+    d = larger(larger(lanes_at(boxes, 0) - high.y, low.y - lanes_at(boxes, room)), none)
     gaps = gaps + d * d
-    if dimension == 3:
-        d = larger(larger(lanes_at(boxes, 4 * room) - z1, z0 - lanes_at(boxes, 5 * room)), none)
+    if low.dimension == SPHERE:
+        boxes = shifted(boxes, 2 * room)
+        d = larger(larger(lanes_at(boxes, 0) - high.z, low.z - lanes_at(boxes, room)), none)
         gaps = gaps + d * d
     return gaps
 
 
 @kernel
-def _leaves_near(starts, levels, low, high, dimension, node, gap, found, stack, level_of):
+def _end_of(ends, node, dimension):
+    """Return the low or the high end of a node's box as a place."""
+    at = node * dimension
+    return Place(ends[at], ends[at + 1], ends[at + 2] if dimension == SPHERE else 0.0, dimension)
+
+
+@kernel
+def _leaves_near(nodes, node, gap, found, waiting):
     """List the leaves whose box lies within sqrt(gap) of a node's box; -1 if there are more than NEAR."""
-    stack[0] = starts[levels] - 1
-    level_of[0] = levels - 1
-    waiting = 1
+    starts, levels = nodes.starts, nodes.levels
+    waiting.node[0], waiting.level[0] = starts[levels] - 1, levels - 1
+    left = 1
     count = 0
-    while waiting > 0:
-        waiting -= 1
-        at, level = stack[waiting], level_of[waiting]
+    while left > 0:
+        left -= 1
+        at, level = waiting.node[left], waiting.level[left]
         if level == 0:
             if count == NEAR:
                 return -1
@@ -66,98 +81,81 @@ def _leaves_near(starts, levels, low, high, dimension, node, gap, found, stack, 
             continue
         first = starts[level - 1] + (at - starts[level]) * FAN
         for child in range(first, min(starts[level], first + FAN)):
-            if box_gap(low, high, child, node, dimension) <= gap:
-                stack[waiting] = child
-                level_of[waiting] = level - 1
-                waiting += 1
+            if box_gap(nodes, child, node) <= gap:
+                waiting.node[left], waiting.level[left] = child, level - 1
+                left += 1
     return count
 
 
 @kernel
-def list_near(starts, levels, low, high, dimension, own, node, found, boxes, stack, level_of):
+def list_near(nodes, own, node, near, waiting):
     """List the leaves near the node over leaf ``own`` and fill the columns of their boxes.
 
     Returns how many there are, and the squared distance from the node within which none is missing; -1 where that is
     not known.
     """
+    dimension, low, high = nodes.dimension, nodes.low, nodes.high
     diagonal = 0.0
     for axis in range(dimension):
         side = high[node * dimension + axis] - low[node * dimension + axis]
         diagonal += side * side
     gap = REACH * REACH * diagonal / (LEAF * FAN)
-    near = -1
-    for _ in range(3):
-        near = _leaves_near(starts, levels, low, high, dimension, node, gap, found, stack, level_of)
-        if near >= 0:
+    count = -1
+    for _ in range(_TRIALS):
+        count = _leaves_near(nodes, node, gap, near.found, waiting)
+        if count >= 0:
             break
-        gap *= 0.125
-    if near < 0:
+        gap *= _CLOSER
+    if count < 0:
         # the box of this node covers other nodes' sites; its own leaves come first and the tree does the rest
         gap = -1.0
-        near = 0
+        count = 0
         first = own // FAN * FAN
-        for other in range(first, min(first + FAN, starts[1])):
-            found[near] = other
-            near += 1
-    for i in range(near):
+        for other in range(first, min(first + FAN, nodes.starts[1])):
+            near.found[count] = other
+            count += 1
+    for i in range(count):
         for axis in range(dimension):
-            boxes[2 * axis * NEAR + i] = low[found[i] * dimension + axis]
-            boxes[(2 * axis + 1) * NEAR + i] = high[found[i] * dimension + axis]
-    return near, gap
+            near.box[2 * axis * NEAR + i] = low[near.found[i] * dimension + axis]
+            near.box[(2 * axis + 1) * NEAR + i] = high[near.found[i] * dimension + axis]
+    return count, gap
 
 
 @kernel
-def list_leaves(
-    low,
-    high,
-    dimension,
-    leaf,
-    near,
-    within,
-    found,
-    boxes,
-    settled,
-    first_leaf,
-    last_leaf,
-    candidate,
-    gap_of,
-    listed,
-    list_gap,
-    list_boxes,
-):
-    """List those of the leaves found that are not settled, by distance from one of them, which comes first.
+def list_leaves(nodes, leaf, near, count, within, settled, listed):
+    """List those of the ``count`` near leaves that are not settled, by distance from one of them, which comes first.
 
-    ``settled`` are the bytes of the leaves from ``first_leaf`` to ``last_leaf``. Returns how many are listed, and the
-    squared distance within which none is missing.
+    All leaves within the squared distance ``within`` are among them, or there are no others if that is negative.
+    Returns how many are listed, and the squared distance within which none is missing.
     """
-    at = leaf * dimension
-    z0, z1 = (low[at + 2], high[at + 2]) if dimension == 3 else (0.0, 0.0)
-    for i in range(0, near, WIDTH):
-        lanes = box_gaps(shifted(boxes, i), NEAR, dimension, low[at], high[at], low[at + 1], high[at + 1], z0, z1)
-        put_lanes(gap_of, i, lanes)
+    dimension = nodes.dimension
+    low, high = _end_of(nodes.low, leaf, dimension), _end_of(nodes.high, leaf, dimension)
+    for i in range(0, count, WIDTH):
+        put_lanes(near.gap, i, box_gaps(shifted(near.box, i), NEAR, low, high))
     # others as near as the limit are not known here: left to the tree
     limit = within if within >= 0.0 else np.inf
-    count = 0
-    for i in range(near):
-        gap = gap_of[i]
-        other = found[i]
-        if gap < limit and not (first_leaf <= other < last_leaf and settled[other - first_leaf] == ALL):
-            gap_of[count] = gap if other != leaf else -1.0
-            candidate[count] = i
-            count += 1
+    open_ = 0
     for i in range(count):
+        gap, other = near.gap[i], near.found[i]
+        closed = settled.first <= other < settled.last and settled.leaves[other - settled.first] == ALL
+        if gap < limit and not closed:
+            near.gap[open_] = gap if other != leaf else -1.0
+            near.candidate[open_] = i
+            open_ += 1
+    # each one's rank is how many are nearer, of equals those before it
+    for i in range(open_):
         rank = 0
-        gap = splat(gap_of[i])
-        for t in range(0, count, WIDTH):
-            lanes = lanes_at(gap_of, t)
+        gap = splat(near.gap[i])
+        for t in range(0, open_, WIDTH):
+            lanes = lanes_at(near.gap, t)
             ties = equal(lanes, gap) & ((1 << min(max(i - t, 0), WIDTH)) - 1)
-            rank += bits_set((above(gap, lanes) | ties) & lanes_in(count, t))
+            rank += bits_set((above(gap, lanes) | ties) & lanes_in(open_, t))
         if rank < LIST:
-            other = candidate[i]
-            listed[rank] = found[other]
-            list_gap[rank] = gap_of[i]
+            other = near.candidate[i]
+            listed.leaf[rank] = near.found[other]
+            listed.gap[rank] = near.gap[i]
             for axis in range(2 * dimension):
-                list_boxes[axis * LIST + rank] = boxes[axis * NEAR + other]
+                listed.box[axis * LIST + rank] = near.box[axis * NEAR + other]
         elif rank == LIST:
-            within = gap_of[i]
-    return min(count, LIST), within
+            within = near.gap[i]
+    return min(open_, LIST), within

@@ -31,10 +31,14 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import above, equal, greatest, lanes_at, larger, least, roots, splat, where
 from dtoss.compiled.pointers import shifted, trailing_zeros
 from dtoss.geometry.curve import arranged
+from dtoss.geometry.place import SPHERE
 
-ROW = 21
+_RADIUS, _AXES = SPHERE, SPHERE + 1
+_ENDS = _AXES + SPHERE * SPHERE
+_TOP = _ENDS + 2 * SPHERE
+ROW = _TOP + 2
 """Numbers of a box: a site of it, its radius round that, three axes, three intervals along them, and, on the sphere,
-one of ``c . e + |e|^2 / 2``, which is 0 but for the rounding of unit vectors."""
+one of ``c . e + |e|^2 / 2``, which is 0 but for the rounding of unit vectors. Those above are their places."""
 LOOKS = 32
 """Nodes looked into for the site nearest to a corner at the most: where all are as near, any will do."""
 NEAREST = LOOKS * FAN
@@ -42,75 +46,104 @@ NEAREST = LOOKS * FAN
 
 
 @kernel
-def _offset(vectors, i, row, dimension, e):
-    e[0], e[1] = vectors[i, 0] - row[0], vectors[i, 1] - row[1]
-    if dimension == 3:
-        e[2] = vectors[i, 2] - row[2]
-    else:
-        e[2] = 0.5 * (e[0] * e[0] + e[1] * e[1]) / row[3] if row[3] > 0.0 else 0.0
+def _offset(vectors, i, row, dimension):
+    """Return where site i lies as seen from a box's own, as F is linear in it."""
+    a, b = vectors[i, 0] - row[0], vectors[i, 1] - row[1]
+    if dimension == SPHERE:
+        return a, b, vectors[i, 2] - row[2]
+    return a, b, 0.5 * (a * a + b * b) / row[_RADIUS] if row[_RADIUS] > 0.0 else 0.0
+
+
+@kernel
+def _furthest(vectors, begin, end, row):
+    """Return the site of a run that is furthest from a box's own, and how far it is."""
+    radius, far = 0.0, (begin + end) // 2
+    for i in range(begin, end):
+        gap = 0.0
+        for axis in range(vectors.shape[1]):
+            gap += (vectors[i, axis] - row[axis]) ** 2
+        if gap > radius:
+            radius, far = gap, i
+    return far, np.sqrt(radius)
+
+
+@kernel
+def _any_normal(a, b, c):
+    """Return a vector at a right angle to (a, b, c)."""
+    if abs(a) <= min(abs(b), abs(c)):
+        return 0.0, c, -b
+    if abs(b) <= abs(c):
+        return -c, 0.0, a
+    return b, -a, 0.0
+
+
+@kernel
+def _fill_axes(vectors, begin, end, far, row):
+    """Fill the axes of a box: the first leads from its site to the furthest.
+
+    The third is normal to that, and to the site furthest from their line.
+    """
+    dimension = vectors.shape[1]
+    a, b, c = _offset(vectors, far, row, dimension)
+    length = np.sqrt(a * a + b * b + c * c)
+    a, b, c = (a / length, b / length, c / length) if length > 0.0 else (1.0, 0.0, 0.0)
+    most, p, q, r = 0.0, 0.0, 0.0, 0.0
+    for i in range(begin, end):
+        e, f, g = _offset(vectors, i, row, dimension)
+        along = a * e + b * f + c * g
+        x, y, z = e - along * a, f - along * b, g - along * c
+        gap = x * x + y * y + z * z
+        if gap > most:
+            most, p, q, r = gap, x, y, z
+    x, y, z = b * r - c * q, c * p - a * r, a * q - b * p
+    length = np.sqrt(x * x + y * y + z * z)
+    if not length > 0.0:
+        x, y, z = _any_normal(a, b, c)
+        length = np.sqrt(x * x + y * y + z * z)
+    x, y, z = x / length, y / length, z / length
+    t = _AXES
+    row[t], row[t + 1], row[t + 2] = a, b, c
+    t += SPHERE
+    row[t], row[t + 1], row[t + 2] = y * c - z * b, z * a - x * c, x * b - y * a
+    t += SPHERE
+    row[t], row[t + 1], row[t + 2] = x, y, z
+
+
+@kernel
+def _fill_ends(vectors, begin, end, row):
+    """Fill the intervals of a box along its axes, from a box of no width."""
+    dimension = vectors.shape[1]
+    for i in range(begin, end):
+        e = _offset(vectors, i, row, dimension)
+        for axis in range(SPHERE):
+            t, ends = _AXES + SPHERE * axis, _ENDS + 2 * axis
+            along = row[t] * e[0] + row[t + 1] * e[1] + row[t + 2] * e[2]
+            row[ends] = min(row[ends], along)
+            row[ends + 1] = max(row[ends + 1], along)
+        if dimension == SPHERE:
+            along = 0.0
+            for axis in range(SPHERE):
+                along += e[axis] * (row[axis] + 0.5 * e[axis])
+            row[_TOP], row[_TOP + 1] = min(row[_TOP], along), max(row[_TOP + 1], along)
 
 
 @kernel("void(float64[:, ::1], int64[::1], float64[:, :, ::1])")
 def _fill(vectors, starts, columns):
+    """Fill the boxes of all nodes but the root, those of one parent's children side by side."""
     n, dimension = vectors.shape
     width = LEAF
-    e, row = np.empty(3), np.empty(ROW)
+    row = np.empty(ROW)
     for level in range(starts.size - 2):
         for node in range(starts[level], starts[level + 1]):
             begin = (node - starts[level]) * width
             end = min(n, begin + width)
-            middle = (begin + end) // 2
             row[:] = 0.0
             for axis in range(dimension):
-                row[axis] = vectors[middle, axis]
-            radius, far = 0.0, middle
-            for i in range(begin, end):
-                gap = 0.0
-                for axis in range(dimension):
-                    gap += (vectors[i, axis] - row[axis]) ** 2
-                if gap > radius:
-                    radius, far = gap, i
-            radius = np.sqrt(radius)
-            row[3] = radius
-            # the first axis leads from the middle site to the furthest, the third is normal to that and to the site
-            # furthest from their line
-            _offset(vectors, far, row, dimension, e)
-            length = np.sqrt(e[0] * e[0] + e[1] * e[1] + e[2] * e[2])
-            a, b, c = (e[0] / length, e[1] / length, e[2] / length) if length > 0.0 else (1.0, 0.0, 0.0)
-            most, p, q, r = 0.0, 0.0, 0.0, 0.0
-            for i in range(begin, end):
-                _offset(vectors, i, row, dimension, e)
-                along = a * e[0] + b * e[1] + c * e[2]
-                x, y, z = e[0] - along * a, e[1] - along * b, e[2] - along * c
-                gap = x * x + y * y + z * z
-                if gap > most:
-                    most, p, q, r = gap, x, y, z
-            x, y, z = b * r - c * q, c * p - a * r, a * q - b * p
-            length = np.sqrt(x * x + y * y + z * z)
-            if not length > 0.0:
-                if abs(a) <= min(abs(b), abs(c)):
-                    x, y, z = 0.0, c, -b
-                elif abs(b) <= abs(c):
-                    x, y, z = -c, 0.0, a
-                else:
-                    x, y, z = b, -a, 0.0
-                length = np.sqrt(x * x + y * y + z * z)
-            x, y, z = x / length, y / length, z / length
-            row[4], row[5], row[6] = a, b, c
-            row[7], row[8], row[9] = y * c - z * b, z * a - x * c, x * b - y * a
-            row[10], row[11], row[12] = x, y, z
-            for i in range(begin, end):
-                _offset(vectors, i, row, dimension, e)
-                for axis in range(3):
-                    t = 4 + 3 * axis
-                    along = row[t] * e[0] + row[t + 1] * e[1] + row[t + 2] * e[2]
-                    row[13 + 2 * axis] = min(row[13 + 2 * axis], along)
-                    row[14 + 2 * axis] = max(row[14 + 2 * axis], along)
-                if dimension == 3:
-                    along = 0.0
-                    for axis in range(3):
-                        along += e[axis] * (row[axis] + 0.5 * e[axis])
-                    row[19], row[20] = min(row[19], along), max(row[20], along)
+                row[axis] = vectors[(begin + end) // 2, axis]
+            far, radius = _furthest(vectors, begin, end, row)
+            row[_RADIUS] = radius
+            _fill_axes(vectors, begin, end, far, row)
+            _fill_ends(vectors, begin, end, row)
             parent, lane = divmod(node - starts[level], FAN)
             for i in range(ROW):
                 columns[parent + starts[level + 1] - starts[1], i, lane] = row[i]
@@ -170,32 +203,36 @@ class Oriented:
 
 
 @kernel
-def least_along(boxes, dimension, x, y, z, v, w, u, k):
+def least_along(boxes, site, corner):
     """Return the least F for a corner over each of eight boxes along their sites."""
     none = splat(0.0)
-    a, b, c = lanes_at(boxes, 0) - x, lanes_at(boxes, FAN) - y, lanes_at(boxes, 2 * FAN) - z
-    if dimension == 2:
+    v, w, u, k = corner.x, corner.y, corner.z, corner.kappa
+    a, b, c = lanes_at(boxes, 0) - site.x, lanes_at(boxes, FAN) - site.y, lanes_at(boxes, 2 * FAN) - site.z
+    # F at the site of the box, and the vector along which it falls from there
+    if site.dimension == 2:
         bound = (a * a + b * b) * (0.5 * k) - (a * v + b * w)
-        p, q, r = a * k - v, b * k - w, lanes_at(boxes, 3 * FAN) * k
+        p, q, r = a * k - v, b * k - w, lanes_at(boxes, _RADIUS * FAN) * k
     else:
         bound = (a * a + b * b + c * c) * (0.5 * k) - (a * v + b * w + c * u)
-        bound = bound - larger(lanes_at(boxes, 19 * FAN) * -k, lanes_at(boxes, 20 * FAN) * -k)
-        p, q, r = splat(-(v + k * x)), splat(-(w + k * y)), splat(-(u + k * z))
-    for axis in range(3):
-        at = shifted(boxes, (4 + 3 * axis) * FAN)
+        at = shifted(boxes, _TOP * FAN)
+        bound = bound - larger(lanes_at(at, 0) * -k, lanes_at(at, FAN) * -k)
+        p, q, r = splat(-(v + k * site.x)), splat(-(w + k * site.y)), splat(-(u + k * site.z))
+    # how much it falls at the most along each axis
+    for axis in range(SPHERE):
+        at = shifted(boxes, (_AXES + SPHERE * axis) * FAN)
         g = none - (p * lanes_at(at, 0) + q * lanes_at(at, FAN) + r * lanes_at(at, 2 * FAN))
-        at = shifted(boxes, (13 + 2 * axis) * FAN)
+        at = shifted(boxes, (_ENDS + 2 * axis) * FAN)
         bound = bound - larger(g * lanes_at(at, 0), g * lanes_at(at, FAN))
     return bound
 
 
 @kernel
-def least_upright(children, dimension, x, y, z, v, w, u, k):
+def least_upright(children, site, corner):
     """Return the least F for a corner over each of eight upright boxes, as ``child_columns`` has them."""
-    bound = splat(0.0)
-    for axis in range(dimension):
-        at = x if axis == 0 else (y if axis == 1 else z)
-        t = v if axis == 0 else (w if axis == 1 else u)
+    bound, k = splat(0.0), corner.kappa
+    for axis in range(site.dimension):
+        at = site.x if axis == 0 else (site.y if axis == 1 else site.z)
+        t = corner.x if axis == 0 else (corner.y if axis == 1 else corner.z)
         a, b = lanes_at(children, 2 * axis * FAN) - at, lanes_at(children, (2 * axis + 1) * FAN) - at
         ends = (splat(t) - a * (0.5 * k)) * a
         other = (splat(t) - b * (0.5 * k)) * b
@@ -208,64 +245,85 @@ def least_upright(children, dimension, x, y, z, v, w, u, k):
 
 
 @kernel
-def nearest_beyond(
-    columns, n, dimension, starts, children, boxes, order, x, y, z, v, w, u, k, share, angle, edge, m, stack, level_of,
-    bound_of,
-):  # fmt: skip
+def push_children(waiting, count, left, keys, first, level):
+    """Let those of eight nodes wait that are in the mask ``left``, that of the least key on top; returns how many do.
+
+    They are ``first``, ``first + 1`` and so on; ``count`` wait already.
+    """
+    while left != 0:
+        key = greatest(where(left, keys, splat(-np.inf)))
+        lane = trailing_zeros(left & equal(keys, splat(key)))
+        left ^= 1 << lane
+        waiting.node[count], waiting.level[count], waiting.key[count] = first + lane, level, key
+        count += 1
+    return count
+
+
+@kernel
+def _deep_in_leaf(tree, node, site, corner):
+    """Return F of the eight sites of a leaf, and their squared distances."""
+    column = shifted(tree.columns, node * LEAF * site.dimension)
+    a, b = lanes_at(column, 0) - site.x, lanes_at(column, LEAF) - site.y
+    gaps = a * a + b * b
+    deep = a * corner.x + b * corner.y
+    if site.dimension == SPHERE:
+        c = lanes_at(column, 2 * LEAF) - site.z
+        gaps, deep = gaps + c * c, deep + c * corner.z
+    return gaps * (0.5 * corner.kappa) - deep, gaps
+
+
+@kernel
+def _has_edge(edge, m, number):
+    """Return whether a site has one of m edges."""
+    found = False
+    for i in range(m):
+        found |= edge[i] == number
+    return found
+
+
+@kernel
+def nearest_beyond(tree, site, corner, share, angle, edge, m, waiting):
     """Return the site with the least F for a corner, -1 where none cuts it by more than rounding.
 
-    It looks into LOOKS nodes, those with the least bounds first: it may return another that cuts, or -2 where they hold
-    none. Rounding is ``share |P|^2 + angle |P|``. Sites that have an edge already are passed over. ``stack``,
-    ``level_of`` and ``bound_of`` have room for NEAREST nodes.
+    It looks into LOOKS nodes of a tree along lines, those with the least bounds first: it may return another that cuts,
+    or -2 where they hold none. Rounding is ``share |P|^2 + angle |P|``. Sites are passed over that have one of the m
+    edges already. There is room for NEAREST nodes in ``waiting``.
     """
-    levels = starts.size - 1
-    stack[0], level_of[0], bound_of[0] = starts[levels] - 1, levels - 1, -np.inf
-    waiting, looks = 1, 0
-    least_of_all, site = 0.0, -1
+    starts, levels = tree.starts, tree.levels
+    waiting.node[0], waiting.level[0], waiting.key[0] = starts[levels] - 1, levels - 1, -np.inf
+    count, looks = 1, 0
+    least_of_all, found = 0.0, -1
     none, infinite = splat(0.0), splat(np.inf)
-    while waiting > 0:
-        waiting -= 1
-        if bound_of[waiting] >= least_of_all and site >= 0:
+    while count > 0:
+        count -= 1
+        if waiting.key[count] >= least_of_all and found >= 0:
             continue
         if looks == LOOKS:
-            return site if site >= 0 else -2
+            return found if found >= 0 else -2
         looks += 1
-        node, level = stack[waiting], level_of[waiting]
+        node, level = waiting.node[count], waiting.level[count]
         if level > 0:
-            first = starts[level - 1] + (node - starts[level]) * FAN
-            kids = shifted(children, (node - starts[1]) * 2 * dimension * FAN)
-            gaps = box_gaps(kids, FAN, dimension, x, x, y, y, z, z)
+            # of its children those wait whose bound is below what was found, the least on top
+            first, inner = starts[level - 1] + (node - starts[level]) * FAN, node - starts[1]
+            kids = shifted(tree.children, inner * 2 * site.dimension * FAN)
+            gaps = box_gaps(kids, FAN, site, site)
             bound = larger(
-                least_upright(kids, dimension, x, y, z, v, w, u, k),
-                least_along(shifted(boxes, (node - starts[1]) * ROW * FAN), dimension, x, y, z, v, w, u, k),
+                least_upright(kids, site, corner),
+                least_along(shifted(tree.boxes, inner * ROW * FAN), site, corner),
             )
             most = none - (gaps * share + roots(gaps) * angle)
             left = above(most, bound) & above(splat(least_of_all), bound) & lanes_in(starts[level] - first, 0)
-            while left != 0:  # the least on top
-                far = greatest(where(left, bound, splat(-np.inf)))
-                lane = trailing_zeros(left & equal(bound, splat(far)))
-                left ^= 1 << lane
-                bound_of[waiting], stack[waiting], level_of[waiting] = far, first + lane, level - 1
-                waiting += 1
+            count = push_children(waiting, count, left, bound, first, level - 1)
             continue
-        column = shifted(columns, node * LEAF * dimension)
-        a, b = lanes_at(column, 0) - x, lanes_at(column, LEAF) - y
-        gaps = a * a + b * b
-        deep = a * v + b * w
-        if dimension == 3:
-            c = lanes_at(column, 2 * LEAF) - z
-            gaps, deep = gaps + c * c, deep + c * u
-        deep = gaps * (0.5 * k) - deep
+        # of its sites the deepest counts that has no edge yet
+        deep, gaps = _deep_in_leaf(tree, node, site, corner)
         left = above(none - (gaps * share + roots(gaps) * angle), deep) & above(gaps, none)
-        left &= above(splat(least_of_all), deep) & lanes_in(n - node * LEAF, 0)
+        left &= above(splat(least_of_all), deep) & lanes_in(tree.sites - node * LEAF, 0)
         while left != 0:
             far = least(where(left, deep, infinite))
             lane = trailing_zeros(left & equal(deep, splat(far)))
             left ^= 1 << lane
-            owns = False
-            for i in range(m):
-                owns |= edge[i] == order[node * LEAF + lane]
-            if not owns:
-                least_of_all, site = far, order[node * LEAF + lane]
+            if not _has_edge(edge, m, tree.order[node * LEAF + lane]):
+                least_of_all, found = far, tree.order[node * LEAF + lane]
                 break
-    return site
+    return found

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.cells.cell_kernel import tangent
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, lanes_at, put_lanes
 from dtoss.compiled.pointers import pointer, shifted
+from dtoss.geometry.place import SPHERE
+from dtoss.geometry.tangent import in_plane, in_space, tangent
 
 EPSILON = 4e-16
 """How deep a plane must cut."""
@@ -31,6 +32,8 @@ SEEN, DEPTH = 14, 15
 """Whether no chosen site cuts it off, and room for how far it lies beyond a plane."""
 _STEEP = 0.1
 """Sine of the least angle between a border and its site that has a nearest point told well."""
+_ON_RIM = 3
+"""Corners of a hemisphere: a third of a turn apart."""
 _UPRIGHT = 0.5 * np.sqrt(3.0)
 """Sine of a third of a turn."""
 _OPPOSITE = 1e-13
@@ -43,14 +46,13 @@ _SHORT = -0.8
 @kernel
 def plane_between(site, basis, a, b, c):
     """Return the unit normal of the plane between a site and the one at (a, b, c) from it, pointing there."""
-    dx = a * basis[0] + b * basis[1] + c * basis[2]
-    dy = a * basis[3] + b * basis[4] + c * basis[5]
+    dx, dy = in_plane(a, b, c, basis)
     h = 0.5 * (a * a + b * b + c * c)
     f = 1.0 / np.sqrt(dx * dx + dy * dy + h * h)
     return (
-        f * (dx * basis[0] + dy * basis[3] - h * site[0]),
-        f * (dx * basis[1] + dy * basis[4] - h * site[1]),
-        f * (dx * basis[2] + dy * basis[5] - h * site[2]),
+        f * (dx * basis[0] + dy * basis[SPHERE] - h * site.x),
+        f * (dx * basis[1] + dy * basis[SPHERE + 1] - h * site.y),
+        f * (dx * basis[2] + dy * basis[SPHERE + 2] - h * site.z),
     )
 
 
@@ -65,11 +67,9 @@ def _place(row, x, y, z, site, basis, before):
     length = 1.0 / np.sqrt(x * x + y * y + z * z)
     x, y, z = x * length, y * length, z * length
     row[X], row[X + 1], row[X + 2] = x, y, z
-    kappa = x * site[0] + y * site[1] + z * site[2]
-    u, v = x * basis[0] + y * basis[1] + z * basis[2], x * basis[3] + y * basis[4] + z * basis[5]
-    row[V] = u * basis[0] + v * basis[3]
-    row[V + 1] = u * basis[1] + v * basis[4]
-    row[V + 2] = u * basis[2] + v * basis[5]
+    kappa = x * site.x + y * site.y + z * site.z
+    u, v = in_plane(x, y, z, basis)
+    row[V], row[V + 1], row[V + 2] = in_space(u, v, basis)
     row[KAPPA], row[EVEN] = kappa, _EVEN * (1.0 - kappa)
     row[SLOPE] = min(row[EVEN] / np.sqrt(max(before, row[GAP])), _STEEPEST)
     row[SEEN] = 0.0
@@ -92,25 +92,31 @@ def hemisphere(rows, n, owner, gap, site, basis):
 
     The first is the one nearest to the site: sites near by cut it off before any other of an edge between two poles.
     """
-    inward = np.empty(7)
+    inward = np.empty(2 * SPHERE)
     u = pointer(inward)
-    along = site[0] * n[0] + site[1] * n[1] + site[2] * n[2]
-    a, b, c = site[0] - along * n[0], site[1] - along * n[1], site[2] - along * n[2]
+    along = site.x * n[0] + site.y * n[1] + site.z * n[2]
+    a, b, c = site.x - along * n[0], site.y - along * n[1], site.z - along * n[2]
     length = np.sqrt(a * a + b * b + c * c)
     if length > _STEEP:
         u[0], u[1], u[2] = a / length, b / length, c / length
-        u[3], u[4], u[5] = u[1] * n[2] - u[2] * n[1], u[2] * n[0] - u[0] * n[2], u[0] * n[1] - u[1] * n[0]
+        across = shifted(u, SPHERE)
+        across[0], across[1], across[2] = (
+            u[1] * n[2] - u[2] * n[1],
+            u[2] * n[0] - u[0] * n[2],
+            u[0] * n[1] - u[1] * n[0],
+        )
     else:
         tangent(-n[0], -n[1], -n[2], u)
-    for i in range(3):
+    for i in range(_ON_RIM):
         a = 1.0 if i == 0 else -0.5
         b = 0.0 if i == 0 else (_UPRIGHT if i == 1 else -_UPRIGHT)
         row = shifted(rows, i * CORNER)
         _edge(row, n, owner, gap)
-        _place(row, a * u[0] + b * u[3], a * u[1] + b * u[4], a * u[2] + b * u[5], site, basis, gap)
+        x, y, z = in_space(a, b, u)
+        _place(row, x, y, z, site, basis, gap)
     # keeps the basis alive while the pointer to it is used
-    inward[6] = 0.0
-    return 3
+    inward[0] = 0.0
+    return _ON_RIM
 
 
 @kernel
@@ -142,7 +148,7 @@ def _thin_lune(rows, m, n, owner, gap, site, basis):
     first = shifted(rows, 0)
     a, b, c = first[N], first[N + 1], first[N + 2]
     before = first[GAP]
-    p, q, r = b * site[2] - c * site[1], c * site[0] - a * site[2], a * site[1] - b * site[0]
+    p, q, r = b * site.z - c * site.y, c * site.x - a * site.z, a * site.y - b * site.x
     length = 1.0 / np.sqrt(p * p + q * q + r * r)
     p, q, r = p * length, q * length, r * length
     x, y, z = -(b * r - c * q), -(c * p - a * r), -(a * q - b * p)
@@ -250,9 +256,10 @@ def solid_angle(rows, m):
 
 
 @kernel
-def cut_by(rows, spare, m, owner, a, b, c, site, basis):
+def cut_rim_by(cell, m, owner, a, b, c):
     """Cut the polygon by the site ``owner`` at (a, b, c) from the cell's."""
-    return _cut(rows, spare, m, plane_between(site, basis, a, b, c), owner, a * a + b * b + c * c, site, basis)
+    n = plane_between(cell.site, cell.basis, a, b, c)
+    return _cut(cell.rows, cell.spare, m, n, owner, a * a + b * b + c * c, cell.site, cell.basis)
 
 
 @kernel

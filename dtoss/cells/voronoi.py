@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.cells.arguments import workspace
 from dtoss.cells.box_tree import LEAF
-from dtoss.cells.cell_kernel import BESIDES, COLUMNS, DONE, EARLIER, MORE_NEIGHBOURS, MORE_VERTICES, STACK, cut_cells
-from dtoss.cells.clipping import PAD
+from dtoss.cells.cell_kernel import DONE, EARLIER, MORE_NEIGHBOURS, MORE_VERTICES, cut_cells
 from dtoss.cells.diagram import PIECE, Diagram, symmetric
-from dtoss.cells.near_leaves import LIST, NEAR
-from dtoss.cells.oriented_boxes import NEAREST, NO_LINES
+from dtoss.cells.oriented_boxes import NO_LINES
 from dtoss.cells.rim import rim_cells
 from dtoss.cells.site_search import Search, search_of
 from dtoss.compiled.kernel import kernel, operand
@@ -131,8 +130,7 @@ def _cut_piece(
     settled = np.empty(-(-end // LEAF) - begin // LEAF, np.uint8)
     lines, progress = NO_LINES, np.zeros(3, np.int64)
     while True:
-        real = np.empty(COLUMNS * (capacity + 2 * PAD) + BESIDES)
-        whole = np.empty(capacity + 2 * PAD + 2 * NEAR + LIST + 2 * STACK + 2 * NEAREST, np.int64)
+        real, whole = workspace(capacity)
         status = cut_cells(
             sites,
             search.columns,

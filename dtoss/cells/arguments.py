@@ -1,0 +1,261 @@
+"""What the kernels of cells hand to each other: what belongs together, made once inside the kernel that Python calls.
+
+Python passes flat arrays by position; a name here costs a kernel nothing, as its fields are registers when compiled.
+The workspace of the cell kernel is two of these arrays: what lies where in them is said at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.cells.clipping import PAD
+from dtoss.cells.near_leaves import LIST, NEAR, SIDES
+from dtoss.cells.oriented_boxes import NEAREST
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import pointer, shifted
+from dtoss.geometry.place import SPHERE, Place
+
+STACK = 1024
+"""Room for the nodes of the tree that wait."""
+_COLUMNS = 9
+"""Columns of floats of a polygon: its own five, and four of the discs."""
+_BESIDES = (SIDES + 1) * NEAR + (SIDES + 1) * LIST + STACK + NEAREST + 2 * SPHERE
+"""What the workspace of floats holds besides the polygon."""
+
+
+class Outline(NamedTuple):
+    """The polygon of a cell (``dtoss/cells/clipping.py``): pointers to its columns, with ``PAD`` entries either side.
+
+    Parameters
+    ----------
+    u, v : the vertices, counter-clockwise, in the tangent plane of the site.
+    ex, ey, eh : the line ``ex * u + ey * v = eh`` of the edge from each vertex to the next.
+    edge : int64, the site that the edge belongs to, negative for the starting frame.
+    """
+
+    u: Any
+    v: Any
+    ex: Any
+    ey: Any
+    eh: Any
+    edge: Any
+
+
+class Discs(NamedTuple):
+    """The influence region: pointers to the centres and squared radii of the discs round the vertices of a cell."""
+
+    x: Any
+    y: Any
+    z: Any
+    reach: Any
+
+
+class Waiting(NamedTuple):
+    """Nodes of a tree that wait, the next one on top: pointers to their numbers, levels, and how far or deep they are.
+
+    How many wait is passed beside it.
+    """
+
+    node: Any
+    level: Any
+    key: Any
+
+
+class Scratch(NamedTuple):
+    """Room for the influence region, and for nodes that wait.
+
+    The latter in the search for what cuts a cell, and in that for the site nearest to a corner.
+    """
+
+    discs: Discs
+    waiting: Waiting
+    nearest: Waiting
+
+
+class Workpiece(NamedTuple):
+    """A cell that is being cut.
+
+    Parameters
+    ----------
+    site : the place whose cell it is.
+    basis : pointer to two unit vectors that span the tangent plane there; only used on the sphere.
+    outline : its polygon, with room for ``capacity`` vertices.
+    positions, columns : pointers to the vectors of all sites, and to those of each leaf by coordinate, in curve order.
+    """
+
+    site: Place
+    basis: Any
+    outline: Outline
+    positions: Any
+    columns: Any
+    capacity: int
+
+
+class RimWorkpiece(NamedTuple):
+    """A cell that is being cut in 3-D (``dtoss/cells/rim_polygon.py``).
+
+    Parameters
+    ----------
+    site, basis, positions : as for :class:`Workpiece`.
+    rows, spare : pointers to the rows of its corners, and to as many that are written meanwhile.
+    capacity : corners that there is room for.
+    """
+
+    site: Place
+    basis: Any
+    rows: Any
+    spare: Any
+    positions: Any
+    capacity: int
+
+
+class Corner(NamedTuple):
+    """A corner of a cell as boxes along their sites see it (``dtoss/cells/oriented_boxes.py``): ``V`` and ``kappa``."""
+
+    x: float
+    y: float
+    z: float
+    kappa: float
+
+
+class Nodes(NamedTuple):
+    """The upright boxes of all nodes of the tree in curve order: pointers to :class:`dtoss.cells.box_tree.Boxes`."""
+
+    starts: Any
+    levels: int
+    low: Any
+    high: Any
+    dimension: int
+
+
+class Tree(NamedTuple):
+    """A tree over sites: the one in curve order, or the one along lines (:class:`dtoss.cells.oriented_boxes.Lines`).
+
+    Parameters
+    ----------
+    starts : pointer to the first node of each of its levels.
+    levels, sites : how many it has.
+    columns, children : pointers to the sites of each leaf, and to the upright boxes of each inner node's children.
+    aligned : whether it is the one along lines; only then there are ``boxes`` and ``order``.
+    boxes, order : pointers to the boxes along the sites of each inner node's children, and to the sites of its leaves.
+    """
+
+    starts: Any
+    levels: int
+    sites: int
+    columns: Any
+    children: Any
+    aligned: bool
+    boxes: Any
+    order: Any
+
+
+class Near(NamedTuple):
+    """Leaves near the parent of a leaf: pointers to their numbers and to the columns of their boxes.
+
+    ``candidate`` and ``gap`` are room for places among them and for their distances from one leaf.
+    """
+
+    found: Any
+    box: Any
+    candidate: Any
+    gap: Any
+
+
+class Listed(NamedTuple):
+    """Leaves near a leaf, the nearest first: pointers to their numbers, squared distances and columns of boxes."""
+
+    leaf: Any
+    gap: Any
+    box: Any
+
+
+class Settled(NamedTuple):
+    """The bytes of the leaves from ``first`` to ``last``: a bit for each site that is settled."""
+
+    leaves: Any
+    first: int
+    last: int
+
+
+class Passed(NamedTuple):
+    """What the search in the tree passes over: the leaves that are listed, and settled sites.
+
+    Parameters
+    ----------
+    nodes : the boxes by which leaves were listed.
+    leaf : the one of the cell's own site.
+    within : squared distance from it within which all leaves were listed; -1 where these were its parent's alone.
+    """
+
+    nodes: Nodes
+    settled: Settled
+    leaf: int
+    within: float
+
+
+class Earlier(NamedTuple):
+    """The sites cut before that have a site as a neighbour: pointers to ``EARLIER`` of each, and how many there are."""
+
+    site: Any
+    count: Any
+
+
+class Made(NamedTuple):
+    """What is made of each cell: pointers, as in :class:`dtoss.cells.diagram.Diagram`; ``doubt`` as ``symmetric`` has it."""
+
+    degree: Any
+    neighbours: Any
+    area: Any
+    radius: Any
+    rim: Any
+    doubt: Any
+
+
+def workspace(capacity: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the two arrays for polygons of ``capacity`` vertices."""
+    room = capacity + 2 * PAD
+    real = np.empty(_COLUMNS * room + _BESIDES)
+    return real, np.empty(room + 2 * NEAR + LIST + 2 * STACK + 2 * NEAREST, np.int64)
+
+
+@kernel
+def polygon_in(real, whole, room):
+    """Return the outline and the discs at the beginning of a workspace, and what follows in both of its arrays."""
+    r = shifted(real, PAD)
+    u, v, ex, ey = r, shifted(r, room), shifted(r, 2 * room), shifted(shifted(r, 2 * room), room)
+    r = shifted(r, 4 * room)
+    eh, cx, cy, cz = r, shifted(r, room), shifted(r, 2 * room), shifted(shifted(r, 2 * room), room)
+    reach = shifted(r, 4 * room)
+    outline, discs = Outline(u, v, ex, ey, eh, shifted(whole, PAD)), Discs(cx, cy, cz, reach)
+    return outline, discs, shifted(real, _COLUMNS * room), shifted(whole, room)
+
+
+@kernel
+def parts_of(real_, whole_):
+    """Return the parts of a workspace: outline, near and listed leaves, scratch, basis, and its capacity."""
+    real, whole = pointer(real_), pointer(whole_)
+    room = (real_.size - _BESIDES) // _COLUMNS
+    outline, discs, real, whole = polygon_in(real, whole, room)
+    near_box, near_gap = real, shifted(real, SIDES * NEAR)
+    list_box = shifted(near_gap, NEAR)
+    list_gap = shifted(list_box, SIDES * LIST)
+    waiting_gap = shifted(list_gap, LIST)
+    bound = shifted(waiting_gap, STACK)
+    basis = shifted(bound, NEAREST)
+    found, candidate, leaf = whole, shifted(whole, NEAR), shifted(whole, 2 * NEAR)
+    node = shifted(leaf, LIST)
+    level = shifted(node, STACK)
+    nearest_node = shifted(level, STACK)
+    nearest_level = shifted(nearest_node, NEAREST)
+    return (
+        outline,
+        Near(found, near_box, candidate, near_gap),
+        Listed(leaf, list_gap, list_box),
+        Scratch(discs, Waiting(node, level, waiting_gap), Waiting(nearest_node, nearest_level, bound)),
+        basis,
+        room - 2 * PAD,
+    )
