@@ -205,7 +205,7 @@ class Earlier(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What is made of each cell: pointers, as in :class:`dtoss.cells.diagram.Diagram`; ``doubt`` as ``symmetric`` has it."""
+    """What is made of each cell: pointers, as in :class:`dtoss.cells.diagram.Diagram`; ``symmetric`` takes doubt."""
 
     degree: Any
     neighbours: Any

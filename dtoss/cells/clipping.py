@@ -16,6 +16,7 @@ import numpy as np
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, above, greatest, lanes_at, larger, put_lanes, roots, splat, total, where
 from dtoss.compiled.pointers import bits_float, trailing_zeros
+from dtoss.geometry.place import YMAX
 
 FRAME = 5.671281819617709  # tan(80 degrees)
 """Half the side of the square that a spherical cell starts from; a cell that keeps a part of it is a rim cell."""
@@ -26,8 +27,8 @@ PAD = 8
 MASKED = 48
 """Polygons of more vertices are cut without masks."""
 
-_LAST_SIDE, _YMAX = 3, 3
-"""The fourth side of a rectangle, and its place in bounds."""
+_LAST_SIDE = 3
+"""The fourth side of a rectangle."""
 
 PARALLEL = 1e-6
 """Lines that cross at less than about this angle have a crossing on the chord between two vertices."""
@@ -58,7 +59,7 @@ def frame(outline, site, bounds):
     """
     u0, v0, u1, v1 = -FRAME, -FRAME, FRAME, FRAME
     if site.dimension == 2:
-        u0, v0, u1, v1 = bounds[0] - site.x, bounds[1] - site.y, bounds[2] - site.x, bounds[_YMAX] - site.y
+        u0, v0, u1, v1 = bounds[0] - site.x, bounds[1] - site.y, bounds[2] - site.x, bounds[YMAX] - site.y
     _put_row(outline, 0, u0, v0, 0.0, -1.0, -v0, -1)
     _put_row(outline, 1, u1, v0, 1.0, 0.0, u1, -1)
     _put_row(outline, 2, u1, v1, 0.0, 1.0, v1, -1)

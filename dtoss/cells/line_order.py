@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.cells.box_tree import FAN, LEAF
 from dtoss.compiled.kernel import kernel
+from dtoss.geometry.place import SPHERE
 
 _PLANES, _SITES_A_PLANE = 12, 8
 """Planes through three sites that are tried in any run, and one more for each so many sites of it."""
@@ -23,8 +24,12 @@ _MOST = 0.25
 """One that holds a greater share is taken at once."""
 _FEW = 64
 """So few sites are not searched for planes."""
+_TURN_AT = SPHERE
+"""Where behind a normal it stands how far digits may turn it."""
 _DIGITS = 3e-16
 """How far the last digits of unit vectors put a site from its plane."""
+_MULTIPLIER, _MODULUS = 48271, 2147483647
+"""Of the generator: each number below 2^31 but 0 comes once."""
 _ROOM = 128
 """Runs of sites that wait: two for each halving at the most."""
 
@@ -43,7 +48,7 @@ def _off_plane(vectors, i, corner, normal, turn):
 @kernel
 def _drawn(number):
     """Return the number drawn after another one, below 2^31. Park and Miller's generator."""
-    return 48271 * number % 2147483647
+    return _MULTIPLIER * number % _MODULUS
 
 
 @kernel
@@ -64,7 +69,7 @@ def _common_plane(vectors, order, begin, end, normal):
     """
     size = end - begin
     choice, most, corner = size, _MANY, -1
-    tried = np.empty(3)
+    tried = np.empty(SPHERE)
     for _ in range(_PLANES + size // _SITES_A_PLANE):
         choice = _drawn(choice)
         i = order[begin + choice % size]
@@ -86,7 +91,7 @@ def _common_plane(vectors, order, begin, end, normal):
             on, share = _share(vectors, order, begin, end, _CLOSER * _LOOKED_AT, i, tried, turn)
         if on >= _LEAST and share > most:
             most, corner = share, i
-            normal[0], normal[1], normal[2], normal[3] = tried[0], tried[1], tried[2], turn
+            normal[0], normal[1], normal[2], normal[_TURN_AT] = tried[0], tried[1], tried[2], turn
             if most > _MOST:
                 break
     return corner
@@ -97,7 +102,7 @@ def _apart(vectors, order, begin, end, corner, normal):
     """Put the sites of a plane before all others of a run; returns where the others begin."""
     i, j = begin, end - 1
     while i <= j:
-        if _off_plane(vectors, order[i], corner, normal, normal[3]):
+        if _off_plane(vectors, order[i], corner, normal, normal[_TURN_AT]):
             order[i], order[j] = order[j], order[i]
             j -= 1
         else:

@@ -13,6 +13,7 @@ from dtoss.cells.cell_polygons import CellPolygons, shapes
 from dtoss.cells.edge_doubt import edges_in_doubt
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.place import SPHERE, YMAX
 from dtoss.partition import Partition
 from dtoss.queries.cell_of import CellView, Seen, cell_at
 from dtoss.queries.find_by_id import Place
@@ -158,6 +159,19 @@ _POLAR = 90.0 - 1e-9
 """Latitude in degrees, 0.1 mm from a pole, from which on a longitude says nothing."""
 
 
+_HALF_TURN, _WHOLE_TURN, _POLE = 180.0, 360.0, 90.0
+"""In degrees: longitudes lie between minus a half turn and a half turn, latitudes between the poles."""
+_OPPOSITE = 1e-6
+"""Degrees by which two longitudes half a turn apart may differ from that."""
+_WIDE, _NEAR_POLE = 90.0, 80.0
+"""A ring that spans fewer degrees of longitude, nearer to the equator, neither crosses the antimeridian nor holds a
+pole."""
+_BULGING = 1e-4
+"""Degrees that a ring must span for an arc to leave the box of its ends by more than digits."""
+_TRIANGLE = 3
+"""Corners that a ring needs."""
+
+
 @kernel
 def _unwrap(points, begin, end, turned):
     """Return the span of a ring's longitudes and how far round the ring goes in all.
@@ -175,27 +189,27 @@ def _unwrap(points, begin, end, turned):
         if abs(points[t, 1]) < _POLAR:
             move = points[t, 0] - before
             # half a turn, over a pole: the corners do not say to which side of the meridian the cell lies
-            half = half or abs(abs(move) - 180.0) < 1e-6
-            if move > 180.0:
-                move -= 360.0
-            if move < -180.0:
-                move += 360.0
+            half = half or abs(abs(move) - _HALF_TURN) < _OPPOSITE
+            if move > _HALF_TURN:
+                move -= _WHOLE_TURN
+            if move < -_HALF_TURN:
+                move += _WHOLE_TURN
             now += move
             before = points[t, 0]
         turned[t - begin] = now
         low, high = min(low, now), max(high, now)
     winding = now - points[known, 0]
     if half:
-        return -360.0, 360.0, winding
-    if abs(winding) > 180.0:
+        return -_WHOLE_TURN, _WHOLE_TURN, winding
+    if abs(winding) > _HALF_TURN:
         return low, high, winding
     shift = 0.0
-    if high > 180.0 and low >= 180.0:
-        shift = -360.0
-    if low < -180.0 and high <= -180.0:
-        shift = 360.0
+    if high > _HALF_TURN and low >= _HALF_TURN:
+        shift = -_WHOLE_TURN
+    if low < -_HALF_TURN and high <= -_HALF_TURN:
+        shift = _WHOLE_TURN
     low, high = low + shift, high + shift
-    if low >= -180.0 and high <= 180.0:
+    if low >= -_HALF_TURN and high <= _HALF_TURN:
         for t in range(begin, end):
             points[t, 0] = turned[t - begin] + shift
     return low, high, winding
@@ -227,7 +241,7 @@ def _bulge(points, i, j):
 )
 def _rings(first, vertices, length, shortest, ring_first, points, boxes, turned):
     """Fill rings and boxes; returns the number of points. ``turned`` holds the longitudes of one ring, unwrapped."""
-    sphere = vertices.shape[1] == 3
+    sphere = vertices.shape[1] == SPHERE
     filled = 0
     for i in range(first.size - 1):
         ring_first[i] = filled
@@ -235,7 +249,7 @@ def _rings(first, vertices, length, shortest, ring_first, points, boxes, turned)
         for j in range(first[i], first[i + 1]):
             if length[j] > shortest:
                 kept += 1
-        whole = kept < 3
+        whole = kept < _TRIANGLE
         begin = filled
         for j in range(first[i], first[i + 1]):
             if not whole and length[j] <= shortest:
@@ -256,19 +270,19 @@ def _rings(first, vertices, length, shortest, ring_first, points, boxes, turned)
         for t in range(begin, filled):
             x0, y0 = min(x0, points[t, 0]), min(y0, points[t, 1])
             x1, y1 = max(x1, points[t, 0]), max(y1, points[t, 1])
-        if sphere and (x1 - x0 > 90.0 or y1 > 80.0 or y0 < -80.0):
+        if sphere and (x1 - x0 > _WIDE or y1 > _NEAR_POLE or y0 < -_NEAR_POLE):
             x0, x1, winding = _unwrap(points, begin, filled, turned)
-            if winding > 180.0:
-                y1 = 90.0
-            if winding < -180.0:
-                y0 = -90.0
-            if abs(winding) > 180.0 or x0 < -180.0 or x1 > 180.0:
-                x0, x1 = -180.0, 180.0
-        if sphere and (x1 - x0 > 1e-4 or y1 - y0 > 1e-4):
+            if winding > _HALF_TURN:
+                y1 = _POLE
+            if winding < -_HALF_TURN:
+                y0 = -_POLE
+            if abs(winding) > _HALF_TURN or x0 < -_HALF_TURN or x1 > _HALF_TURN:
+                x0, x1 = -_HALF_TURN, _HALF_TURN
+        if sphere and (x1 - x0 > _BULGING or y1 - y0 > _BULGING):
             for t in range(begin, filled):
                 low, high = _bulge(points, t, t + 1 if t + 1 < filled else begin)
                 y0, y1 = min(y0, low), max(y1, high)
-        boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3] = x0, y0, x1, y1
+        boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, YMAX] = x0, y0, x1, y1
         points[filled, 0], points[filled, 1] = points[begin, 0], points[begin, 1]
         filled += 1
     ring_first[first.size - 1] = filled

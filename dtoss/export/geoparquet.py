@@ -23,6 +23,8 @@ from dtoss.snapshots.folder import filesystem_of
 GEOMETRY, BOX = "geometry", "bbox"
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _POINT, _POLYGON, _MULTIPOLYGON = 1, 3, 6
+_HEAD, _POINT_BYTES = 13, 16
+"""Bytes before the points of a polygon of one ring, and of each of them."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,14 @@ class Geometries:
 def _fill_polygons(first, points, sizes, out, start):
     for i in range(first.size - 1):
         at = start[i]
+        # after the byte order, as little-endian numbers of 4 bytes: the kind, one ring, how many points it has
         out[at] = 1
-        out[at + 1] = 3
-        out[at + 5] = 1
+        out[at + 1] = _POLYGON
+        out[at + 1 + 4] = 1
         for t in range(4):
-            out[at + 9 + t] = sizes[4 * i + t]
-        at += 13
-        for t in range(16 * first[i], 16 * first[i + 1]):
+            out[at + 1 + 2 * 4 + t] = sizes[4 * i + t]
+        at += _HEAD
+        for t in range(_POINT_BYTES * first[i], _POINT_BYTES * first[i + 1]):
             out[at] = points[t]
             at += 1
 
@@ -70,7 +73,7 @@ def polygons_wkb(first: NDArray[np.int64], points: NDArray[np.float64]) -> pa.Ar
         float64 (p, 2).
     """
     size = np.diff(first)
-    start = np.concatenate([[0], np.cumsum(13 + 16 * size)]).astype(np.int64)
+    start = np.concatenate([[0], np.cumsum(_HEAD + _POINT_BYTES * size)]).astype(np.int64)
     out = np.zeros(int(start[-1]), np.uint8)
     flat = operand(points, dtype="<f8").reshape(-1).view(np.uint8)
     _fill_polygons(operand(first, dtype=np.int64), flat, size.astype("<u4").view(np.uint8), out, start)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
+from dtoss.geometry.place import SPHERE, YMAX
 
 
 def _hilbert_table() -> NDArray[np.int64]:
@@ -40,17 +41,34 @@ def _hilbert_table() -> NDArray[np.int64]:
 
 
 _HILBERT = _hilbert_table()
-_FACE_BITS = 30
+_STATES = 3
+"""The mask of the turns that the curve may have."""
+_LEVELS, _KEY_BITS, _ALL_BITS = 4, 8, 15
+"""Levels of the curve that the table takes at once, the bits of the key that they give, and the mask of a coordinate's
+bits."""
+_FACE_BITS, _PLANE_BITS = 30, 31
+"""Bits of a coordinate on a face of the cube, and in the plane: with 31 the key stays positive."""
+_TOP_SHIFT = 28
+"""Where the highest bits of a coordinate begin that the table takes."""
+_X_BACK, _Y_BACK, _Z_BACK = 3, 4, 5
+"""The faces of the cube on the far sides; those on the near sides are 0, 1, 2."""
+_QUADRATIC = 3.0
+"""Of the quadratic projection of a face, as S2 has it: areas of cells differ by a factor of about two at the most."""
+_DIGITS, _DIGIT_BITS = 6, 11
+"""Digits of a key by which it is sorted, one after another, and the bits of each."""
+_VALUES = 1 << _DIGIT_BITS
+_FEW = 16
+"""So few objects are sorted by insertion."""
 
 
 @kernel
 def _hilbert(x, y, last):
     state = 0
     key = 0
-    for shift in range(28, last - 4, -4):
-        step = _HILBERT[(((x >> shift) & 15) << 4 | ((y >> shift) & 15)) << 2 | state]
-        key = key << 8 | step >> 2
-        state = step & 3
+    for shift in range(_TOP_SHIFT, last - _LEVELS, -_LEVELS):
+        step = _HILBERT[(((x >> shift) & _ALL_BITS) << _LEVELS | ((y >> shift) & _ALL_BITS)) << 2 | state]
+        key = key << _KEY_BITS | step >> 2
+        state = step & _STATES
     return key << 2 * last
 
 
@@ -58,21 +76,21 @@ def _hilbert(x, y, last):
 def _spread(u):
     # Evens out the area of cells over a face of the cube, from [-1, 1] to [0, 1].
     if u >= 0:
-        return 0.5 * np.sqrt(1.0 + 3.0 * u)
-    return 1.0 - 0.5 * np.sqrt(1.0 - 3.0 * u)
+        return 0.5 * np.sqrt(1.0 + _QUADRATIC * u)
+    return 1.0 - 0.5 * np.sqrt(1.0 - _QUADRATIC * u)
 
 
 @kernel
 def _sphere_key(x, y, z, last):
     a, b, c = abs(x), abs(y), abs(z)
     if a >= b and a >= c:
-        face = 0 if x > 0 else 3
+        face = 0 if x > 0 else _X_BACK
         u, v = y / a, z / a
     elif b >= c:
-        face = 1 if y > 0 else 4
+        face = 1 if y > 0 else _Y_BACK
         u, v = x / b, z / b
     else:
-        face = 2 if z > 0 else 5
+        face = 2 if z > 0 else _Z_BACK
         u, v = x / c, y / c
     top = float((1 << _FACE_BITS) - 1)
     return face << (2 * _FACE_BITS) | _hilbert(int(_spread(u) * top), int(_spread(v) * top), last)
@@ -81,16 +99,17 @@ def _sphere_key(x, y, z, last):
 @kernel("void(float64[:, ::1], float64[::1], int64, int64[::1])")
 def _keys(vectors, box, last, keys):
     n, dimension = vectors.shape
-    if dimension == 3:
+    if dimension == SPHERE:
         for i in range(n):
             keys[i] = _sphere_key(vectors[i, 0], vectors[i, 1], vectors[i, 2], last)
         return
-    # 31 bits an axis keep the key positive
-    span = max(box[2] - box[0], box[3] - box[1])
-    scale = float((1 << 31) - 1) / span if span > 0 else 0.0
+    xmin, ymin, xmax, ymax = box[0], box[1], box[2], box[YMAX]
+    span = max(xmax - xmin, ymax - ymin)
+    top = float((1 << _PLANE_BITS) - 1)
+    scale = top / span if span > 0 else 0.0
     for i in range(n):
-        x = min(max((vectors[i, 0] - box[0]) * scale, 0.0), 2147483647.0)
-        y = min(max((vectors[i, 1] - box[1]) * scale, 0.0), 2147483647.0)
+        x = min(max((vectors[i, 0] - xmin) * scale, 0.0), top)
+        y = min(max((vectors[i, 1] - ymin) * scale, 0.0), top)
         keys[i] = _hilbert(int(x), int(y), last)
 
 
@@ -136,23 +155,23 @@ def _radix_order(keys, copies, orders):
     for i in range(n):
         copies[0, i] = keys[i]
         orders[0, i] = i
-    counts = np.zeros((6, 2048), np.int64)
+    counts = np.zeros((_DIGITS, _VALUES), np.int64)
     for i in range(n):
         k = keys[i]
-        for digit in range(6):
-            counts[digit, (k >> (11 * digit)) & 2047] += 1
+        for digit in range(_DIGITS):
+            counts[digit, (k >> (_DIGIT_BITS * digit)) & (_VALUES - 1)] += 1
     now = 0
-    for digit in range(6):
+    for digit in range(_DIGITS):
         count = counts[digit]
-        shift = 11 * digit
-        if n == 0 or count[(keys[0] >> shift) & 2047] == n:
+        shift = _DIGIT_BITS * digit
+        if n == 0 or count[(keys[0] >> shift) & (_VALUES - 1)] == n:
             continue  # all rows share this digit
         place = 0
-        for value in range(2048):
+        for value in range(_VALUES):
             place, count[value] = place + count[value], place
         read, order, write, spare = copies[now], orders[now], copies[1 - now], orders[1 - now]
         for i in range(n):
-            value = (read[i] >> shift) & 2047
+            value = (read[i] >> shift) & (_VALUES - 1)
             j = count[value]
             count[value] = j + 1
             write[j] = read[i]
@@ -205,7 +224,7 @@ def _before(vectors, ranks, i, j):
 def _sort_run(order, first, last, vectors, ranks):
     """Heap-sort ``order[first:last]`` by (vector, rank): no extra memory and O(n log n) for a run of any length."""
     n = last - first
-    if n <= 16:
+    if n <= _FEW:
         for i in range(first + 1, last):
             item = order[i]
             j = i

@@ -13,6 +13,7 @@ from numba import types
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.compiled.kernel import kernel
+from dtoss.geometry.place import SPHERE
 
 EARTH_RADIUS = 6_371_008.8
 """Mean radius of the Earth in metres (IUGG)."""
@@ -37,6 +38,15 @@ _ATAN = (
     0.7531512809621944,
     0.7853981633974483,
 )
+_STEPS, _STEP = 16.0, 0.0625
+"""Steps to 1 of the table of arctangents, and how wide they are."""
+_ATAN_3, _ATAN_5, _ATAN_7, _ATAN_9, _ATAN_11, _ATAN_13, _ATAN_15 = (1.0 / k for k in range(3, 17, 2))
+"""Coefficients of Taylor's series of the arctangent, by the power of t."""
+_ASIN_3, _ASIN_5, _ASIN_7 = 1.0 / 6.0, 3.0 / 40.0, 15.0 / 336.0
+_ASIN_9, _ASIN_11, _ASIN_13 = 105.0 / 3456.0, 945.0 / 42240.0, 10395.0 / 599040.0
+"""Those of the arcsine."""
+_QUARTER = 0.25
+"""Of the squared chord: the square of its half, of which the angle's half is the arcsine."""
 _HALF_PI = 1.5707963267948966
 NEAR_CHORD2 = 0.015625
 """Squared chord, 1 / 64, up to which the chord alone gives the distance."""
@@ -46,31 +56,31 @@ NEAR_CHORD2 = 0.015625
 def _small_atan(t):
     # Taylor's series; the first term left out is below 1e-24 at |t| = 1/32
     s = t * t
-    tail = 1.0 / 13.0 - s * (1.0 / 15.0)
-    tail = 1.0 / 11.0 - s * tail
-    tail = 1.0 / 9.0 - s * tail
-    tail = 1.0 / 7.0 - s * tail
-    tail = 1.0 / 5.0 - s * tail
-    tail = 1.0 / 3.0 - s * tail
+    tail = _ATAN_13 - s * _ATAN_15
+    tail = _ATAN_11 - s * tail
+    tail = _ATAN_9 - s * tail
+    tail = _ATAN_7 - s * tail
+    tail = _ATAN_5 - s * tail
+    tail = _ATAN_3 - s * tail
     return t - t * s * tail
 
 
 @kernel
 def _atan(t):
     """Return arctan(t) for t in [0, 1]."""
-    k = int(t * 16.0 + 0.5)
+    k = int(t * _STEPS + 0.5)
     if k == 0:
         return _small_atan(t)
-    c = k * 0.0625
+    c = k * _STEP
     return _ATAN[k] + _small_atan((t - c) / (1.0 + t * c))
 
 
 @kernel
 def near_distance(chord2):
     """Return the great-circle distance in metres for a squared chord of at most ``NEAR_CHORD2``."""
-    s = 0.25 * chord2
-    tail = 105.0 / 3456.0 + s * (945.0 / 42240.0 + s * (10395.0 / 599040.0))
-    tail = 1.0 + s * (1.0 / 6.0 + s * (3.0 / 40.0 + s * (15.0 / 336.0 + s * tail)))
+    s = _QUARTER * chord2
+    tail = _ASIN_9 + s * (_ASIN_11 + s * _ASIN_13)
+    tail = 1.0 + s * (_ASIN_3 + s * (_ASIN_5 + s * (_ASIN_7 + s * tail)))
     return EARTH_RADIUS * (np.sqrt(chord2) * tail)
 
 
@@ -106,7 +116,7 @@ _STRIDED = types.Array(types.float64, 3, "A", readonly=True)
 def _distances(a, b, out):
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
-            if a.shape[2] == 3:
+            if a.shape[2] == SPHERE:
                 out[i, j] = sphere_distance(a[i, j, 0], a[i, j, 1], a[i, j, 2], b[i, j, 0], b[i, j, 1], b[i, j, 2])
             else:
                 out[i, j] = plane_distance(a[i, j, 0], a[i, j, 1], b[i, j, 0], b[i, j, 1])

@@ -8,6 +8,8 @@ from dtoss.compiled.kernel import kernel
 
 SPHERE = 3
 """Numbers in a place of the sphere, a unit vector; a place of the plane has two."""
+YMAX = 3
+"""Where a box, xmin, ymin, xmax, ymax, has its upper end."""
 
 
 class Place(NamedTuple):

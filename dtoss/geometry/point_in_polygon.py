@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
+from dtoss.geometry.place import SPHERE, Place
 from dtoss.geometry.polygons import Polygon
 
 _ROUNDING = 4e-15
@@ -20,13 +21,14 @@ _ROUNDING = 4e-15
 
 
 @kernel
-def _side(ax, ay, az, bx, by, bz, x, y, z):
+def _side(a, b, p):
     """Return the sign of det(a, b, p) as 1 or -1, or 0 where rounding could turn it.
 
-    With z = 1 for all three it is on which side of the line from a to b the place lies.
+    With z = 1 for all three it is on which side of the line from a to b the place p lies.
     """
-    ux, uy, uz = ax - x, ay - y, az - z
-    vx, vy, vz = bx - x, by - y, bz - z
+    x, y, z = p.x, p.y, p.z
+    ux, uy, uz = a.x - x, a.y - y, a.z - z
+    vx, vy, vz = b.x - x, b.y - y, b.z - z
     i, j = uy * vz, uz * vy
     k, m = uz * vx, ux * vz
     n, o = ux * vy, uy * vx
@@ -39,6 +41,17 @@ def _side(ax, ay, az, bx, by, bz, x, y, z):
     return 0
 
 
+@kernel
+def _lifted(points, row):
+    """Return a place; of the plane with z = 1."""
+    return Place(points[row, 0], points[row, 1], points[row, 2] if points.shape[1] == SPHERE else 1.0, SPHERE)
+
+
+@kernel
+def _equal(a, b):
+    return a.x == b.x and a.y == b.y and a.z == b.z
+
+
 @kernel("int64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], boolean[::1], int64[:, ::1], int64)")
 def _scan(points, begins, ends, beyond, odd, doubts, begin):
     """Set for each place from ``begin`` on whether an odd number of edges is crossed by its ray.
@@ -49,37 +62,33 @@ def _scan(points, begins, ends, beyond, odd, doubts, begin):
     n, dimension = points.shape
     edges = begins.shape[0]
     room, used = doubts.shape[0] - 1, 0
+    outside = Place(beyond[0], beyond[1], beyond[2], SPHERE)
     for r in range(begin, n):
-        x, y, z = points[r, 0], points[r, 1], 1.0
-        if dimension == 3:
-            z = points[r, 2]
+        p = _lifted(points, r)
         crossings = 0
         on_edge = False
         used_before = used
         side_b = 0
         for e in range(edges):
-            ax, ay, az = begins[e, 0], begins[e, 1], 1.0
-            bx, by, bz = ends[e, 0], ends[e, 1], 1.0
-            if dimension == 3:
-                az, bz = begins[e, 2], ends[e, 2]
-            if ax == x and ay == y and az == z:
+            a, b = _lifted(begins, e), _lifted(ends, e)
+            if _equal(a, p):
                 on_edge = True
                 break
             if dimension == 2:
-                if ay == y and by == y:
-                    if min(ax, bx) <= x <= max(ax, bx):
+                if a.y == p.y and b.y == p.y:
+                    if min(a.x, b.x) <= p.x <= max(a.x, b.x):
                         on_edge = True
                         break
                     continue
-                if (ay >= y) == (by >= y):
+                if (a.y >= p.y) == (b.y >= p.y):
                     continue
-                upward = by >= y
+                upward = b.y >= p.y
             else:
                 # in a ring an edge begins where the one before ends
                 side_a = side_b
-                if e == 0 or ax != ends[e - 1, 0] or ay != ends[e - 1, 1] or az != ends[e - 1, 2]:
-                    side_a = _side(x, y, z, beyond[0], beyond[1], beyond[2], ax, ay, az)
-                side_b = _side(x, y, z, beyond[0], beyond[1], beyond[2], bx, by, bz)
+                if e == 0 or not _equal(a, _lifted(ends, e - 1)):
+                    side_a = _side(p, outside, a)
+                side_b = _side(p, outside, b)
                 if side_a == 0 or side_b == 0:
                     if used == room:
                         doubts[room, 0] = used_before
@@ -90,7 +99,7 @@ def _scan(points, begins, ends, beyond, odd, doubts, begin):
                 if side_a == side_b:
                     continue
                 upward = side_b > 0
-            side = _side(ax, ay, az, bx, by, bz, x, y, z)
+            side = _side(a, b, p)
             if side == 0:
                 if used == room:
                     doubts[room, 0] = used_before

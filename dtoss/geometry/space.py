@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import factorial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.axes import by_name
+from dtoss.geometry.place import SPHERE
 
 if TYPE_CHECKING:
     import pyproj
@@ -226,20 +228,26 @@ def _first_beyond(positions, furthest_x, furthest_y):
 
 _BLOCK = 128
 _DEGREE = 0.017453292519943295
+_QUARTER_TURN, _HALF_TURN = 90.0, 180.0
+"""In degrees: from the equator to a pole, and the furthest longitude."""
+_SIN_3, _SIN_5, _SIN_7, _SIN_9, _SIN_11, _SIN_13, _SIN_15, _SIN_17 = (1.0 / factorial(k) for k in range(3, 18, 2))
+"""Coefficients of Taylor's series of the sine, by the power of the angle; their signs alternate."""
+_COS_4, _COS_6, _COS_8, _COS_10, _COS_12, _COS_14, _COS_16 = (1.0 / factorial(k) for k in range(4, 17, 2))
+"""Those of the cosine."""
 
 
 @kernel
 def _sin_cos(degrees):
     """Return sine and cosine of an angle in [-180, 180] degrees: exact at multiples of 90, the same bits everywhere."""
-    quarter = int(np.floor(degrees / 90.0 + 0.5))
-    t = (degrees - 90.0 * quarter) * _DEGREE  # exact before the product: |t| <= pi / 4
+    quarter = int(np.floor(degrees / _QUARTER_TURN + 0.5))
+    t = (degrees - _QUARTER_TURN * quarter) * _DEGREE  # exact before the product: |t| <= pi / 4
     s = t * t
-    sine = 1.0 / 6227020800.0 - s * (1.0 / 1307674368000.0 - s * (1.0 / 355687428096000.0))
-    sine = 1.0 / 362880.0 - s * (1.0 / 39916800.0 - s * sine)
-    sine = t - t * s * (1.0 / 6.0 - s * (1.0 / 120.0 - s * (1.0 / 5040.0 - s * sine)))
-    cosine = 1.0 / 479001600.0 - s * (1.0 / 87178291200.0 - s * (1.0 / 20922789888000.0))
-    cosine = 1.0 / 40320.0 - s * (1.0 / 3628800.0 - s * cosine)
-    cosine = 1.0 - s * (0.5 - s * (1.0 / 24.0 - s * (1.0 / 720.0 - s * cosine)))
+    sine = _SIN_13 - s * (_SIN_15 - s * _SIN_17)
+    sine = _SIN_9 - s * (_SIN_11 - s * sine)
+    sine = t - t * s * (_SIN_3 - s * (_SIN_5 - s * (_SIN_7 - s * sine)))
+    cosine = _COS_12 - s * (_COS_14 - s * _COS_16)
+    cosine = _COS_8 - s * (_COS_10 - s * cosine)
+    cosine = 1.0 - s * (0.5 - s * (_COS_4 - s * (_COS_6 - s * cosine)))
     odd = quarter & 1
     a = cosine if odd else sine
     b = sine if odd else cosine
@@ -249,16 +257,16 @@ def _sin_cos(degrees):
 @kernel("float64[:, ::1](float64[:, ::1])")
 def _unit_vectors(lonlat):
     n = lonlat.shape[0]
-    out = np.empty((n, 3))
+    out = np.empty((n, SPHERE))
     # a block at a time, so that the loop of sines has no branch and no stride, and runs in vector registers
     angle, sine, cosine = np.zeros(2 * _BLOCK), np.zeros(2 * _BLOCK), np.zeros(2 * _BLOCK)
     for begin in range(0, n, _BLOCK):
         size = min(_BLOCK, n - begin)
         for i in range(size):
             lon, lat = lonlat[begin + i, 0], lonlat[begin + i, 1]
-            if lon == -180.0:
-                lon = 180.0
-            if abs(lat) == 90.0:
+            if lon == -_HALF_TURN:
+                lon = _HALF_TURN
+            if abs(lat) == _QUARTER_TURN:
                 lon = 0.0
             angle[i], angle[_BLOCK + i] = lon, lat
         for i in range(2 * _BLOCK):

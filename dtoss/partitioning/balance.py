@@ -8,6 +8,8 @@ it needs no density along the borders: it crosses the empty land between towns.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +30,8 @@ FIRST_PAIRS = 1 << 21
 """Rows times borders on the first level, where towns far from each other share out."""
 ENOUGH = 0.03
 """The share of rows in wrong regions from which one more round sets nearly all right."""
+_MIDDLES = 8
+"""Times that each weight moves half-way to the middle of what leaves all rows where they are."""
 ROUNDS = 8
 """Rounds on a level at the most; one is enough but where rows have to cross whole regions."""
 
@@ -150,6 +154,20 @@ def _gap2(sample, r, pivots, i):
     return gap
 
 
+class _Heaps(NamedTuple):
+    """Skew heaps of rows, one for each border of each region.
+
+    Parameters
+    ----------
+    heads : int32 (P, listed): the place of each heap's root, -1 where it is empty.
+    pool, links : float64 (places,), int32 (places, 3): keys, and rows with the places of both children.
+    """
+
+    heads: NDArray[np.int32]
+    pool: NDArray[np.float64]
+    links: NDArray[np.int32]
+
+
 @kernel
 def _melt(pool, links, a, b):
     """Merge two skew heaps: the least key stands at the root, and children change sides on the way down."""
@@ -173,8 +191,9 @@ def _melt(pool, links, a, b):
 
 
 @kernel
-def _push(sample, pivots, near, limit, r, i, heads, pool, links, used):
+def _push(sample, pivots, near, limit, r, i, heaps, used):
     """Put row r of region i into the heaps of the borders that it may pass; returns the used places."""
+    heads, pool, links = heaps
     own = _gap2(sample, r, pivots, i)
     for k in range(near.shape[1]):
         key = _gap2(sample, r, pivots, near[i, k]) - own
@@ -201,7 +220,7 @@ def _centre(near, home, weights, heads, pool, links, limit):
     """Move each weight towards the middle of what leaves all rows where they are: no border through a row."""
     count, listed = near.shape
     low, high = np.empty(count), np.empty(count)
-    for _ in range(8):
+    for _ in range(_MIDDLES):
         low[:] = -np.inf
         high[:] = np.inf
         for i in range(count):
@@ -227,11 +246,12 @@ def _flow(sample, pivots, near, home, weights, excess, limit, pool, links):
     """
     count, listed = near.shape
     heads = np.full((count, listed), -1, np.int32)
+    heaps = _Heaps(heads, pool, links)
     used = 0
     for r in range(home.size):
         if used + listed > pool.size:
             return
-        used = _push(sample, pivots, near, limit, r, home[r], heads, pool, links, used)
+        used = _push(sample, pivots, near, limit, r, home[r], heaps, used)
     far, before, through = np.empty(count), np.empty(count, np.int64), np.empty(count, np.int64)
     settled = np.empty(count, np.bool_)
     for source in range(count):
@@ -280,7 +300,7 @@ def _flow(sample, pivots, near, home, weights, excess, limit, pool, links):
                 u = before[v]
                 r = links[_top(home, heads, pool, links, u, through[v]), 0]
                 home[r] = v
-                used = _push(sample, pivots, near, limit, r, v, heads, pool, links, used)
+                used = _push(sample, pivots, near, limit, r, v, heaps, used)
                 v = u
             excess[source] -= 1
             excess[target] += 1

@@ -20,6 +20,7 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.memory import address
 from dtoss.compiled.pointers import float64_at, int32_at, int64_at
 from dtoss.errors import StoreError
+from dtoss.geometry.place import SPHERE, YMAX
 from dtoss.geometry.space import FURTHEST
 from dtoss.partition import BLOCK, FAN, Graph, Partition
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 OFFSETS, STARTS, INDEXES, PICKED, ASCENDING_KEYS, WITHIN, SITE_VECTORS = range(7)
 """What an array is checked to be, by :func:`_first_bad`."""
+_BOUND = 3
+"""The column of a job that holds its bound."""
 _UNIT = 1e-9
 """How far the squared length of a unit vector may be from 1."""
 
@@ -211,7 +214,7 @@ def _beyond(values, count, end):
 @kernel
 def _outside(positions, count, box):
     """Return whether one of the positions is not in the box."""
-    xmin, ymin, xmax, ymax = box[0], box[1], box[2], box[3]
+    xmin, ymin, xmax, ymax = box[0], box[1], box[2], box[YMAX]
     bad = False
     for i in range(count):
         x, y = positions[2 * i], positions[2 * i + 1]
@@ -224,13 +227,13 @@ def _astray(sites, balls, count, dimension):
     """Return whether one of the sites is not in the ball of its block, or is no unit vector on the sphere."""
     bad = False
     for b in range((count + BLOCK - 1) // BLOCK):
-        x, y, z, radius = balls[4 * b], balls[4 * b + 1], balls[4 * b + 2], balls[4 * b + 3]
+        x, y, z, radius = balls[4 * b], balls[4 * b + 1], balls[4 * b + 2], balls[4 * b + SPHERE]
         most = radius * radius
         bad |= not (most < np.inf)
         begin, end = b * BLOCK, min(b * BLOCK + BLOCK, count)
-        if dimension == 3:
+        if dimension == SPHERE:
             for i in range(begin, end):
-                p, q, r = sites[3 * i], sites[3 * i + 1], sites[3 * i + 2]
+                p, q, r = sites[SPHERE * i], sites[SPHERE * i + 1], sites[SPHERE * i + 2]
                 gap = (p - x) * (p - x) + (q - y) * (q - y) + (r - z) * (r - z)
                 size = p * p + q * q + r * r
                 bad |= not ((gap <= most) & (abs(size - 1.0) <= _UNIT))
@@ -246,7 +249,7 @@ def _astray(sites, balls, count, dimension):
 def _first_bad(jobs, box):
     """Return the first row (kind, address, count, bound, address of the balls) whose array is not what it must be."""
     for row in range(jobs.shape[0]):
-        kind, address, count, bound = jobs[row, 0], jobs[row, 1], jobs[row, 2], jobs[row, 3]
+        kind, address, count, bound = jobs[row, 0], jobs[row, 1], jobs[row, 2], jobs[row, _BOUND]
         bad = False
         if kind in (OFFSETS, STARTS):
             offsets = int32_at(address)

@@ -28,6 +28,16 @@ _P3 = np.uint64(0x165667B19E3779F9)
 _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
 _NONE = np.uint64(0)
+_WORD_BITS, _BYTE_BITS, _WORD, _STRIPE = 64, 8, 8, 32
+"""Bits of a word and of a byte, bytes of a word, and the bytes that give one word to each of the four lanes."""
+_LAST = 3
+"""The word of a stripe that the last lane gets."""
+_TURN_ROUND = 31
+_TURN_1, _TURN_2, _TURN_3, _TURN_4 = 1, 7, 12, 18
+_TURN_WORD, _TURN_HALF, _TURN_BYTE = 27, 23, 11
+"""By how many bits words are turned: in a round, in the sum of the lanes, and with the words, halves and bytes left."""
+_SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(33), np.uint64(29), np.uint64(32)
+"""By how many bits the value is shifted in the end."""
 
 
 def xxh64(data: pa.Buffer | bytes) -> str:
@@ -47,12 +57,12 @@ def xxh64(data: pa.Buffer | bytes) -> str:
 
 @kernel
 def _turned(word, left):
-    return (word << np.uint64(left)) | (word >> np.uint64(64 - left))
+    return (word << np.uint64(left)) | (word >> np.uint64(_WORD_BITS - left))
 
 
 @kernel
 def _round(lane, word):
-    return _turned(lane + word * _P2, 31) * _P1
+    return _turned(lane + word * _P2, _TURN_ROUND) * _P1
 
 
 @kernel
@@ -64,27 +74,29 @@ def _joined(value, lane):
 def _xxh64(address, size):
     words, tail = uint64_at(address), uint8_at(address)
     at, value = 0, _P5
-    if size >= 32:
+    # stripes of 32 bytes, a word of each to a lane
+    if size >= _STRIPE:
         a, b, c, d = _P1 + _P2, _P2, _NONE, _NONE - _P1
-        for at in range(0, size // 32 * 4, 4):
+        for at in range(0, size // _STRIPE * 4, 4):
             a, b = _round(a, words[at]), _round(b, words[at + 1])
-            c, d = _round(c, words[at + 2]), _round(d, words[at + 3])
-        at = size // 32 * 4
-        value = _turned(a, 1) + _turned(b, 7) + _turned(c, 12) + _turned(d, 18)
+            c, d = _round(c, words[at + 2]), _round(d, words[at + _LAST])
+        at = size // _STRIPE * 4
+        value = _turned(a, _TURN_1) + _turned(b, _TURN_2) + _turned(c, _TURN_3) + _turned(d, _TURN_4)
         value = _joined(_joined(_joined(_joined(value, a), b), c), d)
     value += np.uint64(size)
-    while 8 * at + 8 <= size:
-        value = _turned(value ^ _round(_NONE, words[at]), 27) * _P1 + _P4
+    # what is left: words, half a word, bytes
+    while _WORD * (at + 1) <= size:
+        value = _turned(value ^ _round(_NONE, words[at]), _TURN_WORD) * _P1 + _P4
         at += 1
-    left = 8 * at
+    left = _WORD * at
     if left + 4 <= size:
         word = _NONE
         for i in range(4):
-            word |= np.uint64(tail[left + i]) << np.uint64(8 * i)
-        value = _turned(value ^ (word * _P1), 23) * _P2 + _P3
+            word |= np.uint64(tail[left + i]) << np.uint64(_BYTE_BITS * i)
+        value = _turned(value ^ (word * _P1), _TURN_HALF) * _P2 + _P3
         left += 4
     for i in range(left, size):
-        value = _turned(value ^ (np.uint64(tail[i]) * _P5), 11) * _P1
-    value = (value ^ (value >> np.uint64(33))) * _P2
-    value = (value ^ (value >> np.uint64(29))) * _P3
-    return value ^ (value >> np.uint64(32))
+        value = _turned(value ^ (np.uint64(tail[i]) * _P5), _TURN_BYTE) * _P1
+    value = (value ^ (value >> _SHIFT_1)) * _P2
+    value = (value ^ (value >> _SHIFT_2)) * _P3
+    return value ^ (value >> _SHIFT_3)
