@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dtoss.cells.clipping import PAD
 from dtoss.cells.near_leaves import LIST, NEAR, SIDES
 from dtoss.cells.oriented_boxes import NEAREST
-from dtoss.compiled.kernel import kernel
+from dtoss.compiled.kernel import step
 from dtoss.compiled.pointers import pointer, shifted
 from dtoss.geometry.place import SPHERE, Place
 
@@ -83,14 +83,13 @@ class Workpiece(NamedTuple):
     site : the place whose cell it is.
     basis : pointer to two unit vectors that span the tangent plane there; only used on the sphere.
     outline : its polygon, with room for ``capacity`` vertices.
-    positions, columns : pointers to the vectors of all sites, and to those of each leaf by coordinate, in curve order.
+    positions : pointer to the vectors of all sites.
     """
 
     site: Place
     basis: Any
     outline: Outline
     positions: Any
-    columns: Any
     capacity: int
 
 
@@ -181,18 +180,31 @@ class Settled(NamedTuple):
     last: int
 
 
-class Passed(NamedTuple):
-    """What the search in the tree passes over: the leaves that are listed, and settled sites.
+class Search(NamedTuple):
+    """Where sites are looked for that cut the cells of a leaf: in the leaves that are listed for it, and in a tree.
 
     Parameters
     ----------
-    nodes : the boxes by which leaves were listed.
-    leaf : the one of the cell's own site.
-    within : squared distance from it within which all leaves were listed; -1 where these were its parent's alone.
+    curve, lines
+        Both trees; that along lines may be empty.
+    nodes
+        The boxes by which leaves were listed.
+    settled
+        The sites that are passed over.
+    listed, count
+        The leaves, and how many there are.
+    leaf
+        The one of the cell's own site.
+    within
+        Squared distance from it within which all leaves are listed; -1 where these are its parent's alone.
     """
 
+    curve: Tree
+    lines: Tree
     nodes: Nodes
     settled: Settled
+    listed: Listed
+    count: int
     leaf: int
     within: float
 
@@ -222,7 +234,7 @@ def workspace(capacity: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return real, np.empty(room + 2 * NEAR + LIST + 2 * STACK + 2 * NEAREST, np.int64)
 
 
-@kernel
+@step
 def polygon_in(real, whole, room):
     """Return the outline and the discs at the beginning of a workspace, and what follows in both of its arrays."""
     r = shifted(real, PAD)
@@ -234,7 +246,7 @@ def polygon_in(real, whole, room):
     return outline, discs, shifted(real, _COLUMNS * room), shifted(whole, room)
 
 
-@kernel
+@step
 def parts_of(real_, whole_):
     """Return the parts of a workspace: outline, near and listed leaves, scratch, basis, and its capacity."""
     real, whole = pointer(real_), pointer(whole_)

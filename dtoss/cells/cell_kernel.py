@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.cells.arguments import Earlier, Made, Nodes, Passed, Settled, Tree, Workpiece, parts_of
+from dtoss.cells.arguments import Earlier, Made, Nodes, Search, Settled, Tree, Workpiece, parts_of
 from dtoss.cells.box_tree import FAN, LEAF
-from dtoss.cells.clipping import SLACK, chord, cut, frame, furthest, plane_area, sphere_area
-from dtoss.cells.leaf_cuts import COMPACT, cut_from_list, cut_from_tree, is_long, limit_of
+from dtoss.cells.clipping import chord, frame, furthest, plane_area, sphere_area
+from dtoss.cells.leaf_cuts import COMPACT, cut_by, cut_by_leaves, limit_of
 from dtoss.cells.near_leaves import list_leaves, list_near
-from dtoss.compiled.kernel import kernel
+from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import equal, least, splat, where
 from dtoss.compiled.pointers import pointer, shifted, trailing_zeros
 from dtoss.geometry.place import SPHERE, place_at
@@ -37,13 +37,13 @@ _VISITS, _VISITS_A_CELL = 4096, 32
 """Nodes that a piece may visit in the tree before it asks for oriented boxes: so many, and so many more a cell."""
 
 
-@kernel
+@step
 def _clear(column):
     for i in range(column.size):
         column[i] = 0
 
 
-@kernel
+@step
 def _first_cuts(cell, m, sites, count):
     """Cut by up to eight sites that have this one as a neighbour, nearest first.
 
@@ -61,15 +61,13 @@ def _first_cuts(cell, m, sites, count):
         lane = trailing_zeros(left & equal(gaps, splat(least(gaps))))
         left ^= 1 << lane
         gaps = where(1 << lane, infinite, gaps)
-        c = sites[lane]
-        px, py, distance2 = seen_from(cell.site, cell.basis, cell.positions, c)
-        size = cut(cell.outline, m, px, py, 0.5 * distance2, c, SLACK * distance2)
+        size = cut_by(cell, m, sites[lane])
         if size > 0:
             m = size
     return m, limit_of(cell.outline, m, cell.site.dimension)
 
 
-@kernel
+@step
 def _settle(cell, m, made, at, filled):
     """Write what was made of a cell, its neighbours from place ``filled`` on.
 
@@ -97,7 +95,7 @@ def _settle(cell, m, made, at, filled):
     return filled, not touches_rim and 2.0 * far <= COMPACT * nearest
 
 
-@kernel
+@step
 def _tell_later(made, earlier, begin, end, s, before, filled):
     """Tell the neighbours ``before:filled`` of site s that come after it, and note whether those before it agree.
 
@@ -179,18 +177,15 @@ def cut_cells(
             leaf = own
             listed_count, leaf_gap = list_leaves(nodes, leaf, near, near_count, parent_gap, settled, listed)
         # cut: by neighbours among the sites before it, from the list, and from the tree what the list does not hold
-        cell = Workpiece(place_at(positions, s, dimension), basis, outline, positions, curve.columns, capacity)
+        cell = Workpiece(place_at(positions, s, dimension), basis, outline, positions, capacity)
         known = earlier_count[at]
         if dimension == SPHERE:
             tangent(cell.site.x, cell.site.y, cell.site.z, basis)
         m = frame(outline, cell.site, box)
         m, limit = _first_cuts(cell, m, shifted(earlier.site, at * EARLIER), min(known, EARLIER))
-        m, limit, cut_in_3d = cut_from_list(cell, scratch.discs, m, limit, listed, listed_count, settled, aligned)
-        strange = known > EARLIER
-        if m > 0 and not cut_in_3d and (limit > leaf_gap or strange or is_long(outline, m)):
-            passed = Passed(nodes, settled, leaf, leaf_gap)
-            m, more = cut_from_tree(cell, scratch, m, limit, curve, lines, passed, strange)
-            visits += more
+        search = Search(curve, lines, nodes, settled, listed, listed_count, leaf, leaf_gap)
+        m, more = cut_by_leaves(cell, scratch, m, limit, search, known > EARLIER)
+        visits += more
         if m < 0:
             return MORE_VERTICES
         # write it, settle the site if it is compact, and tell those after it

@@ -20,7 +20,7 @@ from dtoss.cells.clipping import (
     sphere_area,
 )
 from dtoss.cells.rim import drawn_rim_cells
-from dtoss.compiled.kernel import kernel, operand
+from dtoss.compiled.kernel import kernel, operand, step
 from dtoss.compiled.pointers import pointer, shifted
 from dtoss.geometry.place import SPHERE, place_at
 from dtoss.geometry.tangent import seen_from, tangent
@@ -59,7 +59,7 @@ _COLUMNS = 5
 """Columns of floats of a polygon."""
 
 
-@kernel
+@step
 def _outline_in(real, whole, room):
     r = shifted(real, PAD)
     u, v, ex = r, shifted(r, room), shifted(r, 2 * room)
@@ -67,7 +67,7 @@ def _outline_in(real, whole, room):
     return Outline(u, v, ex, ey, eh, shifted(whole, PAD))
 
 
-@kernel
+@step
 def _cut_all(outline, site, basis, bounds, others, begin, end):
     """Cut the cell of a site by candidates, rows ``begin:end`` of ``others``; returns the number of its vertices."""
     if site.dimension == SPHERE:
@@ -82,7 +82,7 @@ def _cut_all(outline, site, basis, bounds, others, begin, end):
     return m
 
 
-@kernel
+@step
 def _chord_between(a, b, c, d):
     """Return the chord between the vertices (a, b) and (c, d) of a tangent plane, on the sphere.
 
@@ -96,7 +96,7 @@ def _chord_between(a, b, c, d):
     return np.sqrt(sine2 / (0.5 * (1.0 + cosine)))
 
 
-@kernel
+@step
 def _vertex(site, basis, u, v):
     """Return a vertex of the tangent plane as a vector of the space."""
     if site.dimension == 2:

@@ -9,7 +9,7 @@ from dtoss.cells.box_tree import FAN, LEAF
 from dtoss.cells.clipping import SLACK, cut, furthest, is_framed, lanes_in
 from dtoss.cells.near_leaves import ALL, LIST, box_gap, box_gaps
 from dtoss.cells.oriented_boxes import ROW, least_along, nearest_beyond, push_children
-from dtoss.compiled.kernel import kernel
+from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, put_lanes, roots, splat, where
 from dtoss.compiled.pointers import bits_float, shifted, trailing_zeros
 from dtoss.geometry.place import SPHERE, Place
@@ -96,7 +96,7 @@ def _deepest(u, v, m, dx, dy):
     return far
 
 
-@kernel
+@step
 def _cutting(u, v, m, dx, dy, level):
     """Return the mask of the lines ``u * dx + v * dy = level`` that have a vertex beyond them."""
     depth = u[0] * dx + v[0] * dy
@@ -105,7 +105,7 @@ def _cutting(u, v, m, dx, dy, level):
     return above(depth, level)
 
 
-@kernel
+@step
 def _owns(edge, m, number):
     """Return whether an edge belongs to a site: its own line, rounded, must not cut it again."""
     owns = 0
@@ -114,7 +114,7 @@ def _owns(edge, m, number):
     return owns != 0
 
 
-@kernel
+@step
 def _beyond_corner(cell, m, c, tree, waiting):
     """Return the site nearest to the corner that site c cuts off deepest, or c itself."""
     px, py, _ = seen_from(cell.site, cell.basis, cell.positions, c)
@@ -123,13 +123,14 @@ def _beyond_corner(cell, m, c, tree, waiting):
     return best if best >= 0 else c
 
 
-@kernel
-def _cut_by(cell, m, c):
+@step
+def cut_by(cell, m, c):
+    """Cut the cell by a site; returns the new number of vertices, or -1 where nothing was cut."""
     px, py, distance2 = seen_from(cell.site, cell.basis, cell.positions, c)
     return cut(cell.outline, m, px, py, 0.5 * distance2, c, SLACK * distance2)
 
 
-@kernel
+@step
 def _leaf_seen(cell, columns, leaf):
     """Return where the eight sites of a leaf lie, in the tangent plane, and their squared distances."""
     site = cell.site
@@ -143,14 +144,16 @@ def _leaf_seen(cell, columns, leaf):
     return dx, dy, gaps
 
 
-@kernel
-def _cut_by_leaf(cell, m, limit, leaf, left):
+@step
+def _cut_by_leaf(cell, m, limit, tree, leaf, left, guided, waiting):
     """Cut the cell by those sites of a leaf that the mask ``left`` names, nearest first.
 
-    Returns the vertices, -1 where there is no room for more; the limit; and whether anything was cut.
+    The sites nearest to a long cell's own may each cut off a little; the one nearest to the corner that such a site
+    cuts off deepest cuts most. ``guided`` counts the cuts, from 1 on, to tell when that one goes first: never from 0.
+    Returns the vertices, -1 where there is no room for more; the limit; ``guided``; and whether anything was cut.
     """
     outline, changed = cell.outline, False
-    dx, dy, gaps = _leaf_seen(cell, cell.columns, leaf)
+    dx, dy, gaps = _leaf_seen(cell, tree.columns, leaf)
     left &= above(splat(limit), gaps) & above(gaps, splat(0.0))
     while left != 0:
         left &= _cutting(outline.u, outline.v, m, dx, dy, (0.5 + SLACK) * gaps)
@@ -158,102 +161,39 @@ def _cut_by_leaf(cell, m, limit, leaf, left):
             break
         lane = trailing_zeros(left & equal(gaps, splat(least(where(left, gaps, splat(np.inf))))))
         left ^= 1 << lane
-        c = leaf * LEAF + lane
+        c = int(tree.order[leaf * LEAF + lane]) if tree.aligned else leaf * LEAF + lane
         if _owns(outline.edge, m, c):
             continue
-        px, py, distance2 = seen_from(cell.site, cell.basis, cell.positions, c)
-        size = cut(outline, m, px, py, 0.5 * distance2, c, SLACK * distance2)
-        if size < 0:
-            continue
-        m, changed = size, True
-        if m + 2 > cell.capacity:
-            return -1, limit, True
-        limit = limit_of(outline, m, cell.site.dimension)
-    return m, limit, changed
-
-
-@kernel
-def _cut_by_line(cell, m, limit, tree, leaf, guided, waiting):
-    """Cut the cell by the sites of a leaf of the tree along lines, nearest first, or those nearest to its corners.
-
-    The sites nearest to a long cell's own may each cut off a little; the one nearest to the corner that such a site
-    cuts off deepest cuts most. ``guided`` counts the cuts, from 1 on, to tell when that one goes first: never from 0.
-    Returns the vertices, -1 where there is no room for more; the limit; whether anything was cut; and ``guided``.
-    """
-    outline, changed = cell.outline, False
-    dx, dy, gaps = _leaf_seen(cell, tree.columns, leaf)
-    left = above(splat(limit), gaps) & above(gaps, splat(0.0))
-    while left != 0:
-        left &= _cutting(outline.u, outline.v, m, dx, dy, (0.5 + SLACK) * gaps)
-        if left == 0:
-            break
-        lane = trailing_zeros(left & equal(gaps, splat(least(where(left, gaps, splat(np.inf))))))
-        left ^= 1 << lane
-        c = int(tree.order[leaf * LEAF + lane])
-        if _owns(outline.edge, m, c):
-            continue
+        by, size = c, -1
         guided += guided > 0
-        by = _beyond_corner(cell, m, c, tree, waiting) if PLAIN < guided < GUIDED else c
-        size = _cut_by(cell, m, by)
-        if size < 0 and by != c:
-            by, size = c, _cut_by(cell, m, c)
+        if PLAIN < guided < GUIDED:
+            by = _beyond_corner(cell, m, c, tree, waiting)
+            if by != c:
+                size = cut_by(cell, m, by)
+        if size > 0:
+            left |= 1 << lane  # and c may still cut
+        else:
+            size = cut_by(cell, m, c)
         if size < 0:
             continue
-        if by != c:
-            left |= 1 << lane  # and c may still cut
         m, changed = size, True
         if m + 2 > cell.capacity:
-            return -1, limit, True, guided
+            m = -1
+            break
         limit = limit_of(outline, m, cell.site.dimension)
-    return m, limit, changed, guided
+    return m, limit, guided, changed
 
 
-@kernel
+@step
 def _unsettled(settled, leaf):
     """Return the mask of a leaf's sites that are not settled."""
+    left = ALL
     if settled.first <= leaf < settled.last:
-        return ALL ^ settled.leaves[leaf - settled.first]
-    return ALL
+        left = ALL ^ settled.leaves[leaf - settled.first]
+    return left
 
 
-@kernel
-def cut_from_list(cell, discs, m, limit, listed, count, settled, along_lines):
-    """Cut the cell by the leaves listed for its own, nearest first, until no other can change it.
-
-    Returns the vertices, -1 where there is no room for more; the limit; and whether the cell is cut again in 3-D, by
-    any site: that of a line, most likely, which is at the frame after eight leaves where ``along_lines`` says so.
-    """
-    drawn, t, todo = False, 0, 0  # whether the discs are those of the polygon; todo: of the eight before t
-    while True:
-        if todo == 0:
-            if along_lines and t == WIDTH and cell.site.dimension == SPHERE and is_framed(cell.outline, m):
-                return m, limit, True
-            if t >= count or listed.gap[t] >= limit:
-                return m, limit, False
-            # the next eight: those that the influence region meets, once the first eight have cut it down
-            todo = above(splat(limit), lanes_at(listed.gap, t)) & lanes_in(count, t)
-            if t > 0:
-                if not drawn:
-                    _draw_discs(cell, m, discs)
-                    drawn = True
-                todo &= _meeting(discs, m, shifted(listed.box, t), LIST, cell.site.dimension)
-            t += WIDTH
-            continue
-        at = t - WIDTH + trailing_zeros(todo)
-        todo &= todo - 1
-        if listed.gap[at] >= limit:
-            todo = 0
-            continue
-        left = _unsettled(settled, listed.leaf[at])
-        if left == 0:
-            continue
-        m, limit, changed = _cut_by_leaf(cell, m, limit, listed.leaf[at], left)
-        if m < 0:
-            return m, limit, False
-        drawn &= not changed
-
-
-@kernel
+@step
 def _along(cell, m, boxes, gaps, left):
     """Return the mask of those of eight boxes along their sites that may hold one that cuts off a vertex."""
     below, cuts, i = splat(0.0) - gaps * SLACK, 0, 0
@@ -263,7 +203,7 @@ def _along(cell, m, boxes, gaps, left):
     return left & cuts
 
 
-@kernel
+@step
 def _reached(cell, discs, m, limit, tree, node):
     """Return the mask of a node's children that the influence region meets, and their squared distances.
 
@@ -280,59 +220,89 @@ def _reached(cell, discs, m, limit, tree, node):
     return left, gaps
 
 
-@kernel
-def _is_passed(passed, leaf):
-    """Return whether a leaf was listed, and has cut already."""
-    if passed.within < 0.0 and leaf // FAN == passed.leaf // FAN:
-        return True
-    return box_gap(passed.nodes, leaf, passed.leaf) < passed.within
+@step
+def _is_listed(search, leaf):
+    """Return whether a leaf is listed, and has cut already."""
+    if search.within < 0.0:
+        listed = leaf // FAN == search.leaf // FAN
+    else:
+        listed = box_gap(search.nodes, leaf, search.leaf) < search.within
+    return listed
 
 
 @kernel
-def cut_from_tree(cell, scratch, m, limit, curve, lines, passed, strange):
-    """Cut the cell by what the list does not hold, and by all sites where it is long, or ``strange``.
+def _wait_for_all(tree, waiting):
+    """Let the root wait alone; returns 1, the number of nodes that do."""
+    waiting.node[0], waiting.level[0], waiting.key[0] = tree.starts[tree.levels] - 1, tree.levels - 1, 0.0
+    return 1
 
-    Where nothing beyond the list may cut it, and it is neither, there is nothing to do. Returns the vertices, -1 where
-    there is no room for more, and how many nodes were visited.
+
+@step
+def cut_by_leaves(cell, scratch, m, limit, search, strange):
+    """Cut the cell by leaves, nearest first, until no other can change it: by the listed ones, then from the tree.
+
+    First by sites that are not settled; by all where the cell is long, or ``strange``: neighbours say so. Returns the
+    vertices, -1 where there is no room for more, and how many nodes of a tree were visited.
     """
-    waiting, discs = scratch.waiting, scratch.discs
-    tree, everyone, guided, count, visits, drawn = curve, False, 0, 0, 0, False
-    if lines.aligned and (strange or is_long(cell.outline, m)):
-        # all sites at once; and a cell that still reaches 80 degrees is cut again in 3-D
-        if cell.site.dimension == SPHERE and is_framed(cell.outline, m):
-            return m, 0
-        tree, everyone, guided = lines, True, 1
-    starts = tree.starts
-    if everyone or limit > passed.within:
-        waiting.node[0], waiting.level[0], waiting.key[0] = starts[tree.levels] - 1, tree.levels - 1, 0.0
-        count = 1
-    while True:
-        if count == 0:
-            # once more, by settled sites as well, if these may cut it
-            if everyone or not (strange or is_long(cell.outline, m)):
-                return m, visits
-            tree, everyone = lines if lines.aligned else curve, True
-            waiting.node[0], waiting.level[0], waiting.key[0] = starts[tree.levels] - 1, tree.levels - 1, 0.0
-            count = 1
-        count -= 1
-        if waiting.key[count] >= limit:
+    listed, lines, waiting, discs = search.listed, search.lines, scratch.waiting, scratch.discs
+    sphere, tree, starts = cell.site.dimension == SPHERE, search.curve, search.curve.starts
+    t, todo = 0, 0  # todo: of the eight listed leaves before t, those that are left
+    from_tree, everyone, guided, count, visits = False, False, 0, 0, 0
+    drawn = False  # whether the discs are those of the polygon as it is
+    while m > 0:
+        if not from_tree and todo == 0:
+            if lines.aligned and sphere and t == WIDTH and is_framed(cell.outline, m):
+                break  # a cell of a line, most likely: it is cut again in 3-D, by any site
+            if t < search.count and listed.gap[t] < limit:
+                # the next eight: those that the influence region meets, once the first eight have cut it down
+                todo = above(splat(limit), lanes_at(listed.gap, t)) & lanes_in(search.count, t)
+                if t > 0:
+                    if not drawn:
+                        _draw_discs(cell, m, discs)
+                        drawn = True
+                    todo &= _meeting(discs, m, shifted(listed.box, t), LIST, cell.site.dimension)
+                t += WIDTH
+                continue
+            from_tree = True
+            if lines.aligned and (strange or is_long(cell.outline, m)):
+                # all sites at once; and a cell that still reaches 80 degrees is cut again in 3-D
+                if sphere and is_framed(cell.outline, m):
+                    break
+                tree, everyone, guided = lines, True, 1
+            if everyone or limit > search.within:
+                count = _wait_for_all(tree, waiting)
             continue
-        node, level = waiting.node[count], waiting.level[count]
-        visits += 1
-        if level > 0:
-            if not drawn:
-                _draw_discs(cell, m, discs)
-                drawn = True
-            left, gaps = _reached(cell, discs, m, limit, tree, node)
-            first = starts[level - 1] + (node - starts[level]) * FAN
-            count = push_children(waiting, count, left, gaps, first, level - 1)
-        elif tree.aligned:
-            m, limit, changed, guided = _cut_by_line(cell, m, limit, tree, node, guided, scratch.nearest)
+        if from_tree:
+            if count == 0:
+                # once more, by settled sites as well, if these may cut it
+                if everyone or not (strange or is_long(cell.outline, m)):
+                    break
+                tree, everyone = lines if lines.aligned else search.curve, True
+                count = _wait_for_all(tree, waiting)
+            count -= 1
+            if waiting.key[count] >= limit:
+                continue
+            leaf, level = waiting.node[count], waiting.level[count]
+            visits += 1
+            if level > 0:
+                if not drawn:
+                    _draw_discs(cell, m, discs)
+                    drawn = True
+                left, gaps = _reached(cell, discs, m, limit, tree, leaf)
+                first = starts[level - 1] + (leaf - starts[level]) * FAN
+                count = push_children(waiting, count, left, gaps, first, level - 1)
+                continue
+            if not everyone and _is_listed(search, leaf):
+                continue
+        else:
+            at = t - WIDTH + trailing_zeros(todo)
+            todo &= todo - 1
+            leaf = listed.leaf[at]
+            if listed.gap[at] >= limit:
+                todo = 0
+                continue
+        left = ALL if everyone else _unsettled(search.settled, leaf)
+        if left != 0:
+            m, limit, guided, changed = _cut_by_leaf(cell, m, limit, tree, leaf, left, guided, scratch.nearest)
             drawn &= not changed
-        elif everyone or not _is_passed(passed, node):
-            left = ALL if everyone else _unsettled(passed.settled, node)
-            if left != 0:
-                m, limit, changed = _cut_by_leaf(cell, m, limit, node, left)
-                drawn &= not changed
-        if m < 0:
-            return m, visits
+    return m, visits

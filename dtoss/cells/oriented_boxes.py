@@ -27,7 +27,7 @@ from dtoss.cells.box_tree import FAN, LEAF, Boxes, box_tree, child_columns, leaf
 from dtoss.cells.clipping import lanes_in
 from dtoss.cells.line_order import line_order
 from dtoss.cells.near_leaves import box_gaps
-from dtoss.compiled.kernel import kernel
+from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import above, equal, greatest, lanes_at, larger, least, roots, splat, where
 from dtoss.compiled.pointers import shifted, trailing_zeros
 from dtoss.geometry.curve import arranged
@@ -54,7 +54,7 @@ def _offset(vectors, i, row, dimension):
     return a, b, 0.5 * (a * a + b * b) / row[_RADIUS] if row[_RADIUS] > 0.0 else 0.0
 
 
-@kernel
+@step
 def _furthest(vectors, begin, end, row):
     """Return the site of a run that is furthest from a box's own, and how far it is."""
     radius, far = 0.0, (begin + end) // 2
@@ -67,7 +67,7 @@ def _furthest(vectors, begin, end, row):
     return far, np.sqrt(radius)
 
 
-@kernel
+@step
 def _any_normal(a, b, c):
     """Return a vector at a right angle to (a, b, c)."""
     if abs(a) <= min(abs(b), abs(c)):
@@ -77,7 +77,7 @@ def _any_normal(a, b, c):
     return b, -a, 0.0
 
 
-@kernel
+@step
 def _fill_axes(vectors, begin, end, far, row):
     """Fill the axes of a box: the first leads from its site to the furthest.
 
@@ -109,7 +109,7 @@ def _fill_axes(vectors, begin, end, far, row):
     row[t], row[t + 1], row[t + 2] = x, y, z
 
 
-@kernel
+@step
 def _fill_ends(vectors, begin, end, row):
     """Fill the intervals of a box along its axes, from a box of no width."""
     dimension = vectors.shape[1]
@@ -259,7 +259,7 @@ def push_children(waiting, count, left, keys, first, level):
     return count
 
 
-@kernel
+@step
 def _deep_in_leaf(tree, node, site, corner):
     """Return F of the eight sites of a leaf, and their squared distances."""
     column = shifted(tree.columns, node * LEAF * site.dimension)
@@ -272,7 +272,7 @@ def _deep_in_leaf(tree, node, site, corner):
     return gaps * (0.5 * corner.kappa) - deep, gaps
 
 
-@kernel
+@step
 def _has_edge(edge, m, number):
     """Return whether a site has one of m edges."""
     found = False

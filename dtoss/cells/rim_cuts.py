@@ -13,7 +13,7 @@ from dtoss.cells.leaf_cuts import GUIDED, PLAIN
 from dtoss.cells.near_leaves import SIDES, box_gaps
 from dtoss.cells.oriented_boxes import ROW, least_along, least_upright, nearest_beyond, push_children
 from dtoss.cells.rim_polygon import CORNER, EPSILON, EVEN, KAPPA, OWNER, SEEN, SLOPE, V, cut_rim_by, without_middles
-from dtoss.compiled.kernel import kernel
+from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, roots, splat, where
 from dtoss.compiled.pointers import shifted, trailing_zeros
 from dtoss.geometry.place import SPHERE
@@ -65,7 +65,7 @@ def _rounding(cuts):
     return _CROWDED * EPSILON if cuts > GUIDED else EPSILON
 
 
-@kernel
+@step
 def _reaching(cell, m, tree, node, gaps, count, rounding):
     """Return the mask of those of a node's ``count`` children that may hold a site that cuts the cell.
 
@@ -94,7 +94,7 @@ def _reaching(cell, m, tree, node, gaps, count, rounding):
     return reaching
 
 
-@kernel
+@step
 def _deepest_of(cell, m, a, b, c, left, rounding):
     """Return which of eight sites at (a, b, c) from the cell's cuts off a corner deepest, or -1."""
     gaps = a * a + b * b + c * c
@@ -122,7 +122,7 @@ def _deepest_corner(rows, m, a, b, c):
     return shifted(rows, corner * CORNER)
 
 
-@kernel
+@step
 def _choose(cell, sites, number, chosen):
     """Choose sites that lie on the curve before and after one, 1, 8, 64, ... of them away; returns how many."""
     count, step = 0, 1
@@ -141,7 +141,7 @@ def _choose(cell, sites, number, chosen):
     return count
 
 
-@kernel
+@step
 def _deepest_chosen(chosen, count, row):
     """Return the chosen site that cuts off a corner deepest, or -1."""
     deepest, best = 0.0, -1
@@ -157,7 +157,7 @@ def _deepest_chosen(chosen, count, row):
     return best
 
 
-@kernel
+@step
 def cut_by_chosen(cell, m, sites, number, chosen):
     """Cut by sites from all over the curve, for each corner the one that cuts it off deepest; returns the corners.
 
@@ -181,7 +181,7 @@ def cut_by_chosen(cell, m, sites, number, chosen):
     return without_middles(cell.rows, m)
 
 
-@kernel
+@step
 def _beyond_corner(cell, m, c, tree, edge, waiting):
     """Return the site nearest to the corner that site c cuts off deepest, or c itself. ``edge`` is workspace.
 
@@ -195,7 +195,7 @@ def _beyond_corner(cell, m, c, tree, edge, waiting):
     return best if best >= 0 else c
 
 
-@kernel
+@step
 def _cut_by_leaf(cell, m, tree, leaf, cuts, edge, waiting):
     """Cut the cell by the sites of a leaf, for as long as one of them cuts off a corner, the deepest first.
 
@@ -231,7 +231,7 @@ def _cut_by_leaf(cell, m, tree, leaf, cuts, edge, waiting):
     return m, cuts
 
 
-@kernel
+@step
 def cut_from_rim_tree(cell, m, tree, edge, waiting, nearest):
     """Cut the cell by the sites of a tree that cut off a corner of it, the nearest nodes first.
 

@@ -15,7 +15,7 @@ from dtoss.cells.cell_kernel import DONE, MORE_NEIGHBOURS, MORE_VERTICES, THIN
 from dtoss.cells.oriented_boxes import NEAREST
 from dtoss.cells.rim_cuts import SPREAD, TOO_MANY, Chosen, cut_by_chosen, cut_from_rim_tree
 from dtoss.cells.rim_polygon import CORNER, OWNER, X, cut_rim_by, hemisphere, plane_between, solid_angle
-from dtoss.compiled.kernel import kernel
+from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.pointers import pointer, shifted
 from dtoss.geometry.place import SPHERE, place_at
 from dtoss.geometry.tangent import offset_of, tangent
@@ -28,7 +28,7 @@ _FLOATS, _WHOLE = 2 * SPHERE + 4 * SPREAD + STACK + NEAREST, SPREAD + 2 * STACK 
 """Numbers of the workspaces: the basis, the chosen sites, and nodes that wait; the owners of all edges not counted."""
 
 
-@kernel
+@step
 def _parts_of(real, whole):
     """Return the parts of a workspace: basis, chosen sites, room for nodes that wait, and for the owners of edges."""
     x, y, z = shifted(real, 2 * SPHERE), shifted(real, 2 * SPHERE + SPREAD), shifted(real, 2 * SPHERE + 2 * SPREAD)
@@ -40,7 +40,7 @@ def _parts_of(real, whole):
     return real, Chosen(x, y, z, gap, whole), waiting, nearest, shifted(nearest_level, NEAREST)
 
 
-@kernel
+@step
 def _begin(cell, sites, known, count, everyone):
     """Return the corners of the hemisphere against the nearest of the known sites, cut by all of these.
 
@@ -71,7 +71,7 @@ def _begin(cell, sites, known, count, everyone):
     return m
 
 
-@kernel
+@step
 def _list_owners(cell, m, neighbours, filled, listed, mark):
     """List the owners of a cell's edges, each once, from place ``filled`` on.
 

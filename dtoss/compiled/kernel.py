@@ -65,6 +65,15 @@ def kernel(*signatures: Any) -> Any:
     return decorate
 
 
+def step(function: Callable[..., Any]) -> Any:
+    """Return a step of a long kernel: it is written into the kernel that calls it, and never compiled by itself.
+
+    A long kernel cut into kernels takes a third more time to compile, as each is compiled once more with all that it
+    calls, and each call of one with many arguments costs nanoseconds.
+    """
+    return CheckedKernel(function) if CHECKED else njit(**_OPTIONS, inline="always")(function)
+
+
 def _kept(function: Callable[..., Any], **options: Any) -> Any:
     # what C would call is never needed, and takes time to compile
     dispatcher: Any = njit(**_OPTIONS, no_cfunc_wrapper=True, **options)(function)
