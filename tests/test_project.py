@@ -104,7 +104,7 @@ def test_all():
     assert "`make test` runs all" in done.stdout
 
 
-KERNELS = ("kernel", "intrinsic")
+KERNELS = ("kernel", "step", "intrinsic")
 """Decorators, or how they begin, of functions that numba gives their types."""
 
 

@@ -31,9 +31,12 @@ class Outline(NamedTuple):
 
     Parameters
     ----------
-    u, v : the vertices, counter-clockwise, in the tangent plane of the site.
-    ex, ey, eh : the line ``ex * u + ey * v = eh`` of the edge from each vertex to the next.
-    edge : int64, the site that the edge belongs to, negative for the starting frame.
+    u, v
+        The vertices, counter-clockwise, in the tangent plane of the site.
+    ex, ey, eh
+        The line ``ex * u + ey * v = eh`` of the edge from each vertex to the next.
+    edge
+        int64, the site that the edge belongs to, negative for the starting frame.
     """
 
     u: Any
@@ -80,10 +83,16 @@ class Workpiece(NamedTuple):
 
     Parameters
     ----------
-    site : the place whose cell it is.
-    basis : pointer to two unit vectors that span the tangent plane there; only used on the sphere.
-    outline : its polygon, with room for ``capacity`` vertices.
-    positions : pointer to the vectors of all sites.
+    site
+        The place whose cell it is.
+    basis
+        Pointer to two unit vectors that span the tangent plane there; only used on the sphere.
+    outline
+        Its polygon.
+    positions
+        Pointer to the vectors of all sites.
+    capacity
+        Vertices that there is room for.
     """
 
     site: Place
@@ -98,9 +107,14 @@ class RimWorkpiece(NamedTuple):
 
     Parameters
     ----------
-    site, basis, positions : as for :class:`Workpiece`.
-    rows, spare : pointers to the rows of its corners, and to as many that are written meanwhile.
-    capacity : corners that there is room for.
+    site, basis
+        As for :class:`Workpiece`.
+    rows, spare
+        Pointers to the rows of its corners, and to as many that are written meanwhile.
+    positions
+        As for :class:`Workpiece`.
+    capacity
+        Corners that there is room for.
     """
 
     site: Place
@@ -135,11 +149,16 @@ class Tree(NamedTuple):
 
     Parameters
     ----------
-    starts : pointer to the first node of each of its levels.
-    levels, sites : how many it has.
-    columns, children : pointers to the sites of each leaf, and to the upright boxes of each inner node's children.
-    aligned : whether it is the one along lines; only then there are ``boxes`` and ``order``.
-    boxes, order : pointers to the boxes along the sites of each inner node's children, and to the sites of its leaves.
+    starts
+        Pointer to the first node of each of its levels.
+    levels, sites
+        How many it has.
+    columns, children
+        Pointers to the sites of each leaf, and to the upright boxes of each inner node's children.
+    aligned
+        Whether it is the one along lines; only then there are ``boxes`` and ``order``.
+    boxes, order
+        Pointers to the boxes along the sites of each inner node's children, and to the sites of its leaves.
     """
 
     starts: Any
@@ -191,8 +210,8 @@ class Search(NamedTuple):
         The boxes by which leaves were listed.
     settled
         The sites that are passed over.
-    listed, count
-        The leaves, and how many there are.
+    listed, leaves
+        The leaves that are listed, and how many there are.
     leaf
         The one of the cell's own site.
     within
@@ -204,7 +223,7 @@ class Search(NamedTuple):
     nodes: Nodes
     settled: Settled
     listed: Listed
-    count: int
+    leaves: int
     leaf: int
     within: float
 

@@ -253,9 +253,9 @@ def cut_by_leaves(cell, scratch, m, limit, search, strange):
         if not from_tree and todo == 0:
             if lines.aligned and sphere and t == WIDTH and is_framed(cell.outline, m):
                 break  # a cell of a line, most likely: it is cut again in 3-D, by any site
-            if t < search.count and listed.gap[t] < limit:
+            if t < search.leaves and listed.gap[t] < limit:
                 # the next eight: those that the influence region meets, once the first eight have cut it down
-                todo = above(splat(limit), lanes_at(listed.gap, t)) & lanes_in(search.count, t)
+                todo = above(splat(limit), lanes_at(listed.gap, t)) & lanes_in(search.leaves, t)
                 if t > 0:
                     if not drawn:
                         _draw_discs(cell, m, discs)

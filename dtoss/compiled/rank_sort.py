@@ -21,8 +21,6 @@ def _less(typingctx, keys, key):
     return types.int64(keys, types.int64), codegen
 
 
-_UNROLLED = 3
-"""Sixteens of keys up to which they are counted without a loop."""
 RANKED = 256
 """Keys up to which counting who is less sorts faster than moving them."""
 
@@ -52,11 +50,11 @@ def sort_window(keys, n, out):
     elif chunks == 2:
         for i in range(n):
             key = keys[i]
-            out[_less(keys, key) + _less(shifted(keys, LANES), key)] = key
-    elif chunks == _UNROLLED:
+            out[_less(keys, key) + _less(shifted(keys, 16), key)] = key
+    elif chunks == 3:
         for i in range(n):
             key = keys[i]
-            out[_less(keys, key) + _less(shifted(keys, LANES), key) + _less(shifted(keys, 2 * LANES), key)] = key
+            out[_less(keys, key) + _less(shifted(keys, 16), key) + _less(shifted(keys, 32), key)] = key
     else:
         for i in range(n):
             key = keys[i]

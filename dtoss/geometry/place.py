@@ -8,8 +8,9 @@ from dtoss.compiled.kernel import kernel
 
 SPHERE = 3
 """Numbers in a place of the sphere, a unit vector; a place of the plane has two."""
-YMAX = 3
-"""Where a box, xmin, ymin, xmax, ymax, has its upper end."""
+
+XMIN, YMIN, XMAX, YMAX = range(4)
+"""Where the bounds of a planar index stand in their array."""
 
 
 class Place(NamedTuple):
@@ -17,8 +18,10 @@ class Place(NamedTuple):
 
     Parameters
     ----------
-    x, y, z : CRS units and z = 0 in the plane, a unit vector on the sphere.
-    dimension : 2 or 3.
+    x, y, z
+        CRS units and z = 0 in the plane, a unit vector on the sphere.
+    dimension
+        2 or 3.
     """
 
     x: float

@@ -159,8 +159,10 @@ class _Heaps(NamedTuple):
 
     Parameters
     ----------
-    heads : int32 (P, listed): the place of each heap's root, -1 where it is empty.
-    pool, links : float64 (places,), int32 (places, 3): keys, and rows with the places of both children.
+    heads
+        int32 (P, listed): the place of each heap's root, -1 where it is empty.
+    pool, links
+        float64 (places,), int32 (places, 3): keys, and rows with the places of both children.
     """
 
     heads: NDArray[np.int32]

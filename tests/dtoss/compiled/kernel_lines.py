@@ -26,7 +26,11 @@ class Lines(NamedTuple):
 
 def files_with_kernels(folder: Path = ROOT / "dtoss") -> list[Path]:
     """The files of a package that define kernels."""
-    return [file for file in sorted(folder.rglob("*.py")) if "\n@kernel" in file.read_text()]
+    return [
+        file
+        for file in sorted(folder.rglob("*.py"))
+        if any(mark in file.read_text() for mark in ("\n@kernel", "\n@step"))
+    ]
 
 
 def lines_of(data: Path) -> Lines:
@@ -51,7 +55,9 @@ def _kernels(file: Path) -> list[tuple[str, set[int]]]:
     """Names and lines of the bodies of a file's kernels."""
     found = []
     for node in ast.parse(file.read_text()).body:
-        if isinstance(node, ast.FunctionDef) and any("kernel" in ast.unparse(by) for by in node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and any(
+            "kernel" in ast.unparse(by) or ast.unparse(by) == "step" for by in node.decorator_list
+        ):
             found.append((node.name, set(range(node.body[0].lineno, (node.end_lineno or 0) + 1))))
     return found
 
