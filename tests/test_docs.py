@@ -95,6 +95,20 @@ def missing_names(text):
     return [name for name in sorted(set(named)) if not name.endswith(others) and not is_there(name)]
 
 
+def missing_definitions(text):
+    """Names that a document says stand in a file, and that are defined nowhere in it."""
+    prose = re.sub(r"\s+", " ", text)
+    said = [(name, file) for name, file in re.findall(r"`(\w+)` in `([\w./]+\.py)`", prose)]
+    said += [(name, file) for file, name in re.findall(r"`([\w./]+\.py)`: `(\w+)`", prose)]
+    return [name for name, file in said if not re.search(rf"^(def |class )?{name}\b", source(file), re.MULTILINE)]
+
+
+@cache
+def source(file):
+    """The text of a file of ours, empty where there is none."""
+    return (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
+
+
 @cache
 def options(command):
     """The options of a ``dtoss`` command; of all together where None is asked for. None where there is no such one."""
@@ -154,6 +168,7 @@ def test_documents(path):
     assert broken_links(path, text) == []
     assert missing_files(text) == []
     assert missing_names(text) == []
+    assert missing_definitions(text) == []
     assert wrong_options(text) == []
 
 
@@ -179,6 +194,8 @@ def test_the_checks_find_what_they_look_for():
 [here](#a-title-with-code) [there](docs/cells.md#speed-of-light) [gone](docs/gone.md) [away](https://example.org/x)
 `dtoss/partition.py`, `dtoss/world.py`, `python -m bench.gone`, `dtoss.build(ids)`, `dtoss.bild`, `ceps.bounds.exact.x`
 `dtoss knn --store S --near`, `dtoss ask`, `--reach`, `--rich`, `python -m datasets.uniform --rows 3 --lines 3`
+`Graph` in `dtoss/partition.py`, `BLOCK` in
+`dtoss/partition.py`, `Shrub` in `dtoss/partition.py`, `dtoss/partition.py`: `FAN`, `dtoss/partition.py`: `TAN`
 
 ```
 spark-submit --any one pipelines/rebuild.py positions \\
@@ -189,6 +206,7 @@ pip install --anything
     assert long_lines(text) == ["long " * 30]
     assert broken_links(ROOT / "README.md", text) == ["docs/cells.md#speed-of-light", "docs/gone.md"]
     assert missing_files(text) == ["dtoss/world.py"]
+    assert missing_definitions(text) == ["Shrub", "TAN"]
     assert missing_names(text) == ["bench.gone", "ceps.bounds.exact.x", "dtoss.bild"]
     assert [line.split(" in ")[0] for line in wrong_options(text)] == [
         "--shop",
