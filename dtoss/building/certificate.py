@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from dtoss.cells.cell_polygons import shapes
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
+from dtoss.geometry.rounding import CERTIFY
 from dtoss.partitioning.regions import Regions, past_border, pivot_gap2
-
-SLACK = 1e-12
-"""Relative slack of the corners of cells and of their distances."""
 
 
 @kernel("void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], int64, float64[::1])")
@@ -99,7 +97,7 @@ def needed_reach(
         if points.shape[1] == 3:
             points = points / np.linalg.norm(points, axis=1)[:, None]
     reach = np.sqrt(((points - sites[owner]) ** 2).sum(axis=1))
-    past = furthest_past(points, regions, region) + reach + SLACK * (reach + np.abs(points).max(axis=1, initial=0.0))
+    past = furthest_past(points, regions, region) + reach + CERTIFY * (reach + np.abs(points).max(axis=1, initial=0.0))
     out = np.full(len(sites), -np.inf if len(regions) == 1 else np.inf)
     held = size > 0
     if held.any():
@@ -126,7 +124,7 @@ def uncertified(
     if len(regions) == 1 or not owned.any():
         return np.zeros(0, np.int32)
     mine = np.flatnonzero(owned)
-    slack = SLACK * (radius[mine] + np.abs(sites[mine]).max(axis=1))
+    slack = CERTIFY * (radius[mine] + np.abs(sites[mine]).max(axis=1))
     doubtful = mine[furthest_past(sites[mine], regions, region) + 2.0 * radius[mine] + slack > reach]
     if len(doubtful) == 0:
         return doubtful.astype(np.int32)

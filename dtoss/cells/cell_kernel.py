@@ -8,7 +8,7 @@ vertices, which are what could still hold a neighbour.
 
 A site that has been cut before and whose cell is compact is *settled*: it is a neighbour only if it has said so, and is
 passed over. Two sites may differ on an edge that is as short as rounding, and the longer a cell, the more of it lies
-beyond such an edge: 4 SLACK times the square of its length in widths. So a cell that is not compact neither counts as
+beyond such an edge: 4 CUT times the square of its length in widths. So a cell that is not compact neither counts as
 settled nor passes over settled ones.
 """
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from dtoss.cells.arguments import Outline
 from dtoss.cells.clipping import (
     PAD,
-    SLACK,
     chord,
     cut,
     frame,
@@ -23,6 +22,7 @@ from dtoss.cells.rim import drawn_rim_cells
 from dtoss.compiled.kernel import kernel, operand, step
 from dtoss.compiled.pointers import pointer, shifted
 from dtoss.geometry.place import SPHERE, place_at
+from dtoss.geometry.rounding import CUT
 from dtoss.geometry.tangent import seen_from, tangent
 
 
@@ -76,7 +76,7 @@ def _cut_all(outline, site, basis, bounds, others, begin, end):
     for t in range(begin, end):
         dx, dy, distance2 = seen_from(site, basis, others, t)
         if distance2 > 0.0:
-            size = cut(outline, m, dx, dy, 0.5 * distance2, t, SLACK * distance2)
+            size = cut(outline, m, dx, dy, 0.5 * distance2, t, CUT * distance2)
             if size > 0:
                 m = size
     return m

@@ -17,6 +17,7 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, above, greatest, lanes_at, larger, put_lanes, roots, splat, total, where
 from dtoss.compiled.pointers import bits_float, trailing_zeros
 from dtoss.geometry.place import YMAX
+from dtoss.geometry.rounding import ACUTE, PARALLEL
 
 FRAME = 5.671281819617709  # tan(80 degrees)
 """Half the side of the square that a spherical cell starts from; a cell that keeps a part of it is a rim cell."""
@@ -30,19 +31,11 @@ MASKED = 48
 _LAST_SIDE = 3
 """The fourth side of a rectangle."""
 
-PARALLEL = 1e-6
-"""Lines that cross at less than about this angle have a crossing on the chord between two vertices."""
-
-ACUTE = 1e-2
-"""Lines that cross at less than about this angle lose digits where they cross, which a second step finds again."""
 
 _NARROW = 1e-3
 """Tangent of half a triangle's angle up to which four terms of a series are its angle."""
 _THIRD, _FIFTH, _SEVEN = 1.0 / 3.0, 0.2, 7.0
 """What Taylor's series of the arctangent divides its terms by."""
-
-SLACK = 4e-15
-"""A cut shallower than this share of the squared distance to the other site is rounding, not an edge."""
 
 
 @kernel

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.cells.cell_polygons import CellPolygons
+from dtoss.geometry.rounding import EDGE_DOUBT
 
-ROUGH = 1e-11
-"""Share of a cell's size within which edges are in doubt: a thousand times what the cell kernel takes for rounding."""
 NEARLY = 1.02
 """An edge that is longer or shorter than what counts by this factor is so in truth, where it is not in doubt."""
 
@@ -65,7 +64,7 @@ def edges_in_doubt(
     turn = np.sqrt(((normal - normal[before]) ** 2).sum(axis=1))
     turn[unknown | unknown[before]] = 0.0
     gap[bounds] = 0.0
-    rough = ROUGH * np.maximum(gap, shape.radius[cell])
+    rough = EDGE_DOUBT * np.maximum(gap, shape.radius[cell])
     own = shape.length[kept]
     if 0.25 * turn.min() ** 2 * own.min() > rough.max():
         return doubt
@@ -113,7 +112,7 @@ def _beside(
         depth = ((at - centre[row]) * normal[row]).sum(axis=1) / gap[row] - 0.5 * gap[row]
     else:
         depth = (at * normal[row]).sum(axis=1) / gap[row]
-    near = depth > -np.maximum(ROUGH * np.maximum(gap, shape.radius[cell])[row], 1e-15 * np.abs(at).max(axis=1))
+    near = depth > -np.maximum(EDGE_DOUBT * np.maximum(gap, shape.radius[cell])[row], 1e-15 * np.abs(at).max(axis=1))
     corner, row = corner[near], row[near]
     before = np.where(corner == begin[row], end[row], corner) - 1
     owner = shape.owner[np.concatenate([corner, before])]

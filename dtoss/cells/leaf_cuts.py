@@ -6,13 +6,14 @@ import numpy as np
 
 from dtoss.cells.arguments import Corner
 from dtoss.cells.box_tree import FAN, LEAF
-from dtoss.cells.clipping import SLACK, cut, furthest, is_framed, lanes_in
+from dtoss.cells.clipping import cut, furthest, is_framed, lanes_in
 from dtoss.cells.near_leaves import ALL, LIST, box_gap, box_gaps
 from dtoss.cells.oriented_boxes import ROW, least_along, nearest_beyond, push_children
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, put_lanes, roots, splat, where
 from dtoss.compiled.pointers import bits_float, shifted, trailing_zeros
 from dtoss.geometry.place import SPHERE, Place
+from dtoss.geometry.rounding import CUT
 from dtoss.geometry.tangent import in_plane, in_space, seen_from
 
 COMPACT = 32.0 * 32.0
@@ -119,7 +120,7 @@ def _beyond_corner(cell, m, c, tree, waiting):
     """Return the site nearest to the corner that site c cuts off deepest, or c itself."""
     px, py, _ = seen_from(cell.site, cell.basis, cell.positions, c)
     corner = _corner(cell, _deepest(cell.outline.u, cell.outline.v, m, px, py))
-    best = nearest_beyond(tree, cell.site, corner, SLACK, 0.0, cell.outline.edge, m, waiting)
+    best = nearest_beyond(tree, cell.site, corner, CUT, 0.0, cell.outline.edge, m, waiting)
     return best if best >= 0 else c
 
 
@@ -127,7 +128,7 @@ def _beyond_corner(cell, m, c, tree, waiting):
 def cut_by(cell, m, c):
     """Cut the cell by a site; returns the new number of vertices, or -1 where nothing was cut."""
     px, py, distance2 = seen_from(cell.site, cell.basis, cell.positions, c)
-    return cut(cell.outline, m, px, py, 0.5 * distance2, c, SLACK * distance2)
+    return cut(cell.outline, m, px, py, 0.5 * distance2, c, CUT * distance2)
 
 
 @step
@@ -156,7 +157,7 @@ def _cut_by_leaf(cell, m, limit, tree, leaf, left, guided, waiting):
     dx, dy, gaps = _leaf_seen(cell, tree.columns, leaf)
     left &= above(splat(limit), gaps) & above(gaps, splat(0.0))
     while left != 0:
-        left &= _cutting(outline.u, outline.v, m, dx, dy, (0.5 + SLACK) * gaps)
+        left &= _cutting(outline.u, outline.v, m, dx, dy, (0.5 + CUT) * gaps)
         if left == 0:
             break
         lane = trailing_zeros(left & equal(gaps, splat(least(where(left, gaps, splat(np.inf))))))
@@ -196,7 +197,7 @@ def _unsettled(settled, leaf):
 @step
 def _along(cell, m, boxes, gaps, left):
     """Return the mask of those of eight boxes along their sites that may hold one that cuts off a vertex."""
-    below, cuts, i = splat(0.0) - gaps * SLACK, 0, 0
+    below, cuts, i = splat(0.0) - gaps * CUT, 0, 0
     while i < m and cuts & left != left:
         cuts |= above(below, least_along(boxes, cell.site, _corner(cell, i)))
         i += 1

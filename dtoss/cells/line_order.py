@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dtoss.cells.box_tree import FAN, LEAF
 from dtoss.compiled.kernel import kernel
 from dtoss.geometry.place import SPHERE
+from dtoss.geometry.rounding import OFF_PLANE
 
 _PLANES, _SITES_A_PLANE = 12, 8
 """Planes through three sites that are tried in any run, and one more for each so many sites of it."""
@@ -26,8 +27,6 @@ _FEW = 64
 """So few sites are not searched for planes."""
 _TURN_AT = SPHERE
 """Where behind a normal it stands how far digits may turn it."""
-_DIGITS = 3e-16
-"""How far the last digits of unit vectors put a site from its plane."""
 _MULTIPLIER, _MODULUS = 48271, 2147483647
 """Of the generator: each number below 2^31 but 0 comes once."""
 _ROOM = 128
@@ -42,7 +41,7 @@ def _off_plane(vectors, i, corner, normal, turn):
         vectors[i, 1] - vectors[corner, 1],
         vectors[i, 2] - vectors[corner, 2],
     )
-    return abs(a * normal[0] + b * normal[1] + c * normal[2]) > _DIGITS + turn * np.sqrt(a * a + b * b + c * c)
+    return abs(a * normal[0] + b * normal[1] + c * normal[2]) > OFF_PLANE + turn * np.sqrt(a * a + b * b + c * c)
 
 
 @kernel
@@ -85,7 +84,7 @@ def _common_plane(vectors, order, begin, end, normal):
             continue
         tried[0], tried[1], tried[2] = x / area, y / area, z / area
         # over the least height of the triangle
-        turn = _DIGITS * max(np.sqrt(a * a + b * b + c * c), np.sqrt(p * p + q * q + r * r)) / area
+        turn = OFF_PLANE * max(np.sqrt(a * a + b * b + c * c), np.sqrt(p * p + q * q + r * r)) / area
         on, share = _share(vectors, order, begin, end, _LOOKED_AT, i, tried, turn)
         if on > 1 and share < _MOST:
             on, share = _share(vectors, order, begin, end, _CLOSER * _LOOKED_AT, i, tried, turn)

@@ -12,11 +12,12 @@ from dtoss.cells.clipping import lanes_in
 from dtoss.cells.leaf_cuts import GUIDED, PLAIN
 from dtoss.cells.near_leaves import SIDES, box_gaps
 from dtoss.cells.oriented_boxes import ROW, least_along, least_upright, nearest_beyond, push_children
-from dtoss.cells.rim_polygon import CORNER, EPSILON, EVEN, KAPPA, OWNER, SEEN, SLOPE, V, cut_rim_by, without_middles
+from dtoss.cells.rim_polygon import CORNER, EVEN, KAPPA, OWNER, SEEN, SLOPE, V, cut_rim_by, without_middles
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, roots, splat, where
 from dtoss.compiled.pointers import shifted, trailing_zeros
 from dtoss.geometry.place import SPHERE
+from dtoss.geometry.rounding import RIM_CUT
 from dtoss.geometry.tangent import offset_of
 
 _CROWDED = 4.0
@@ -62,7 +63,7 @@ def _level(row, far, rounding):
 @kernel
 def _rounding(cuts):
     """Return how deep a site must cut by its distance, after so many cuts."""
-    return _CROWDED * EPSILON if cuts > GUIDED else EPSILON
+    return _CROWDED * RIM_CUT if cuts > GUIDED else RIM_CUT
 
 
 @step
@@ -149,7 +150,7 @@ def _deepest_chosen(chosen, count, row):
         a, b, c = lanes_at(chosen.x, i), lanes_at(chosen.y, i), lanes_at(chosen.z, i)
         gaps = lanes_at(chosen.gap, i)
         depth = gaps * (0.5 * row[KAPPA]) - (a * row[V] + b * row[V + 1] + c * row[V + 2])
-        level = _level(row, roots(gaps), EPSILON)
+        level = _level(row, roots(gaps), RIM_CUT)
         cuts = above(level, depth) & above(splat(deepest), depth) & lanes_in(count, i)
         if cuts != 0:
             deepest = least(where(cuts, depth, splat(0.0)))
@@ -191,7 +192,7 @@ def _beyond_corner(cell, m, c, tree, edge, waiting):
     row = _deepest_corner(cell.rows, m, a, b, d)
     for i in range(m):
         edge[i] = int(cell.rows[i * CORNER + OWNER])
-    best = nearest_beyond(tree, cell.site, _corner(row), 0.0, EPSILON, edge, m, waiting)
+    best = nearest_beyond(tree, cell.site, _corner(row), 0.0, RIM_CUT, edge, m, waiting)
     return best if best >= 0 else c
 
 

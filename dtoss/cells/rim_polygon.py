@@ -12,16 +12,9 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, lanes_at, put_lanes
 from dtoss.compiled.pointers import pointer, shifted
 from dtoss.geometry.place import SPHERE
+from dtoss.geometry.rounding import NO_ARC2, OPPOSITE, RIM_CUT, STEEPEST_TIE, TIE
 from dtoss.geometry.tangent import in_plane, in_space, tangent
 
-EPSILON = 4e-16
-"""How deep a plane must cut."""
-_NO_LENGTH = 1e-24
-_EVEN = 1e-14
-"""How much nearer than its own site another one may be to a corner of a cell, as a share of half the squared chord:
-what the last digits of unit vectors say."""
-_STEEPEST = 1e-8
-"""By how much of its own distance a site may be passed over at the most: sites an ulp apart are cut as they stand."""
 CORNER = 2 * WIDTH
 """Numbers of a corner, those below from these places on."""
 X, KAPPA, V, EVEN = 0, 3, 4, 7
@@ -36,9 +29,6 @@ _ON_RIM = 3
 """Corners of a hemisphere: a third of a turn apart."""
 _UPRIGHT = 0.5 * np.sqrt(3.0)
 """Sine of a third of a turn."""
-_OPPOSITE = 1e-13
-"""How far the normals of two borders may be from opposite where only digits tell: their sites are as near, and the
-directions to them some thousandths of a turn apart or opposite."""
 _SHORT = -0.8
 """Cosine of the longest edge that needs no corner amid it."""
 
@@ -70,8 +60,8 @@ def _place(row, x, y, z, site, basis, before):
     kappa = x * site.x + y * site.y + z * site.z
     u, v = in_plane(x, y, z, basis)
     row[V], row[V + 1], row[V + 2] = in_space(u, v, basis)
-    row[KAPPA], row[EVEN] = kappa, _EVEN * (1.0 - kappa)
-    row[SLOPE] = min(row[EVEN] / np.sqrt(max(before, row[GAP])), _STEEPEST)
+    row[KAPPA], row[EVEN] = kappa, TIE * (1.0 - kappa)
+    row[SLOPE] = min(row[EVEN] / np.sqrt(max(before, row[GAP])), STEEPEST_TIE)
     row[SEEN] = 0.0
 
 
@@ -138,7 +128,7 @@ def _thin_lune(rows, m, n, owner, gap, site, basis):
     or beyond one of them by no more than rounding.
     """
     a, b, c = n[0] + rows[N], n[1] + rows[N + 1], n[2] + rows[N + 2]
-    if a * a + b * b + c * c > _OPPOSITE * _OPPOSITE:
+    if a * a + b * b + c * c > OPPOSITE * OPPOSITE:
         return -1
     for i in range(1, m):
         if rows[i * CORNER + OWNER] != rows[OWNER]:
@@ -177,7 +167,7 @@ def _cut(rows, spare, m, n, owner, gap, site, basis):
     lune = _thin_lune(rows, m, n, owner, gap, site, basis) if m > 0 else -1
     if lune > 0:
         return lune
-    deepest, far = EPSILON, -1
+    deepest, far = RIM_CUT, -1
     for i in range(m):
         row = shifted(rows, i * CORNER)
         depth = row[X] * n[0] + row[X + 1] * n[1] + row[X + 2] * n[2]
@@ -187,12 +177,12 @@ def _cut(rows, spare, m, n, owner, gap, site, basis):
     if far < 0:
         return -1
     last_out, enter = far, far + 1 if far + 1 < m else 0
-    while enter != far and rows[enter * CORNER + DEPTH] > EPSILON:
+    while enter != far and rows[enter * CORNER + DEPTH] > RIM_CUT:
         last_out, enter = enter, enter + 1 if enter + 1 < m else 0
     if enter == far:
         return -1
     first_out, leave = far, far - 1 if far > 0 else m - 1
-    while rows[leave * CORNER + DEPTH] > EPSILON:
+    while rows[leave * CORNER + DEPTH] > RIM_CUT:
         first_out, leave = leave, leave - 1 if leave > 0 else m - 1
 
     out, kept = shifted(rows, last_out * CORNER), shifted(rows, enter * CORNER)
@@ -238,7 +228,7 @@ def solid_angle(rows, m):
     for i in range(m):
         row, next_ = shifted(rows, i * CORNER), shifted(rows, (i + 1 if i + 1 < m else 0) * CORNER)
         a, b, c = next_[X] - row[X], next_[X + 1] - row[X + 1], next_[X + 2] - row[X + 2]
-        row[DEPTH] = 1.0 if a * a + b * b + c * c > _NO_LENGTH else 0.0
+        row[DEPTH] = 1.0 if a * a + b * b + c * c > NO_ARC2 else 0.0
         if row[DEPTH] > 0.0:
             before, count = i, count + 1
     turned = 0.0

@@ -14,14 +14,13 @@ from dtoss.cells.edge_doubt import edges_in_doubt
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.place import SPHERE, YMAX
+from dtoss.geometry.rounding import EDGE_TURN, ONE_CORNER, OVER_POLE
 from dtoss.partition import Partition
 from dtoss.queries.cell_of import CellView, Seen, cell_at
 from dtoss.queries.find_by_id import Place
 
 AT_ONCE = 65_536
 """Cells drawn at a time: a row group."""
-_NO_LENGTH = 1e-13
-"""Corners nearer together than this, as a share of the largest coordinate, are one."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def _neighbour_counts(
     # rounding turns an edge by its share of the distance to the site beyond it: in a long cell it moves the far end
     gap = np.full(cells, np.inf)
     np.minimum.at(gap, cell, np.sqrt(((others - partition.sites[begin : begin + cells][cell]) ** 2).sum(axis=1)))
-    doubtful = (_TURN * made.radius**2 > 0.01 * view.shortest * gap)[cell]
+    doubtful = (EDGE_TURN * made.radius**2 > 0.01 * view.shortest * gap)[cell]
     doubtful |= edges_in_doubt(made, partition.sites[begin : begin + cells], first, others, length, view.shortest)
     seen = Seen()
     for i in np.unique(cell[doubtful]).tolist():
@@ -152,17 +151,12 @@ def _neighbour_counts(
     return count.astype(np.int32)
 
 
-_TURN = 1e-14
-"""How much rounding turns the edge of two cells, in radians, for sites one radius of the cell apart."""
-
 _POLAR = 90.0 - 1e-9
 """Latitude in degrees, 0.1 mm from a pole, from which on a longitude says nothing."""
 
 
 _HALF_TURN, _WHOLE_TURN, _POLE = 180.0, 360.0, 90.0
 """In degrees: longitudes lie between minus a half turn and a half turn, latitudes between the poles."""
-_OPPOSITE = 1e-6
-"""Degrees by which two longitudes half a turn apart may differ from that."""
 _WIDE, _NEAR_POLE = 90.0, 80.0
 """A ring that spans fewer degrees of longitude, nearer to the equator, neither crosses the antimeridian nor holds a
 pole."""
@@ -189,7 +183,7 @@ def _unwrap(points, begin, end, turned):
         if abs(points[t, 1]) < _POLAR:
             move = points[t, 0] - before
             # half a turn, over a pole: the corners do not say to which side of the meridian the cell lies
-            half = half or abs(abs(move) - _HALF_TURN) < _OPPOSITE
+            half = half or abs(abs(move) - _HALF_TURN) < OVER_POLE
             if move > _HALF_TURN:
                 move -= _WHOLE_TURN
             if move < -_HALF_TURN:
@@ -297,6 +291,6 @@ def rings_of(made: CellPolygons) -> Rings:
     scale = float(np.abs(made.vertices).max(initial=0.0))
     turned = np.empty(int(np.diff(made.first).max(initial=0)) + 1)
     filled = _rings(
-        made.first, operand(made.vertices), operand(made.length), _NO_LENGTH * scale, ring_first, points, boxes, turned
+        made.first, operand(made.vertices), operand(made.length), ONE_CORNER * scale, ring_first, points, boxes, turned
     )
     return Rings(ring_first, points[:filled], boxes)

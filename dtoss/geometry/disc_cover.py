@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.distance import distance
 from dtoss.geometry.polygons import Polygon
+from dtoss.geometry.rounding import DISC, DISC_METRES
 from dtoss.geometry.space import Space
 
 MOST_DISCS = 32
 WASTE = 4.0
 """A polygon that fills this share (one in four) of a disc is not divided."""
-_SLACK = 1.0 + 1e-9
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def cover_box(box: NDArray[np.float64], space: Space) -> Discs:
     left, right = slice(0, -1, 2), slice(2, None, 2)
     corners = [vectors(i, j) for i in (left, right) for j in (left, right)]
     radii = np.max([distance(centres, corner) for corner in corners], axis=0)
-    return Discs(centres, radii * _SLACK + 1e-6 * (space.dimension == 3))
+    return Discs(centres, radii * DISC + DISC_METRES * (space.dimension == 3))
 
 
 def _tiles(side: float, other: float) -> int:
@@ -124,7 +124,7 @@ def _discs(tiles: list[tuple[float, float, float, float]], polygon: Polygon) -> 
     # a tile is convex, and so is a cap: it holds the tile if it holds its corners
     corners = [_unprojected(t[:, list(pair)], polygon) for pair in ((0, 1), (2, 1), (2, 3), (0, 3))]
     radii = np.max([distance(centres, corner) for corner in corners], axis=0)
-    return Discs(np.ascontiguousarray(centres), radii * _SLACK + 1e-6 * (len(polygon.middle) == 3))
+    return Discs(np.ascontiguousarray(centres), radii * DISC + DISC_METRES * (len(polygon.middle) == 3))
 
 
 def _size(tile: tuple[float, float, float, float]) -> float:

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.place import SPHERE, Place
 from dtoss.geometry.polygons import Polygon
-
-_ROUNDING = 4e-15
-"""Relative to the sum of its terms' sizes, the error of a determinant is less."""
+from dtoss.geometry.rounding import DETERMINANT
 
 
 @kernel
@@ -34,9 +32,9 @@ def _side(a, b, p):
     n, o = ux * vy, uy * vx
     value = (i - j) * x + (k - m) * y + (n - o) * z
     size = (abs(i) + abs(j)) * abs(x) + (abs(k) + abs(m)) * abs(y) + (abs(n) + abs(o)) * abs(z)
-    if value > _ROUNDING * size:
+    if value > DETERMINANT * size:
         return 1
-    if value < -_ROUNDING * size:
+    if value < -DETERMINANT * size:
         return -1
     return 0
 

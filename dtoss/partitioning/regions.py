@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
+from dtoss.geometry.rounding import BORDER
 from dtoss.locks import once
 
 LISTED = 256
 """Borders listed for one region, the nearest to its pivot first."""
-ROUNDING = 32 * 2.0**-53
-"""What rounding makes of half the difference of two powers, at most, as a share of the squares in it."""
 
 
 @kernel
@@ -39,7 +38,7 @@ def power_slack(length2, gap2, weights):
     weights
         Sum of the sizes of the two weights.
     """
-    return ROUNDING * (length2 + gap2 + weights)
+    return BORDER * (length2 + gap2 + weights)
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,14 @@ from numpy.typing import NDArray
 
 from dtoss.cells.cell_polygons import shapes
 from dtoss.geometry.distance import distance
+from dtoss.geometry.rounding import NEARLY_AS_NEAR, ROUGH_CHORD2
 from dtoss.hits import Hits
 from dtoss.partition import BLOCK, Partition
 from dtoss.queries.answer import answer
 from dtoss.queries.cell_of import CellView
 
-AS_ROUGH = 1e-24
-"""Squared chord, 6 micrometres, up to which the rounding of unit vectors shows in cells."""
 FIRST_CUT, LAST_CUT = 24, 96
 """Nearest objects by which the cell of a place is cut at first, and at last."""
-_NEARLY = 1.0 + 1e-9
-"""Times which a squared distance may be what it is compared with, so that rounding drops no object."""
 
 
 def reverse_nearest(view: CellView, places: NDArray[np.float64]) -> Hits:
@@ -75,7 +72,7 @@ def _neighbours_of_new(view: CellView, queries: NDArray[np.float64]) -> list[NDA
             ):
                 owners = np.unique(shape.owner[shape.first[i] : shape.first[i + 1]])
                 near = ((vectors[low:high] - queries[row]) ** 2).sum(axis=1)
-                same = np.flatnonzero(near <= (AS_ROUGH if box is None else 0.0)) + low
+                same = np.flatnonzero(near <= (ROUGH_CHORD2 if box is None else 0.0)) + low
                 rows = np.unique(np.concatenate([owners[owners >= 0], same]))
                 out[row] = np.stack([found.part[rows], found.item[rows]], axis=1).astype(np.int64)
             else:
@@ -98,7 +95,7 @@ def _by_blocks(view: CellView, query: NDArray[np.float64]) -> NDArray[np.int64]:
     rows = []
     for number, fact in enumerate(facts):
         away = float(np.linalg.norm(pivots[number] - query))
-        if fact.sites and (fact.sites == 1 or away <= _NEARLY * 3.0 * fact.furthest + rough):
+        if fact.sites and (fact.sites == 1 or away <= NEARLY_AS_NEAR * 3.0 * fact.furthest + rough):
             partition = view.opened.parts[number]
             sites = _sites_by_blocks(partition, query, rough)
             rows.append(np.stack([np.full(len(sites), number), partition.first_object[sites]], axis=1))
@@ -110,7 +107,7 @@ def _sites_by_blocks(partition: Partition, query: NDArray[np.float64], rough: fl
     sites, owned = partition.sites, partition.owned_sites
     balls = partition.blocks.balls[: -(-owned // BLOCK)]
     away = np.sqrt(((balls[:, : sites.shape[1]] - query) ** 2).sum(axis=1))
-    wanted = away <= _NEARLY * 3.0 * balls[:, 3] + rough
+    wanted = away <= NEARLY_AS_NEAR * 3.0 * balls[:, 3] + rough
     wanted[-1] = True  # it may hold a single site
     near = (np.flatnonzero(wanted)[:, None] * BLOCK + np.arange(BLOCK)).ravel()
     near = near[near < owned]
@@ -118,7 +115,7 @@ def _sites_by_blocks(partition: Partition, query: NDArray[np.float64], rough: fl
     for step in (-1, 1):
         beside = np.clip(near + step, 0, len(sites) - 1)
         gap = np.where(beside == near, np.inf, ((sites[beside] - sites[near]) ** 2).sum(axis=1))
-        keep = far <= _NEARLY * gap + rough * rough
+        keep = far <= NEARLY_AS_NEAR * gap + rough * rough
         near, far = near[keep], far[keep]
     return near
 

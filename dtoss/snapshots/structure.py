@@ -21,6 +21,7 @@ from dtoss.compiled.memory import address
 from dtoss.compiled.pointers import float64_at, int32_at, int64_at
 from dtoss.errors import StoreError
 from dtoss.geometry.place import SPHERE, YMAX
+from dtoss.geometry.rounding import UNIT
 from dtoss.geometry.space import FURTHEST
 from dtoss.partition import BLOCK, FAN, Graph, Partition
 
@@ -31,8 +32,6 @@ OFFSETS, STARTS, INDEXES, PICKED, ASCENDING_KEYS, WITHIN, SITE_VECTORS = range(7
 """What an array is checked to be, by :func:`_first_bad`."""
 _BOUND = 3
 """The column of a job that holds its bound."""
-_UNIT = 1e-9
-"""How far the squared length of a unit vector may be from 1."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ def check_border(table: BorderTable, points: int, fixed: int, dimension: int, pa
         "neighbours": ((table.neighbours < 0) | (table.neighbours >= points)).any(),
         "areas": not (np.isfinite(table.area) & (table.area >= 0.0)).all(),
         "points": not (np.abs(sites) <= FURTHEST).all()
-        or (dimension == 3 and (np.abs(size - 1.0) > _UNIT).any())
+        or (dimension == 3 and (np.abs(size - 1.0) > UNIT).any())
         or (ascending != np.arange(points)).any(),
     }
     for what, found in wrong.items():
@@ -236,7 +235,7 @@ def _astray(sites, balls, count, dimension):
                 p, q, r = sites[SPHERE * i], sites[SPHERE * i + 1], sites[SPHERE * i + 2]
                 gap = (p - x) * (p - x) + (q - y) * (q - y) + (r - z) * (r - z)
                 size = p * p + q * q + r * r
-                bad |= not ((gap <= most) & (abs(size - 1.0) <= _UNIT))
+                bad |= not ((gap <= most) & (abs(size - 1.0) <= UNIT))
         else:
             for i in range(begin, end):
                 p, q = sites[2 * i] - x, sites[2 * i + 1] - y
