@@ -18,7 +18,7 @@ demo: setup ## a million moving objects: built, asked, drawn; ends with commands
 test: setup ## the whole test suite, as CI runs it
 	@$(TESTS) --durations=25
 
-test-fast: setup ## after an edit: no Spark, nothing marked slow, a tenth of the made examples
+test-fast: setup ## after an edit: no Spark, nothing slow, a tenth of made examples, fewer cases
 	@$(TESTS) --fast
 
 check: setup ## ruff, its format, mypy

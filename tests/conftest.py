@@ -12,19 +12,22 @@ HERE = Path(__file__).parent
 WITHOUT_KERNELS = ("ceps", "bench", "datasets")
 """Folders of tests that need few kernels of the index or none."""
 
+MANY_CASES = 4
+"""Cases of one test from which on a quick run takes every fourth."""
+
 os.environ["DTOSS_QUIET"] = "1"  # tests compare stderr, and may be the first to compile
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark")
 
 
 def pytest_addoption(parser):
     """``--fast`` is what `make test-fast` runs: a look after each edit, not what decides whether a change is good."""
-    parser.addoption("--fast", action="store_true", help="no Spark, none marked slow, a tenth of the made examples")
+    parser.addoption("--fast", action="store_true", help="no Spark, none marked slow, fewer examples and cases")
 
 
 def pytest_report_header(config):
     """Say what a quick run leaves out, where its result is read."""
     if config.getoption("--fast"):
-        return "fast: none that starts Spark or is marked slow, a tenth of the made examples; `make test` runs all"
+        return "fast: no Spark, nothing slow, a tenth of made examples, a quarter of many cases; `make test` runs all"
     return None
 
 
@@ -59,10 +62,16 @@ def with_fewer_examples(test, share):
 
 
 def leave_out_what_is_slow(config, items):
-    """Take from ``items`` those that start Spark or are marked slow."""
-    slow = [item for item in items if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if item not in set(slow)]
+    """Take from ``items`` those that start Spark or are marked slow, and three of four cases of a test with many."""
+    slow = {item for item in items if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("slow")}
+    cases = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for alike in cases.values():
+        if len(alike) >= MANY_CASES:
+            slow |= set(alike) - set(alike[::4])
+    config.hook.pytest_deselected(items=[item for item in items if item in slow])
+    items[:] = [item for item in items if item not in slow]
     for test in {getattr(item, "obj", None) for item in items}:
         with_fewer_examples(test, 0.1)
 

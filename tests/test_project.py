@@ -63,7 +63,7 @@ def test_what_is_cited_is_this_version():
 
 
 def test_a_fast_run_makes_fewer_examples_and_starts_no_spark(tmp_path):
-    """Each test of a folder is run, left out, or has a tenth of its examples; the run says what it leaves out."""
+    """Each test of a folder is run, left out, or has fewer examples or cases; the run says what it leaves out."""
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     (tmp_path / "test_some.py").write_text(
         """
@@ -93,6 +93,14 @@ def test_slow():
 def test_spark(spark):
     raise AssertionError
 
+@pytest.mark.parametrize("case", range(9))
+def test_cases(case):
+    assert case in (0, 4, 8)
+
+@pytest.mark.parametrize("case", range(3))
+def test_fewer_cases(case):
+    pass
+
 def test_all():
     assert made == {"many": 20, "usual": 10, "few": 3}
 """
@@ -100,7 +108,7 @@ def test_all():
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
     run = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "--fast", str(tmp_path)]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert "4 passed, 2 deselected" in done.stdout, done.stdout
+    assert "10 passed, 8 deselected" in done.stdout, done.stdout
     assert "`make test` runs all" in done.stdout
 
 

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_module_and_no_warning(tmp_path):
     """A page for each public module, whether its package lists it or not; a warning would be an error."""
     run = [sys.executable, "docs/reference.py", str(tmp_path)]

@@ -66,6 +66,7 @@ def test_a_result_that_cannot_be_written_is_refused_before_the_work(tmp_path, mo
     assert said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_fleet_writes_updates_and_cycles(tmp_path):
     common = ("--taxis", 50, "--city", "San Francisco", "--seed", 1)
     command("fleet", *common, "--steps", 3, "--out", tmp_path / "updates.parquet")

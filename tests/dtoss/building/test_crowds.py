@@ -69,6 +69,7 @@ def test_worlds_that_differed(seed):
     assert crowds.differences(replace(made, partitions=1)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [1000, 1010, 1020, 1030])
 def test_made_worlds(first):
     """Ten worlds each: kNN, range, count, conditions, owners, and what cells say of one another."""

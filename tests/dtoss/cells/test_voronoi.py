@@ -97,6 +97,7 @@ def check_plane(sites, bounds, diagram, which):
         assert all(i in found[j] for j in found[i])
 
 
+@pytest.mark.slow
 def test_taxis_in_the_plane_equal_long_double():
     """Streets, stands and outliers in metres: cells a thousand times denser downtown."""
     rng = np.random.default_rng(12)
@@ -197,6 +198,7 @@ def test_small_spherical_diagrams_cover_the_sphere(positions, engine):
         assert diagram.area[i] == pytest.approx(area, rel=1e-9, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_taxis_on_the_sphere_equal_long_double():
     """Cells of a square metre: within 1e-9, or 1e-7 below 10 square metres."""
     rng = np.random.default_rng(14)

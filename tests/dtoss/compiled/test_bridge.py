@@ -17,6 +17,7 @@ from dtoss.warm import make_generic
 from tests.dtoss.compiled import every_kernel
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.slow  # each compiles in a place of its own
 NAMES = [
     "dtoss.geometry.space._unit_vectors",
     "dtoss.geometry.space._first_beyond",

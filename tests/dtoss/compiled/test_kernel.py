@@ -15,6 +15,7 @@ import dtoss
 from dtoss.compiled import kept_places
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.slow  # each compiles in a place of its own
 HELPER = """
 from small.kernels import kernel
 from numba.extending import intrinsic

@@ -29,6 +29,7 @@ TABLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_random_conditions(seed):
     """Columns of all types at their edges, with nulls, NaN and texts that want quoting; constants beyond each range."""

@@ -286,6 +286,7 @@ def check_regions(regions, shapes, places):
             assert (sum(inside) + lone) == (i == home)
 
 
+@pytest.mark.slow
 def test_regions_with_holes_and_in_pieces():
     """Light pivots cut caps out of a heavy one's region; a belt of them cuts it in two."""
     rng = np.random.default_rng(68)
