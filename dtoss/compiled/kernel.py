@@ -12,10 +12,12 @@ from numba import njit, types
 from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
-from dtoss.compiled.checked import CheckedKernel
 from dtoss.compiled.kept_code import KernelFiles
 from dtoss.compiled.mode import CHECKED
 from dtoss.compiled.notice import say
+
+if CHECKED:
+    from dtoss.compiled.checked import CheckedKernel
 
 
 def operand(array: Any, dtype: Any = None) -> NDArray[Any]:
