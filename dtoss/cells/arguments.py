@@ -15,7 +15,7 @@ from dtoss.cells.clipping import PAD
 from dtoss.cells.near_leaves import LIST, NEAR, SIDES
 from dtoss.cells.oriented_boxes import NEAREST
 from dtoss.compiled.kernel import step
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import part_of, pointer, shifted
 from dtoss.geometry.place import SPHERE, Place
 
 STACK = 1024
@@ -254,15 +254,23 @@ def workspace(capacity: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 
 @step
-def polygon_in(real, whole, room):
-    """Return the outline and the discs at the beginning of a workspace, and what follows in both of its arrays."""
-    r = shifted(real, PAD)
-    u, v, ex, ey = r, shifted(r, room), shifted(r, 2 * room), shifted(shifted(r, 2 * room), room)
-    r = shifted(r, 4 * room)
-    eh, cx, cy, cz = r, shifted(r, room), shifted(r, 2 * room), shifted(shifted(r, 2 * room), room)
-    reach = shifted(r, 4 * room)
-    outline, discs = Outline(u, v, ex, ey, eh, shifted(whole, PAD)), Discs(cx, cy, cz, reach)
-    return outline, discs, shifted(real, _COLUMNS * room), shifted(whole, room)
+def column_of(real, number, room):
+    """Return a column of a polygon, behind its ``PAD`` first entries."""
+    return shifted(part_of(real, number * room, room), PAD)
+
+
+@step
+def outline_in(real, whole, room):
+    """Return the outline at the beginning of a workspace: five columns of floats, and one of whole numbers."""
+    u, v, ex = column_of(real, 0, room), column_of(real, 1, room), column_of(real, 2, room)
+    return Outline(u, v, ex, column_of(real, 3, room), column_of(real, 4, room), column_of(whole, 0, room))
+
+
+@step
+def discs_in(real, room):
+    """Return the discs, which follow the outline."""
+    x, y, z = column_of(real, 5, room), column_of(real, 6, room), column_of(real, 7, room)
+    return Discs(x, y, z, column_of(real, 8, room))
 
 
 @step
@@ -270,18 +278,21 @@ def parts_of(real_, whole_):
     """Return the parts of a workspace: outline, near and listed leaves, scratch, basis, and its capacity."""
     real, whole = pointer(real_), pointer(whole_)
     room = (real_.size - _BESIDES) // _COLUMNS
-    outline, discs, real, whole = polygon_in(real, whole, room)
-    near_box, near_gap = real, shifted(real, SIDES * NEAR)
-    list_box = shifted(near_gap, NEAR)
-    list_gap = shifted(list_box, SIDES * LIST)
-    waiting_gap = shifted(list_gap, LIST)
-    bound = shifted(waiting_gap, STACK)
-    basis = shifted(bound, NEAREST)
-    found, candidate, leaf = whole, shifted(whole, NEAR), shifted(whole, 2 * NEAR)
-    node = shifted(leaf, LIST)
-    level = shifted(node, STACK)
-    nearest_node = shifted(level, STACK)
-    nearest_level = shifted(nearest_node, NEAREST)
+    outline, discs = outline_in(real, whole, room), discs_in(real, room)
+    at = _COLUMNS * room
+    near_box, at = part_of(real, at, SIDES * NEAR), at + SIDES * NEAR
+    near_gap, at = part_of(real, at, NEAR), at + NEAR
+    list_box, at = part_of(real, at, SIDES * LIST), at + SIDES * LIST
+    list_gap, at = part_of(real, at, LIST), at + LIST
+    waiting_gap, at = part_of(real, at, STACK), at + STACK
+    bound, basis = part_of(real, at, NEAREST), part_of(real, at + NEAREST, 2 * SPHERE)
+    at = room
+    found, candidate = part_of(whole, at, NEAR), part_of(whole, at + NEAR, NEAR)
+    at += 2 * NEAR
+    leaf, at = part_of(whole, at, LIST), at + LIST
+    node, level = part_of(whole, at, STACK), part_of(whole, at + STACK, STACK)
+    at += 2 * STACK
+    nearest_node, nearest_level = part_of(whole, at, NEAREST), part_of(whole, at + NEAREST, NEAREST)
     return (
         outline,
         Near(found, near_box, candidate, near_gap),

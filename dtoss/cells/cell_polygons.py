@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.cells.arguments import Outline
+from dtoss.cells.arguments import outline_in
 from dtoss.cells.clipping import (
     PAD,
     chord,
@@ -20,7 +20,7 @@ from dtoss.cells.clipping import (
 )
 from dtoss.cells.rim import drawn_rim_cells
 from dtoss.compiled.kernel import kernel, operand, step
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import part_of, pointer
 from dtoss.geometry.place import SPHERE, place_at
 from dtoss.geometry.rounding import CUT
 from dtoss.geometry.tangent import seen_from, tangent
@@ -60,14 +60,6 @@ _COLUMNS = 5
 
 
 @step
-def _outline_in(real, whole, room):
-    r = shifted(real, PAD)
-    u, v, ex = r, shifted(r, room), shifted(r, 2 * room)
-    ey, eh = shifted(ex, room), shifted(ex, 2 * room)
-    return Outline(u, v, ex, ey, eh, shifted(whole, PAD))
-
-
-@step
 def _cut_all(outline, site, basis, bounds, others, begin, end):
     """Cut the cell of a site by candidates, rows ``begin:end`` of ``others``; returns the number of its vertices."""
     if site.dimension == SPHERE:
@@ -88,7 +80,8 @@ def _chord_between(a, b, c, d):
 
     Two points at angles a, b from each other's direction: ``|A/|A| - B/|B||^2`` without cancellation.
     """
-    gap = (c - a) ** 2 + (d - b) ** 2
+    p, q = c - a, d - b
+    gap = p * p + q * q
     size = np.sqrt((1.0 + a * a + b * b) * (1.0 + c * c + d * d))
     cross = a * d - b * c
     sine2 = (gap + cross * cross) / (size * size)
@@ -117,7 +110,8 @@ def _shape(centres, first, others_, bounds, real, whole, count, vertices, owner,
     """Cut each cell by its candidates; count -1 marks one that must be cut in 3-D."""
     cells, dimension = centres.shape
     room = (real.size - 2 * SPHERE) // _COLUMNS
-    outline, basis = _outline_in(pointer(real), pointer(whole), room), shifted(pointer(real), _COLUMNS * room)
+    outline = outline_in(pointer(real), pointer(whole), room)
+    basis = part_of(pointer(real), _COLUMNS * room, 2 * SPHERE)
     places, others, box = pointer(centres), pointer(others_), pointer(bounds)
     u, v, edge = outline.u, outline.v, outline.edge
     filled = 0
@@ -134,7 +128,8 @@ def _shape(centres, first, others_, bounds, real, whole, count, vertices, owner,
             vertices[filled, 0], vertices[filled, 1] = x, y
             # from the site, where coordinates are small: large ones have lost the last digits
             if dimension == 2:
-                length[filled] = np.sqrt((u[after] - u[j]) ** 2 + (v[after] - v[j]) ** 2)
+                p, q = u[after] - u[j], v[after] - v[j]
+                length[filled] = np.sqrt(p * p + q * q)
             else:
                 vertices[filled, 2] = z
                 length[filled] = _chord_between(u[j], v[j], u[after], v[after])

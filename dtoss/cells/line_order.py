@@ -119,7 +119,8 @@ def _along(vectors, order, begin, end, keys):
         for i in range(begin, end):
             gap = 0.0
             for axis in range(dimension):
-                gap += (vectors[order[i], axis] - vectors[one, axis]) ** 2
+                d = vectors[order[i], axis] - vectors[one, axis]
+                gap += d * d
             if gap > most:
                 most, other = gap, order[i]
     for i in range(begin, end):

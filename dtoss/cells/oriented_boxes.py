@@ -61,7 +61,8 @@ def _furthest(vectors, begin, end, row):
     for i in range(begin, end):
         gap = 0.0
         for axis in range(vectors.shape[1]):
-            gap += (vectors[i, axis] - row[axis]) ** 2
+            d = vectors[i, axis] - row[axis]
+            gap += d * d
         if gap > radius:
             radius, far = gap, i
     return far, np.sqrt(radius)

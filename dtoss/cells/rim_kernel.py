@@ -16,7 +16,7 @@ from dtoss.cells.oriented_boxes import NEAREST
 from dtoss.cells.rim_cuts import SPREAD, TOO_MANY, Chosen, cut_by_chosen, cut_from_rim_tree
 from dtoss.cells.rim_polygon import CORNER, OWNER, X, cut_rim_by, hemisphere, plane_between, solid_angle
 from dtoss.compiled.kernel import kernel, step
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import part_of, pointer, shifted
 from dtoss.geometry.place import SPHERE, place_at
 from dtoss.geometry.tangent import offset_of, tangent
 
@@ -29,15 +29,19 @@ _FLOATS, _WHOLE = 2 * SPHERE + 4 * SPREAD + STACK + NEAREST, SPREAD + 2 * STACK 
 
 
 @step
-def _parts_of(real, whole):
+def _parts_of(real, whole, capacity):
     """Return the parts of a workspace: basis, chosen sites, room for nodes that wait, and for the owners of edges."""
-    x, y, z = shifted(real, 2 * SPHERE), shifted(real, 2 * SPHERE + SPREAD), shifted(real, 2 * SPHERE + 2 * SPREAD)
-    gap, key = shifted(z, SPREAD), shifted(z, 2 * SPREAD)
-    node, level = shifted(whole, SPREAD), shifted(whole, SPREAD + STACK)
-    nearest_node = shifted(level, STACK)
-    nearest_level = shifted(nearest_node, NEAREST)
-    waiting, nearest = Waiting(node, level, key), Waiting(nearest_node, nearest_level, shifted(key, STACK))
-    return real, Chosen(x, y, z, gap, whole), waiting, nearest, shifted(nearest_level, NEAREST)
+    basis, at = part_of(real, 0, 2 * SPHERE), 2 * SPHERE
+    x, y = part_of(real, at, SPREAD), part_of(real, at + SPREAD, SPREAD)
+    z, gap = part_of(real, at + 2 * SPREAD, SPREAD), part_of(real, at + 3 * SPREAD, SPREAD)
+    at += 4 * SPREAD
+    key, bound = part_of(real, at, STACK), part_of(real, at + STACK, NEAREST)
+    number, at = part_of(whole, 0, SPREAD), SPREAD
+    node, level = part_of(whole, at, STACK), part_of(whole, at + STACK, STACK)
+    at += 2 * STACK
+    nearest_node, nearest_level = part_of(whole, at, NEAREST), part_of(whole, at + NEAREST, NEAREST)
+    waiting, nearest = Waiting(node, level, key), Waiting(nearest_node, nearest_level, bound)
+    return basis, Chosen(x, y, z, gap, number), waiting, nearest, part_of(whole, at + 2 * NEAREST, capacity)
 
 
 @step
@@ -86,7 +90,8 @@ def _list_owners(cell, m, neighbours, filled, listed, mark):
             listed[c] = mark
             neighbours[filled] = c
             filled += 1
-        far = max(far, (row[X] - site.x) ** 2 + (row[X + 1] - site.y) ** 2 + (row[X + 2] - site.z) ** 2)
+        a, b, d = row[X] - site.x, row[X + 1] - site.y, row[X + 2] - site.z
+        far = max(far, a * a + b * b + d * d)
     return filled, np.sqrt(far) if m > 0 else 2.0
 
 
@@ -110,13 +115,14 @@ def cut_rim_cells(
     """
     n, levels, aligned = vectors.shape[0], starts.size - 1, order.size > 0
     capacity = real.size // (2 * CORNER)
-    rows, spare = pointer(real), shifted(pointer(real), capacity * CORNER)
+    rows = part_of(pointer(real), 0, capacity * CORNER)
+    spare = part_of(pointer(real), capacity * CORNER, capacity * CORNER)
     places, positions, known = pointer(centres), pointer(vectors), pointer(known_)
     tree = Tree(
         pointer(starts), levels, n, pointer(columns), pointer(children), aligned, pointer(boxes), pointer(order)
     )
     floats, whole, listed = np.empty(_FLOATS), np.empty(_WHOLE + capacity, np.int64), np.full(n, -1, np.int32)
-    basis, chosen, waiting, nearest, edge = _parts_of(pointer(floats), pointer(whole))
+    basis, chosen, waiting, nearest, edge = _parts_of(pointer(floats), pointer(whole), capacity)
     filled, drawn, visits = progress[1], progress[2], progress[_VISITED]
     for r in range(progress[0], sites.size):
         progress[0], progress[1], progress[2], progress[_VISITED] = r, filled, drawn, visits

@@ -245,7 +245,7 @@ def _begins(value: Any, pointer: Pointer) -> int | None:
 
 
 def _outermost_first() -> Iterator[list[tuple[str, Any]]]:
-    """Yield names and values of each call that led here, but those in this file; of named tuples as well."""
+    """Yield names and values of each call that led here, but those in this file; in tuples as well."""
     frames, frame = [], sys._getframe()
     while frame is not None:
         if frame.f_code.co_filename != __file__:
@@ -257,6 +257,6 @@ def _outermost_first() -> Iterator[list[tuple[str, Any]]]:
 
 def _with_fields(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     yield name, value
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        for field, part in zip(value._fields, value, strict=True):
+    if isinstance(value, tuple):
+        for field, part in zip(getattr(value, "_fields", [name] * len(value)), value, strict=True):
             yield from _with_fields(field, part)
