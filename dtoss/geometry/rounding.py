@@ -78,7 +78,7 @@ BORDER = 32 * 2.0**-53
 DETERMINANT = 4e-15
 """The error of a determinant of three vectors is less, relative to the sum of its terms' sizes: 36 u, and 10 are made.
 
-A sign within it is computed again in rational numbers. Test: ``test_places_on_the_globe``.
+A sign within it is computed again in rational numbers. Test: ``test_places_an_ulp_beside_an_edge_of_the_plane``.
 """
 DISC, DISC_METRES = 1.0 + 1e-9, 1e-6
 """Times which, and metres by which, discs that cover a shape are larger than computed.
