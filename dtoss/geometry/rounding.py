@@ -1,7 +1,8 @@
 """Slacks: how far rounding may put a number from the truth, for all who decide something by comparing numbers.
 
-Each says which error it covers, why it is enough, and which test fails without it. Where a slack keeps what could have
-been left out, more of it costs only time; where it leaves out what is too small to tell, more of it would cost edges.
+Each says which error it covers and why it is enough; a test is named where one is known to fail without it. Where a
+slack keeps what could have been left out, more of it costs only time; where it leaves out what is too small to tell,
+more of it would cost edges.
 ``u`` is 2^-53, half the distance of 1 to the next number.
 """
 
@@ -13,8 +14,8 @@ CUT = 4e-15
 """A cut shallower than this share of the squared distance to the other site is rounding, not an edge.
 
 A vertex is where two lines cross, and its depth beyond a third line a sum of products: together 36 u at the most where
-lines cross at more than ``ACUTE``. Without it lines that meet in one corner each cut off what another one's rounding
-left. Test: ``test_a_neighbour_is_listed_once_where_four_cells_share_a_corner``.
+lines cross at more than ``ACUTE``. It keeps lines that meet in one corner from cutting off what another one's rounding
+left.
 """
 ACUTE = 1e-2
 """Radians. Where lines cross at less than about this angle, their crossing has lost two digits and more.
@@ -30,17 +31,19 @@ Their own equations have lost six digits and more, and a second step no longer m
 # cells of the sphere cut in 3-D
 
 RIM_CUT = 4e-16
-"""How deep a plane must cut the unit sphere to be an edge: the product of two unit vectors has an error of 3 to 4 u."""
+"""How deep a plane must cut the unit sphere to be an edge: the product of two unit vectors has an error of 3 to 4 u.
+
+Test: ``test_areas_and_neighbours_equal_those_of_exact_arithmetic``.
+"""
 TIE = 1e-14
 """How much nearer than its own site another one may be to a corner, as a share of half the squared chord.
 
 Corners of a line's cells lie in two poles where all sites are as near, but for the digits of some 90 roundings.
-Test: ``test_the_work_grows_as_the_logarithm``.
 """
 STEEPEST_TIE = 1e-8
 """By how much of its own distance a site may be passed over for ``TIE`` at the most: the root of what digits tell.
 
-Sites an ulp apart are cut as they stand. Test: ``test_areas_and_neighbours_equal_those_of_exact_arithmetic``.
+Sites an ulp apart are cut as they stand.
 """
 OPPOSITE = 1e-13
 """How far the unit normals of two borders may be from opposite for the lune between them to have no width.
@@ -57,7 +60,7 @@ OFF_PLANE = 3e-16
 """How far the last digits of unit vectors put a site from the plane of others: 2 to 3 u.
 
 It only says which sites stand together in the tree along lines; answers do not depend on it.
-Test: ``test_the_work_of_lines_that_meet_or_nearly_do``.
+Test: ``test_the_work_grows_as_the_logarithm``.
 """
 
 # certificates, borders of partitions
@@ -83,7 +86,7 @@ A sign within it is computed again in rational numbers. Test: ``test_places_an_u
 DISC, DISC_METRES = 1.0 + 1e-9, 1e-6
 """Times which, and metres by which, discs that cover a shape are larger than computed.
 
-Chords and distances have errors of some u, and unit vectors of a nanometre. Test: ``test_discs_cover_the_polygon``.
+Chords and distances have errors of some u, and unit vectors of a nanometre.
 """
 UNIT = 1e-9
 """How far the squared length of a unit vector may be from 1, in a file: those that we make are within 4 u.
@@ -98,16 +101,16 @@ EDGE_TURN = 1e-14
 Edges that this could make longer or shorter than what counts are asked for at both ends.
 """
 OVER_POLE = 1e-6
-"""Degrees by which two longitudes half a turn apart may differ from that, to have the pole on the way between them."""
+"""Degrees by which two longitudes half a turn apart may differ from that, to have the pole on the way between them.
+
+Test: ``test_boxes_hold_their_cells``.
+"""
 EDGE_DOUBT = 1e-11
 """Share of a cell's size within which edges are in doubt: some thousand times what the cell kernel takes for rounding.
 
-Those are decided by longer arithmetic. Test: ``test_neighbours_are_those_of_exact_arithmetic``.
+Those are decided by longer arithmetic. Test: ``test_worlds_that_once_had_other_neighbours_in_several_partitions``.
 """
 ROUGH_CHORD2 = 1e-24
-"""Squared chord, 6 micrometres, up to which the rounding of unit vectors shows in cells.
-
-Test: ``test_reverse_nearest_in_a_crowd_as_fine_as_rounding``.
-"""
+"""Squared chord, 6 micrometres, up to which the rounding of unit vectors shows in cells."""
 NEARLY_AS_NEAR = 1.0 + 1e-9
 """Times which a squared distance may be what it is compared with, so that rounding drops no object."""
