@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dtoss.cells.clipping import PAD
 from dtoss.cells.near_leaves import LIST, NEAR, SIDES
 from dtoss.cells.oriented_boxes import NEAREST
-from dtoss.compiled.kernel import step
+from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.pointers import part_of, pointer, shifted
 from dtoss.geometry.place import SPHERE, Place
 
@@ -22,6 +22,8 @@ STACK = 1024
 """Room for the nodes of the tree that wait."""
 _COLUMNS = 9
 """Columns of floats of a polygon: its own five, and four of the discs."""
+_U, _V, _EX, _EY, _EH, _X, _Y, _Z, _REACH = range(_COLUMNS)
+"""Their places in the workspace."""
 _BESIDES = (SIDES + 1) * NEAR + (SIDES + 1) * LIST + STACK + NEAREST + 2 * SPHERE
 """What the workspace of floats holds besides the polygon."""
 
@@ -253,7 +255,7 @@ def workspace(capacity: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return real, np.empty(room + 2 * NEAR + LIST + 2 * STACK + 2 * NEAREST, np.int64)
 
 
-@step
+@kernel
 def column_of(real, number, room):
     """Return a column of a polygon, behind its ``PAD`` first entries."""
     return shifted(part_of(real, number * room, room), PAD)
@@ -262,15 +264,15 @@ def column_of(real, number, room):
 @step
 def outline_in(real, whole, room):
     """Return the outline at the beginning of a workspace: five columns of floats, and one of whole numbers."""
-    u, v, ex = column_of(real, 0, room), column_of(real, 1, room), column_of(real, 2, room)
-    return Outline(u, v, ex, column_of(real, 3, room), column_of(real, 4, room), column_of(whole, 0, room))
+    u, v, ex = column_of(real, _U, room), column_of(real, _V, room), column_of(real, _EX, room)
+    return Outline(u, v, ex, column_of(real, _EY, room), column_of(real, _EH, room), column_of(whole, 0, room))
 
 
 @step
 def discs_in(real, room):
     """Return the discs, which follow the outline."""
-    x, y, z = column_of(real, 5, room), column_of(real, 6, room), column_of(real, 7, room)
-    return Discs(x, y, z, column_of(real, 8, room))
+    x, y, z = column_of(real, _X, room), column_of(real, _Y, room), column_of(real, _Z, room)
+    return Discs(x, y, z, column_of(real, _REACH, room))
 
 
 @step

@@ -33,8 +33,9 @@ def _parts_of(real, whole, capacity):
     """Return the parts of a workspace: basis, chosen sites, room for nodes that wait, and for the owners of edges."""
     basis, at = part_of(real, 0, 2 * SPHERE), 2 * SPHERE
     x, y = part_of(real, at, SPREAD), part_of(real, at + SPREAD, SPREAD)
-    z, gap = part_of(real, at + 2 * SPREAD, SPREAD), part_of(real, at + 3 * SPREAD, SPREAD)
-    at += 4 * SPREAD
+    at += 2 * SPREAD
+    z, gap = part_of(real, at, SPREAD), part_of(real, at + SPREAD, SPREAD)
+    at += 2 * SPREAD
     key, bound = part_of(real, at, STACK), part_of(real, at + STACK, NEAREST)
     number, at = part_of(whole, 0, SPREAD), SPREAD
     node, level = part_of(whole, at, STACK), part_of(whole, at + STACK, STACK)
