@@ -7,6 +7,7 @@ import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
+from typing import get_type_hints
 
 import pdoc
 
@@ -25,11 +26,21 @@ def modules() -> list[str]:
     return names
 
 
+def with_types(names: list[str]) -> None:
+    """Say what the fields of named tuples are where pdoc looks: it does not find names of their module by itself."""
+    for name in names:
+        for held in vars(import_module(name)).values():
+            if isinstance(held, type) and issubclass(held, tuple) and hasattr(held, "_fields"):
+                held.__new__.__annotations__ = get_type_hints(held)
+
+
 def write_reference(folder: Path) -> int:
     """Write the pages, and return how many there are."""
     warnings.simplefilter("error")
     pdoc.render.configure(docformat="numpy", show_source=False, search=True)
-    pdoc.pdoc(*modules(), output_directory=folder)
+    names = modules()
+    with_types([module for name in names for module in pdoc.extract.walk_specs([name])])
+    pdoc.pdoc(*names, output_directory=folder)
     return len(list(folder.rglob("*.html")))
 
 
