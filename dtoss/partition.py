@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 BLOCK = 16
 """Sites in a block; the last one may hold fewer."""
+RADIUS = 3
+"""Where the radius stands in the ball of a block, behind the three numbers of its centre."""
 
 
 @dataclass(frozen=True)

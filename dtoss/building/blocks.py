@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
-from dtoss.partition import BLOCK, Blocks
+from dtoss.partition import BLOCK, RADIUS, Blocks
 from dtoss.partitioning.routing import SLACK
+
+FEWEST_LINKS = 64
+"""Neighbours of blocks that there is room for at first, at the least."""
 
 
 def make_blocks(sites: NDArray[np.float64], first: NDArray[np.int32], neighbours: NDArray[np.int32]) -> Blocks:
@@ -37,7 +40,7 @@ def _blocks(sites, first, neighbours):
     balls = np.zeros((count, 4))
     starts = np.zeros(count + 1, np.int32)
     stamp = np.full(count, -1, np.int32)
-    out = np.empty(max(neighbours.size // 4, 64), np.int32)
+    out = np.empty(max(neighbours.size // 4, FEWEST_LINKS), np.int32)
     end = 0
     for b in range(count):
         begin, stop = b * BLOCK, min(b * BLOCK + BLOCK, n)
@@ -53,7 +56,7 @@ def _blocks(sites, first, neighbours):
                 d = sites[i, axis] - balls[b, axis]
                 gap += d * d
             most = max(most, gap)
-        balls[b, 3] = np.sqrt(most) * (1.0 + SLACK)
+        balls[b, RADIUS] = np.sqrt(most) * (1.0 + SLACK)
         stamp[b] = b
         for t in range(first[begin], first[stop]):
             other = neighbours[t] // BLOCK

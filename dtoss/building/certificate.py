@@ -13,40 +13,33 @@ from numpy.typing import NDArray
 from dtoss.cells.cell_polygons import shapes
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
+from dtoss.geometry.place import place_at
 from dtoss.geometry.rounding import CERTIFY
+from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import Regions, past_border, pivot_gap2
 
 
 @kernel("void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], int64, float64[::1])")
-def _furthest_past(points, pivots_, weights_, order_, distance_, region, out):
+def _furthest_past(points, pivots, weights, order, distance, region, out):
     n, dimension = points.shape
-    count, listed = pivots_.shape[0], order_.shape[1]
-    pivots, weights, order, distance = (
-        pointer(pivots_),
-        pointer(weights_),
-        pointer(order_),
-        pointer(distance_),
-    )
+    fences = fences_of(pivots, weights, order, distance)
     v = pointer(points)
     for r in range(n):
-        at = r * dimension
-        x, y, z = v[at], v[at + 1], 0.0
-        if dimension == 3:
-            z = v[at + 2]
-        gap2 = pivot_gap2(x, y, z, dimension, pivots, region)
+        place = place_at(v, r, dimension)
+        gap2 = pivot_gap2(place, fences, region)
         d = np.sqrt(gap2)
         most = -np.inf
-        ended = listed == count - 1
-        for t in range(region * listed, (region + 1) * listed):
-            # f_j(x) <= |x - p_i| - distance[j], and the list ascends
-            if d - distance[t] < most:
+        ended = fences.listed == fences.partitions - 1
+        for t in range(region * fences.listed, (region + 1) * fences.listed):
+            # f_j(x) <= |x - p_i| - border[j], and the list ascends
+            if d - fences.border[t] < most:
                 ended = True
                 break
-            most = max(most, past_border(x, y, z, dimension, pivots, weights, region, int(order[t]), gap2))
+            most = max(most, past_border(place, fences, region, int(fences.order[t]), gap2))
         if not ended:
-            for j in range(count):
+            for j in range(fences.partitions):
                 if j != region:
-                    most = max(most, past_border(x, y, z, dimension, pivots, weights, region, j, gap2))
+                    most = max(most, past_border(place, fences, region, j, gap2))
         out[r] = most
 
 

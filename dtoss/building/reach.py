@@ -14,6 +14,8 @@ from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
 from dtoss.geometry.curve import curve_order
+from dtoss.geometry.place import place_at
+from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import Regions, past_border, pivot_gap2
 
 UNCERTIFIED_COST = 4.0
@@ -107,27 +109,27 @@ def _copies(sample: NDArray[np.float64], regions: Regions, values: NDArray[np.fl
     "void(float64[:, ::1], int32[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], "
     "float64[:, ::1], int64[:, ::1])"
 )
-def _count_copies(sample, home, pivots_, weights_, order, distance, values, counts):
+def _count_copies(sample, home, pivots, weights, order, distance, values, counts):
     """Count each row of another region in the first of the ascending values that reaches it."""
-    dimension, listed, steps = sample.shape[1], order.shape[1], values.shape[1]
-    pivots, weights = pointer(pivots_), pointer(weights_)
+    dimension, steps = sample.shape[1], values.shape[1]
+    fences = fences_of(pivots, weights, order, distance)
+    listed = fences.listed
+    v = pointer(sample)
     furthest = 0.0
     for j in range(values.shape[0]):
         furthest = max(furthest, values[j, steps - 1])
     for r in range(sample.shape[0]):
-        i = home[r]
-        x, y, z = sample[r, 0], sample[r, 1], 0.0
-        if dimension == 3:
-            z = sample[r, 2]
-        gap2 = pivot_gap2(x, y, z, dimension, pivots, i)
+        i = int(home[r])
+        place = place_at(v, r, dimension)
+        gap2 = pivot_gap2(place, fences, i)
         d = np.sqrt(gap2)
-        for t in range(listed):
-            if distance[i, t] > d + furthest:
+        for t in range(i * listed, (i + 1) * listed):
+            if fences.border[t] > d + furthest:
                 break
-            j = order[i, t]
-            if distance[i, t] > d + values[j, steps - 1]:
+            j = int(fences.order[t])
+            if fences.border[t] > d + values[j, steps - 1]:
                 continue
-            margin = -past_border(x, y, z, dimension, pivots, weights, i, j, gap2)
+            margin = -past_border(place, fences, i, j, gap2)
             if margin > values[j, steps - 1]:
                 continue
             low, high = 0, steps - 1

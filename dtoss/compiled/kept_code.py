@@ -18,6 +18,7 @@ from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
+from numba.core.types.containers import BaseNamedTuple, BaseTuple
 
 from dtoss.compiled.bridge import GENERIC, bridge, exchange_code, shipped, wanted
 from dtoss.compiled.kept_places import places, turn, writable
@@ -119,7 +120,7 @@ class KernelFiles:
             self._stamp = stamp(self._kernel)
         made_by = (*machine, numba.__version__, llvmlite.__version__, sys.implementation.cache_tag,
                    config.OPT, config.BOUNDSCHECK)  # fmt: skip
-        text = f"{self._stamp}\n{signature}\n{made_by}"
+        text = f"{self._stamp}\n{signature}{_fields(signature)}\n{made_by}"
         return f"{self._name}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.nbc"
 
     def _thin(self, place: Path) -> None:
@@ -127,6 +128,19 @@ class KernelFiles:
             found = sorted(place.glob(f"{self._name}-*.nbc"), key=lambda file: file.stat().st_mtime, reverse=True)
             for file in found[KEPT_FILES:]:
                 file.unlink()
+
+
+def _fields(kind: Any) -> str:
+    """Return the names of the fields of the named tuples in a signature, "" if there are none.
+
+    A kernel that takes one finds its fields by their places, and reaches the class by no name.
+    """
+    if isinstance(kind, tuple):
+        return "".join(map(_fields, kind))
+    if isinstance(kind, BaseTuple):
+        own = f"\n{', '.join(kind.fields)}" if isinstance(kind, BaseNamedTuple) else ""
+        return own + _fields(tuple(kind.types))
+    return ""
 
 
 def _rebuilt(data: bytes | None, target: Any) -> CompileResult | None:

@@ -30,14 +30,7 @@ def operand(array: Any, dtype: Any = None) -> NDArray[Any]:
 
 
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
-FOR_CONSTANTS = frozenset(
-    {
-        "dtoss.queries.kernels.nearest_disc",
-        "dtoss.queries.kernels.knn_kernel",
-        "dtoss.compiled.lanes16",
-        "dtoss.queries.kernels.walk",
-    }
-)
+FOR_CONSTANTS = frozenset({"dtoss.queries.kernels.walk"})
 """Files whose kernels are compiled once more for each constant they are called with: else 32 nearest take 18 % more
 time, measured in turns on 150,000 random objects."""
 DECLARED: dict[str, Any] = {}

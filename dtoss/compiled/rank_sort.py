@@ -21,8 +21,15 @@ def _less(typingctx, keys, key):
     return types.int64(keys, types.int64), codegen
 
 
+NAME_BITS = 28
+NAMES = (1 << NAME_BITS) - 1
+"""The bits of a key that say what it stands for; the others are the upper bits of a distance or of its square."""
 RANKED = 256
 """Keys up to which counting who is less sorts faster than moving them."""
+
+
+UNROLLED = 3
+"""Sixteens of keys up to which the counting is written out, without a loop."""
 
 
 @kernel
@@ -50,11 +57,11 @@ def sort_window(keys, n, out):
     elif chunks == 2:
         for i in range(n):
             key = keys[i]
-            out[_less(keys, key) + _less(shifted(keys, 16), key)] = key
-    elif chunks == 3:
+            out[_less(keys, key) + _less(shifted(keys, LANES), key)] = key
+    elif chunks == UNROLLED:
         for i in range(n):
             key = keys[i]
-            out[_less(keys, key) + _less(shifted(keys, 16), key) + _less(shifted(keys, 32), key)] = key
+            out[_less(keys, key) + _less(shifted(keys, LANES), key) + _less(shifted(keys, 2 * LANES), key)] = key
     else:
         for i in range(n):
             key = keys[i]

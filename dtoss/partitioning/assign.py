@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
+from dtoss.geometry.place import place_at
+from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import Regions, nearest_region, past_border, pivot_gap2
+from dtoss.partitioning.routing import is_listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,48 +36,36 @@ class Assignment:
     "int64(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[::1], float64, "
     "int32[::1], int32[::1], int32[::1])"
 )
-def _assign(vectors, pivots_, weights_, order_, distance_, reach, furthest, home, row, partition):
+def _assign(vectors, pivots, weights, order, distance, reach, furthest, home, row, partition):
     """Fill home, and row and partition as far as they have room; returns how many copies there are."""
     n, dimension = vectors.shape
-    count, listed = pivots_.shape[0], order_.shape[1]
-    pivots, weights, order, distance = (
-        pointer(pivots_),
-        pointer(weights_),
-        pointer(order_),
-        pointer(distance_),
-    )
+    fences = fences_of(pivots, weights, order, distance)
+    count, listed, border = fences.partitions, fences.listed, fences.border
     v = pointer(vectors)
     copies = 0
     i = 0
     for r in range(n):
-        at = r * dimension
-        x, y, z = v[at], v[at + 1], 0.0
-        if dimension == 3:
-            z = v[at + 2]
-        i = nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, distance, i)
+        place = place_at(v, r, dimension)
+        i = nearest_region(place, fences, i)
         home[r] = i
-        gap2 = pivot_gap2(x, y, z, dimension, pivots, i)
+        gap2 = pivot_gap2(place, fences, i)
         d = np.sqrt(gap2)
+        # the listed borders ascend: behind one that nobody reaches across there is none
         ended = listed == count - 1
         for t in range(i * listed, (i + 1) * listed):
-            if distance[t] > d + furthest:
+            if border[t] > d + furthest:
                 ended = True
                 break
-            j = int(order[t])
-            if distance[t] > d + reach[j]:
+            j = int(fences.order[t])
+            if border[t] > d + reach[j]:
                 continue
-            if past_border(x, y, z, dimension, pivots, weights, i, j, gap2) >= -reach[j]:
+            if past_border(place, fences, i, j, gap2) >= -reach[j]:
                 if copies < row.size:
                     row[copies], partition[copies] = r, j
                 copies += 1
         if not ended:
             for j in range(count):
-                known = j == i
-                for t in range(i * listed, (i + 1) * listed):
-                    if order[t] == j:
-                        known = True
-                        break
-                if not known and past_border(x, y, z, dimension, pivots, weights, i, j, gap2) >= -reach[j]:
+                if not is_listed(fences, i, j) and past_border(place, fences, i, j, gap2) >= -reach[j]:
                     if copies < row.size:
                         row[copies], partition[copies] = r, j
                     copies += 1

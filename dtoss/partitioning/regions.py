@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
+from dtoss.geometry.place import SPHERE, place_at
 from dtoss.geometry.rounding import BORDER
 from dtoss.locks import once
+from dtoss.partitioning.fences import fences_of
 
 LISTED = 256
 """Borders listed for one region, the nearest to its pivot first."""
@@ -141,61 +143,64 @@ def _borders(pivots: NDArray[np.float64], weights: NDArray[np.float64]) -> Borde
 
 
 @kernel
-def pivot_gap2(x, y, z, dimension, pivots, i):
+def pivot_gap2(place, fences, i):
     """Return ``|x - p_i|^2``."""
-    at = i * dimension
-    a, b = x - pivots[at], y - pivots[at + 1]
-    if dimension == 2:
+    at = i * place.dimension
+    a, b = place.x - fences.pivots[at], place.y - fences.pivots[at + 1]
+    if place.dimension == 2:
         return a * a + b * b
-    c = z - pivots[at + 2]
+    c = place.z - fences.pivots[at + 2]
     return a * a + b * b + c * c
 
 
 @kernel
-def past_border(x, y, z, dimension, pivots, weights, i, j, gap2):
+def past_border(place, fences, i, j, gap2):
     """Return f_j(x) seen from region i, positive on j's side, with its slack on top: what it is at the most.
 
     ``gap2`` is the squared distance from a pivot of the place whose side is in question: this one, or an object near.
     """
-    p, q = i * dimension, j * dimension
+    pivots, weights = fences.pivots, fences.weights
+    p, q = i * place.dimension, j * place.dimension
     a, b, c = pivots[q] - pivots[p], pivots[q + 1] - pivots[p + 1], 0.0
-    along = a * (x - pivots[p]) + b * (y - pivots[p + 1])
-    if dimension == 3:
+    along = a * (place.x - pivots[p]) + b * (place.y - pivots[p + 1])
+    if place.dimension == SPHERE:
         c = pivots[q + 2] - pivots[p + 2]
-        along += c * (z - pivots[p + 2])
+        along += c * (place.z - pivots[p + 2])
     length2 = a * a + b * b + c * c
     slack = power_slack(length2, gap2, abs(weights[i]) + abs(weights[j]))
     return (along - 0.5 * (length2 + (weights[i] - weights[j])) + slack) / np.sqrt(length2)
 
 
 @kernel
-def nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, distance, guess):
-    """Return the region that holds a vector: the least power, ties to the lowest number, whatever the guess.
+def nearest_region(place, fences, guess):
+    """Return the region that holds a place: the least power, ties to the lowest number, whatever the guess.
 
-    From the guess, step to a region beyond a border that the vector has passed. A border further from the pivot than
-    the vector is cannot be passed, so few are looked at. The last step compares the powers of all that come in
+    From the guess, step to a region beyond a border that the place has passed. A border further from the pivot than
+    the place is cannot be passed, so few are looked at. The last step compares the powers of all that come in
     question, so the result does not depend on the way there.
     """
+    count, listed, weights = fences.partitions, fences.listed, fences.weights
     i = guess
     if listed == 0:
         return i
     for _ in range(count):
-        gap2 = pivot_gap2(x, y, z, dimension, pivots, i)
+        gap2 = pivot_gap2(place, fences, i)
         best, least = i, gap2 - weights[i]
         d = np.sqrt(gap2)
         base = i * listed
         ended = listed == count - 1
         for t in range(base, base + listed):
-            if distance[t] > d:
+            if fences.border[t] > d:
                 ended = True
                 break
-            j = int(order[t])
-            value = pivot_gap2(x, y, z, dimension, pivots, j) - weights[j]
+            j = int(fences.order[t])
+            value = pivot_gap2(place, fences, j) - weights[j]
             if value < least or (value == least and j < best):
                 best, least = j, value
         if not ended:
+            # a border that is not listed may have been passed: all powers are compared, once
             for j in range(count):
-                value = pivot_gap2(x, y, z, dimension, pivots, j) - weights[j]
+                value = pivot_gap2(place, fences, j) - weights[j]
                 if value < least or (value == least and j < best):
                     best, least = j, value
             return best
@@ -206,21 +211,13 @@ def nearest_region(x, y, z, dimension, count, listed, pivots, weights, order, di
 
 
 @kernel("int32[::1](float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1])")
-def _nearest(vectors, pivots_, weights_, order_, distance_):
+def _nearest(vectors, pivots, weights, order, distance):
     n, dimension = vectors.shape
-    count, listed = pivots_.shape[0], order_.shape[1]
-    pivots, weights, order, distance = (
-        pointer(pivots_),
-        pointer(weights_),
-        pointer(order_),
-        pointer(distance_),
-    )
+    fences = fences_of(pivots, weights, order, distance)
     v = pointer(vectors)
     out = np.empty(n, np.int32)
     guess = 0
     for r in range(n):
-        at = r * dimension
-        z = v[at + 2] if dimension == 3 else 0.0
-        guess = nearest_region(v[at], v[at + 1], z, dimension, count, listed, pivots, weights, order, distance, guess)
+        guess = nearest_region(place_at(v, r, dimension), fences, guess)
         out[r] = guess
     return out

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
 from dtoss.geometry.distance import EARTH_RADIUS, chord_of
+from dtoss.geometry.place import place_at
+from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import Regions, past_border, pivot_gap2
 
 SLACK = 1e-12
@@ -17,36 +19,43 @@ SLACK = 1e-12
 
 
 @kernel
-def knows(x, y, z, dimension, home, far, count, listed, pivots, weights, order, distance, reach):
-    """Return whether home knows every object within ``far`` of the query: ``max_j f_j(q) + r <= lambda``."""
-    gap2 = pivot_gap2(x, y, z, dimension, pivots, home)
+def knows(place, fences, reach, home, far):
+    """Return whether home knows every object within ``far`` of the query: ``max_j f_j(q) + r <= lambda``.
+
+    ``reach`` is the pointer to lambda of each partition.
+    """
+    gap2 = pivot_gap2(place, fences, home)
     d = np.sqrt(gap2)
     allowed = reach[home] - far - SLACK * (d + far)
-    for t in range(home * listed, (home + 1) * listed):
-        if d - distance[t] <= allowed:
-            return True  # f_j(q) <= |q - p_i| - distance[j], and the list ascends
-        if past_border(x, y, z, dimension, pivots, weights, home, int(order[t]), gap2) >= allowed:
+    for t in range(home * fences.listed, (home + 1) * fences.listed):
+        if d - fences.border[t] <= allowed:
+            return True  # f_j(q) <= |q - p_i| - border[j], and the list ascends
+        if past_border(place, fences, home, int(fences.order[t]), gap2) >= allowed:
             return False
-    if listed < count - 1:
-        for j in range(count):
-            if j != home and past_border(x, y, z, dimension, pivots, weights, home, j, gap2) >= allowed:
+    if fences.listed < fences.partitions - 1:
+        for j in range(fences.partitions):
+            if j != home and past_border(place, fences, home, j, gap2) >= allowed:
                 return False
     return True
 
 
 @kernel
-def other_partition(home, step, count, listed, order):
+def is_listed(fences, home, j):
+    """Return whether j is home itself or one of its listed borders."""
+    t, end = home * fences.listed, (home + 1) * fences.listed
+    while t < end and fences.order[t] != j:
+        t += 1
+    return t < end or j == home
+
+
+@kernel
+def other_partition(fences, home, step):
     """Return the partition to look at in a step: first the listed borders, then the rest by number."""
-    if step < listed:
-        return int(order[home * listed + step])
-    left = step - listed
-    for j in range(count):
-        known = j == home
-        for t in range(home * listed, (home + 1) * listed):
-            if order[t] == j:
-                known = True
-                break
-        if not known:
+    if step < fences.listed:
+        return int(fences.order[home * fences.listed + step])
+    left = step - fences.listed
+    for j in range(fences.partitions):
+        if not is_listed(fences, home, j):
             if left == 0:
                 return j
             left -= 1
@@ -54,18 +63,19 @@ def other_partition(home, step, count, listed, order):
 
 
 @kernel
-def must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
+def must_read(place, fences, furthest, home, j, far):
     """Return whether partition j may own an object within ``far`` of a query whose home is another one (3.3.1).
 
     An object is owned by j where its power is least as computed, so it may lie before the border by rounding, and the
-    further it is from the two pivots, the more.
+    further it is from the two pivots, the more. ``furthest`` is the pointer to how far from each pivot objects of its
+    own are found.
     """
-    gap = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, j))
+    gap = np.sqrt(pivot_gap2(place, fences, j))
     slack = SLACK * (gap + far)
     if gap - furthest[j] > far + slack:
         return False
     owned = min(furthest[j], gap + far)  # no object of j that counts is further from its pivot
-    return past_border(x, y, z, dimension, pivots, weights, home, j, owned * owned) >= -(far + slack)
+    return past_border(place, fences, home, j, owned * owned) >= -(far + slack)
 
 
 def reads_of(
@@ -113,34 +123,26 @@ def reads_of(
     " int32[:, ::1], float64[:, ::1], float64[::1], float64[::1])"
 )
 def _reads(
-    vectors_: Any,
-    home: Any,
-    far: Any,
-    pivots_: Any,
-    weights_: Any,
-    order_: Any,
-    distance_: Any,
-    reach_: Any,
-    furthest_: Any,
+    vectors: Any, home: Any, far: Any, pivots: Any, weights: Any, order: Any, distance: Any, reach_: Any, furthest_: Any
 ) -> Any:
-    n, dimension = vectors_.shape
-    count, listed = pivots_.shape[0], order_.shape[1]
-    v, pivots, weights, order = pointer(vectors_), pointer(pivots_), pointer(weights_), pointer(order_)
-    distance, reach, furthest = pointer(distance_), pointer(reach_), pointer(furthest_)
+    n, dimension = vectors.shape
+    fences = fences_of(pivots, weights, order, distance)
+    count = fences.partitions
+    v, reach, furthest = pointer(vectors), pointer(reach_), pointer(furthest_)
     request, partition = np.empty(2 * n, np.int64), np.empty(2 * n, np.int32)
     used = 0
     for r in range(n):
+        # whatever it reads, there is room for it
         if used + count > len(request):
             request = np.concatenate((request, np.empty(used + count, np.int64)))
             partition = np.concatenate((partition, np.empty(used + count, np.int32)))
-        at, i = r * dimension, int(home[r])
-        x, y, z = v[at], v[at + 1], v[at + 2] if dimension == 3 else 0.0
+        place, i = place_at(v, r, dimension), int(home[r])
         request[used], partition[used] = r, i
         used += 1
-        if knows(x, y, z, dimension, i, far[r], count, listed, pivots, weights, order, distance, reach):
+        if knows(place, fences, reach, i, far[r]):
             continue
         for j in range(count):
-            if j != i and furthest[j] >= 0.0 and must_read(x, y, z, dimension, i, j, far[r], pivots, weights, furthest):
+            if j != i and furthest[j] >= 0.0 and must_read(place, fences, furthest, i, j, far[r]):
                 request[used], partition[used] = r, j
                 used += 1
     return request[:used], partition[:used]

@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.compiled.kernel import kernel
 from dtoss.compiled.memory import address
+from dtoss.compiled.pointers import part_of
 from dtoss.partition import MOST_LEVELS, Partition
 
 (
@@ -39,6 +41,12 @@ from dtoss.partition import MOST_LEVELS, Partition
 LEVEL = 17
 """Column of the first level's graph; each level takes two."""
 COLUMNS = LEVEL + 2 * MOST_LEVELS
+
+
+@kernel
+def row_of(rows, p):
+    """Return the pointer to the row of partition p in a table, of which ``rows`` is the pointer."""
+    return part_of(rows, p * COLUMNS, COLUMNS)
 
 
 @dataclass(frozen=True)

@@ -6,47 +6,51 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes16 import gaps_plane, gaps_sphere
-from dtoss.compiled.pointers import float64_at, float_bits, int32_at, shifted
-from dtoss.partition import BLOCK
+from dtoss.compiled.pointers import SIGN_BIT, float64_at, float_bits, int32_at, shifted
+from dtoss.geometry.place import SPHERE
+from dtoss.partition import BLOCK, RADIUS
 from dtoss.queries.kernels.address_table import BALLS, BLOCK_FIRST, BLOCK_NEIGHBOURS, RIM, RIM_COUNT, SITE_COUNT, SITES
 from dtoss.queries.kernels.walk import gap2
 
 
 @kernel
-def gaps_of(rows, p, dimension, x, y, z, block, out):
+def gaps_of(row, place, block, out):
     """Fill ``out[:16]`` with squared distances of a block's sites; past the last one NaN, within nothing."""
-    sites = float64_at(rows[p, SITES])
+    sites = float64_at(row[SITES])
     begin = block * BLOCK
-    if begin + BLOCK <= rows[p, SITE_COUNT]:
-        if dimension == 3:
-            gaps_sphere(shifted(sites, 3 * begin), x, y, z, out)
+    if begin + BLOCK <= row[SITE_COUNT]:
+        if place.dimension == SPHERE:
+            gaps_sphere(shifted(sites, SPHERE * begin), place.x, place.y, place.z, out)
         else:
-            gaps_plane(shifted(sites, 2 * begin), x, y, out)
+            gaps_plane(shifted(sites, 2 * begin), place.x, place.y, out)
         return
-    count = rows[p, SITE_COUNT] - begin
+    # the last block: sixteen at once would read past its end
+    count = row[SITE_COUNT] - begin
     for i in range(BLOCK):
-        out[i] = gap2(sites, begin + i, dimension, x, y, z) if i < count else np.nan
+        out[i] = gap2(sites, begin + i, place) if i < count else np.nan
 
 
 @kernel
-def meets(balls, block, x, y, z, reach):
-    """Return 1 if the ball of a block meets the disc of a radius, ``reach``, round (x, y, z), else 0."""
+def meets(balls, block, place, reach):
+    """Return 1 if the ball of a block meets the disc of a radius, ``reach``, round a place, else 0."""
     at = block << 2
-    a, b, c = balls[at] - x, balls[at + 1] - y, balls[at + 2] - z
-    far = reach + balls[at + 3]
+    a, b, c = balls[at] - place.x, balls[at + 1] - place.y, balls[at + 2] - place.z
+    far = reach + balls[at + RADIUS]
     # the sign of a difference: a comparison becomes a branch that is not to be predicted
-    return 1 + (float_bits(far * far - (a * a + b * b + c * c)) >> 63)
+    return 1 + (float_bits(far * far - (a * a + b * b + c * c)) >> SIGN_BIT)
 
 
 @kernel
-def consider(rows, p, x, y, z, reach, block, queue, end, seen):
+def consider(row, place, reach, block, end, scratch):
     """Append the neighbours of a block that were not seen to the queue if the disc meets them; returns its end."""
-    balls = float64_at(rows[p, BALLS])
-    first, neighbours = int32_at(rows[p, BLOCK_FIRST]), int32_at(rows[p, BLOCK_NEIGHBOURS])
+    queue, seen = scratch.queue, scratch.seen
+    balls = float64_at(row[BALLS])
+    first, neighbours = int32_at(row[BLOCK_FIRST]), int32_at(row[BLOCK_NEIGHBOURS])
     for t in range(first[block], first[block + 1]):
         other = int(neighbours[t])
         before = int(seen[other])
-        now = before | meets(balls, other, x, y, z, reach)
+        now = before | meets(balls, other, place, reach)
+        # written in any case, and kept where the end moves on: no branch
         queue[end] = other
         seen[other] = np.uint8(now)
         end += now - before
@@ -54,16 +58,24 @@ def consider(rows, p, x, y, z, reach, block, queue, end, seen):
 
 
 @kernel
-def consider_rim(rows, p, x, y, z, reach, queue, end, seen):
+def consider_rim(row, place, reach, end, scratch):
     """Append the blocks of rim sites that the disc meets, for a query outside the bounds; returns the queue's end.
 
     The graph ends at the bounds: what is in reach of such a query may be connected across them only.
     """
-    balls, rim = float64_at(rows[p, BALLS]), int32_at(rows[p, RIM])
-    for t in range(rows[p, RIM_COUNT]):
+    queue, seen = scratch.queue, scratch.seen
+    balls, rim = float64_at(row[BALLS]), int32_at(row[RIM])
+    for t in range(row[RIM_COUNT]):
         block = int(rim[t]) // BLOCK
-        if seen[block] == 0 and meets(balls, block, x, y, z, reach) == 1:
+        if seen[block] == 0 and meets(balls, block, place, reach) == 1:
             queue[end] = block
             seen[block] = 1
             end += 1
     return end
+
+
+@kernel
+def forget(end, scratch):
+    """Leave ``seen`` all 0, as the next search finds it: only blocks in the queue are marked."""
+    for t in range(end):
+        scratch.seen[scratch.queue[t]] = 0

@@ -7,35 +7,39 @@ import numpy as np
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import float64_at, int64_at, uint8_at
 from dtoss.geometry.distance import NEAR_CHORD2, near_distance, plane_distance, sphere_distance
-from dtoss.queries.kernels.address_table import ID_OFFSETS, IDS, SITES
+from dtoss.queries.kernels.address_table import ID_OFFSETS, IDS, SITES, row_of
+
+INSERTED = 24
+"""Hits out of order up to which moving each to its place is faster than a heap."""
 
 
 @kernel
-def reported(sites, site, dimension, x, y, z):
+def reported(sites, site, place):
     """Return the distance from a site to a query as it is reported."""
-    at = site * dimension
-    if dimension == 2:
-        return plane_distance(sites[at], sites[at + 1], x, y)
-    return sphere_distance(sites[at], sites[at + 1], sites[at + 2], x, y, z)
+    at = site * place.dimension
+    if place.dimension == 2:
+        return plane_distance(sites[at], sites[at + 1], place.x, place.y)
+    return sphere_distance(sites[at], sites[at + 1], sites[at + 2], place.x, place.y, place.z)
 
 
 @kernel
-def far_of(rows, p, dimension, x, y, z, site, gap):
+def far_of(row, place, site, gap):
     """Return the reported distance of a site whose squared distance is known."""
-    if dimension == 2:
+    if place.dimension == 2:
         return np.sqrt(gap)
     if gap <= NEAR_CHORD2:
         return near_distance(gap)
-    return reported(float64_at(rows[p, SITES]), site, dimension, x, y, z)
+    return reported(float64_at(row[SITES]), site, place)
 
 
 @kernel
 def id_before(rows, p, i, q, j):
     """Return whether object i of partition p has a lower id than object j of partition q; strings by code point."""
-    if rows[p, ID_OFFSETS] == 0:
-        return int64_at(rows[p, IDS])[i] < int64_at(rows[q, IDS])[j]
-    a, a_at = uint8_at(rows[p, IDS]), int64_at(rows[p, ID_OFFSETS])
-    b, b_at = uint8_at(rows[q, IDS]), int64_at(rows[q, ID_OFFSETS])
+    row, other = row_of(rows, p), row_of(rows, q)
+    if row[ID_OFFSETS] == 0:
+        return int64_at(row[IDS])[i] < int64_at(other[IDS])[j]
+    a, a_at = uint8_at(row[IDS]), int64_at(row[ID_OFFSETS])
+    b, b_at = uint8_at(other[IDS]), int64_at(other[ID_OFFSETS])
     m, n = a_at[i + 1] - a_at[i], b_at[j + 1] - b_at[j]
     for t in range(min(m, n)):
         s, r = a[a_at[i] + t], b[b_at[j] + t]
@@ -109,7 +113,7 @@ def settle(rows, distance, part, item, first, last):
             most = max(most, distance[begin])
         while end < last and distance[end] <= most:
             end += 1
-        if end - begin <= 24:
+        if end - begin <= INSERTED:
             insert_sorted(rows, distance, part, item, begin, end)
         else:
             heap_sort(rows, distance, part, item, begin, end)

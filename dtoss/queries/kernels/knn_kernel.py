@@ -1,7 +1,10 @@
 """k nearest neighbours: where each query's search begins and how wide, which partitions it reads, and its answer.
 
-The disc to search is guessed from the query before, or from how dense the first block is
-(:mod:`dtoss.queries.kernels.nearest_disc`). The answer is ordered by reported distances.
+The disc to search is guessed from the query before, or from how dense the first block is. The answer is ordered by
+reported distances.
+
+A query goes through these steps, a function each: :func:`answer_nearest` (k = 1, by far the commonest question) or
+:func:`answer_at_home`, then :func:`widen_to_others` and :func:`write_answer` where its home does not know all.
 """
 
 from __future__ import annotations
@@ -9,14 +12,18 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.lanes16 import LANES
-from dtoss.compiled.pointers import int32_at, int64_at, pointer, shifted, uint8_at
+from dtoss.compiled.pointers import int32_at, int64_at, pointer, uint8_at
+from dtoss.compiled.rank_sort import NAMES
+from dtoss.geometry.place import place_at
 from dtoss.partition import BLOCK
-from dtoss.partitioning.regions import nearest_region, pivot_gap2
-from dtoss.partitioning.routing import SLACK, knows, must_read, other_partition
-from dtoss.queries.kernels.address_table import IDS, MASK, OBJECTS, OWNED_SITES, SINGLE
+from dtoss.partitioning.fences import fences_of
+from dtoss.partitioning.regions import nearest_region
+from dtoss.partitioning.routing import SLACK, knows
+from dtoss.queries.kernels.address_table import IDS, MASK, OBJECTS, OWNED_SITES, SINGLE, row_of
+from dtoss.queries.kernels.arguments import NO_ROOM, Answers, Nearest, Query, Snapshot, Trail, scratch_of
 from dtoss.queries.kernels.hit_order import far_of, heap_sort, settle
-from dtoss.queries.kernels.nearest_disc import NAMES, by_density, expand, site_of
+from dtoss.queries.kernels.nearest_disc import by_density, expand, site_of
+from dtoss.queries.kernels.next_to_read import next_to_read
 from dtoss.queries.kernels.walk import descend, fetch, fetch_blocks, fetch_graph, lost, nearest_site, unsure
 
 WIDER = 1.05
@@ -29,25 +36,30 @@ SHALLOW = 0.125
 """And the least it does, in radii of a disc that holds k objects: the last one's may have stood on one site."""
 AHEAD = 12
 """Queries ahead for which memory is asked for."""
+OVERFULL = 64
+"""Hits gathered beyond four times k at which all but the k nearest are dropped."""
+ANSWERED = -2
+"""In place of a number of hits: the answer is written already."""
+NOT_OPEN = -3
+"""In place of a number of hits: a partition that has to be read is not open."""
 
 
 @kernel
-def gather(
-    rows, p, dimension, x, y, z, k, radius, owned_only, keys, listed, queue, gaps, distance, part, item, size, room
-):
-    """Append the objects of listed sites to the hits from ``size`` on; -1 where ``room`` was too small.
+def gather(row, p, query, k, owned_only, listed, size, scratch):
+    """Append the objects of listed sites to the hits from ``size`` on; :data:`NO_ROOM` where there was too little.
 
     At most k objects of one site can be among the k nearest; they stand in id order.
     """
-    objects = int32_at(rows[p, OBJECTS])
-    masked = rows[p, MASK] != 0
-    mask = uint8_at(rows[p, MASK])
+    keys = scratch.ordered
+    objects = int32_at(row[OBJECTS])
+    masked = row[MASK] != 0
+    mask = uint8_at(row[MASK])
     for t in range(listed):
-        site = site_of(keys[t], queue)
-        if owned_only and site >= rows[p, OWNED_SITES]:
+        site = site_of(keys[t], scratch.queue)
+        if owned_only and site >= row[OWNED_SITES]:
             continue
-        d = far_of(rows, p, dimension, x, y, z, site, gaps[keys[t] & NAMES])
-        if d > radius:
+        d = far_of(row, query.place, site, scratch.gaps[keys[t] & NAMES])
+        if d > query.radius:
             continue
         left = k
         for i in range(objects[site], objects[site + 1]):
@@ -55,38 +67,199 @@ def gather(
                 break
             if masked and mask[i] == 0:
                 continue
-            if size == room:
-                return -1
-            distance[size], part[size], item[size] = d, p, i
+            if size == scratch.room:
+                return NO_ROOM
+            scratch.distance[size], scratch.part[size], scratch.item[size] = d, p, i
             size += 1
             left -= 1
     return size
 
 
 @kernel
-def _write(
-    rows, p, dimension, x, y, z, k, keys, listed, queue, gaps, strings, r, out_id, out_distance, out_part, out_item
-):
-    """Write the objects of listed sites as the answer to query r; returns how many, or -1 if they are out of order."""
-    objects = int32_at(rows[p, OBJECTS])
-    single = rows[p, SINGLE] != 0
+def _write_listed(row, p, query, listed, scratch, out):
+    """Write the objects of listed sites as the answer; returns how many, or -1 if they are out of order."""
+    keys, k, at = scratch.ordered, out.room, query.number * out.room
+    objects = int32_at(row[OBJECTS])
+    single = row[SINGLE] != 0
     before = -1.0
     ordered = True
     size = 0
     for t in range(listed):
-        site = site_of(keys[t], queue)
-        d = far_of(rows, p, dimension, x, y, z, site, gaps[keys[t] & NAMES])
+        site = site_of(keys[t], scratch.queue)
+        d = far_of(row, query.place, site, scratch.gaps[keys[t] & NAMES])
         ordered = ordered and d > before
         before = d
         begin, end = site, site + 1
         if not single:
             begin, end = int(objects[site]), int(objects[site + 1])
         for i in range(begin, min(end, begin + k - size)):
-            out_distance[r, size], out_part[r, size], out_item[r, size] = d, p, i
-            if not strings:
-                out_id[r, size] = int64_at(rows[p, IDS])[i]
+            out.distance[at + size], out.part[at + size], out.item[at + size] = d, p, i
+            if not out.strings:
+                out.id[at + size] = int64_at(row[IDS])[i]
             size += 1
     return size if ordered else -1
+
+
+@kernel
+def answer_nearest(snapshot, home, query, nearest, out):
+    """Write the answer for k = 1: one site, and the lowest id on it; returns whether that is the answer.
+
+    It is not where a site may be as near, where the home may not know what is as near, or where not all objects count.
+    """
+    row, gap = row_of(snapshot.rows, home), nearest.gap
+    dimension = query.place.dimension
+    sure = nearest.second > gap * (1.0 + SLACK) + lost(dimension) and gap <= query.limit * (1.0 + SLACK)
+    if not sure or row[MASK] != 0:
+        return False
+    if snapshot.fences.partitions > 1:
+        far = np.sqrt(gap) * (1.0 + SLACK)
+        if not knows(query.place, snapshot.fences, snapshot.reach, home, far):
+            return False
+    r = query.number
+    d = far_of(row, query.place, nearest.site, gap)
+    out.hits[r], out.reads[r] = 0, 1
+    if d <= query.radius:
+        item = int32_at(row[OBJECTS])[nearest.site]
+        out.distance[r], out.part[r], out.item[r], out.hits[r] = d, home, item, 1
+        if not out.strings:
+            out.id[r] = int64_at(row[IDS])[item]
+    return True
+
+
+@kernel
+def first_disc(row, place, bounds, k, block, nearest, trail):
+    """Return (squared radius, block, nearest site, depth) of the disc to search first.
+
+    As wide as the last one, in the mean with what the density of the block says. ``depth`` is how much further than
+    the nearest site it reaches if the query is far from all of them, else what the trail says.
+    """
+    guess = by_density(row, k, block)
+    if k == 1:
+        return nearest.gap * WIDER, block, nearest, trail.depth
+    if trail.last > OUTSIDE * guess:
+        # far from all sites, where a disc crosses many more of them than a ball of its size holds
+        nearest = nearest_site(row, place, bounds, nearest.site, block)
+        block = nearest.site // BLOCK
+        dense = np.sqrt(by_density(row, k, block))
+        depth = DEEPER * max(trail.depth, SHALLOW * dense) if trail.depth >= 0.0 else dense
+        return (np.sqrt(nearest.gap) + depth) ** 2, block, nearest, depth
+    if trail.last >= 0.0:
+        guess = WIDER * np.sqrt(guess * trail.last)
+    return guess, block, nearest, trail.depth
+
+
+@kernel
+def answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out):
+    """Write a query's answer if its home knows all of it and in order; else gather the hits that the home has.
+
+    Returns (hits, whether the home knows all of the answer, a squared distance beyond which none of it lies, the
+    query's trail); hits is :data:`ANSWERED` or :data:`NO_ROOM` where there are none to go on with.
+    """
+    row, place, k = row_of(snapshot.rows, home), query.place, out.room
+    alone, limit = snapshot.fences.partitions == 1, query.limit
+    # where the search begins: with a limit at the nearest site, which says whether there is anything within it
+    if k > 1 and limit < np.inf:
+        nearest = nearest_site(row, place, snapshot.bounds, nearest.site, block)
+        block = nearest.site // BLOCK
+    elif block < 0:
+        block = descend(row, place)
+    listed, last, depth = 0, trail.last, trail.depth
+    some = nearest.gap <= limit * (1.0 + SLACK)
+    if some or unsure(nearest, place.dimension):
+        guess, block, nearest, depth = first_disc(row, place, snapshot.bounds, k, block, nearest, trail)
+        most = limit if some else np.inf
+        listed, objects, inside, last = expand(row, place, snapshot.bounds, k, block, guess, most, scratch)
+        if listed < 0:
+            return NO_ROOM, alone, limit, trail
+        if objects >= k:
+            limit = min(limit, inside)
+        depth = np.sqrt(last) - np.sqrt(nearest.gap) if nearest.gap > 0.0 and last < np.inf else -1.0
+        last = last if last < np.inf else -1.0
+    trail = Trail(nearest.site, last, depth)
+    if not alone and limit < np.inf:
+        alone = knows(place, snapshot.fences, snapshot.reach, home, np.sqrt(limit) * (1.0 + SLACK))
+    if alone and query.radius == np.inf and row[MASK] == 0:
+        # nothing is left out and nobody else is asked: written as it was listed
+        size = _write_listed(row, home, query, listed, scratch, out)
+        if size >= 0:
+            out.hits[query.number], out.reads[query.number] = size, 1
+            return ANSWERED, alone, limit, trail
+    return gather(row, home, query, k, not alone, listed, 0, scratch), alone, limit, trail
+
+
+@kernel
+def widen_to_others(snapshot, home, query, k, limit, size, scratch, need):
+    """Append to a query's hits what all other partitions own of its answer, nearest borders first, and sort them.
+
+    Returns (hits, partitions read); hits is :data:`NO_ROOM`, or :data:`NOT_OPEN`: then all partitions that are not
+    open and have to be are flagged in ``need``.
+    """
+    place = query.place
+    reads = 1 if row_of(snapshot.rows, home)[OWNED_SITES] > 0 else 0
+    missing = everything = False
+    step = -1
+    while True:
+        p, step = next_to_read(snapshot, place, home, np.sqrt(limit) * (1.0 + SLACK), step, everything)
+        if p < 0:
+            if everything or size >= k or missing or limit == np.inf or query.radius < np.inf:
+                break
+            # k replicas have been seen, and not all of their owners: whatever the reason, all are read
+            everything, step, size, reads, limit = True, -1, 0, 0, np.inf
+            continue
+        row = row_of(snapshot.rows, p)
+        if row[OWNED_SITES] < 0:
+            need[p] = 1
+            missing = True
+            continue
+        reads += 1
+        # the disc of what is known so far, from the site that is nearest; none if that lies outside
+        nearest = nearest_site(row, place, snapshot.bounds, -1, -1)
+        some = nearest.gap <= limit * (1.0 + SLACK)
+        if not some and not unsure(nearest, place.dimension):
+            continue
+        block = nearest.site // BLOCK
+        guess = max(by_density(row, k, block), nearest.gap * WIDER)
+        most = limit if some else np.inf
+        listed, objects, inside, _ = expand(row, place, snapshot.bounds, k, block, guess, most, scratch)
+        if listed < 0:
+            return NO_ROOM, reads
+        if objects >= k:
+            limit = min(limit, inside)
+        size = gather(row, p, query, k, True, listed, size, scratch)
+        if size < 0:
+            return NO_ROOM, reads
+        if size > 4 * k + OVERFULL:
+            heap_sort(snapshot.rows, scratch.distance, scratch.part, scratch.item, 0, size)
+            size = k
+    if missing:
+        return NOT_OPEN, reads
+    heap_sort(snapshot.rows, scratch.distance, scratch.part, scratch.item, 0, size)
+    return size, reads
+
+
+@kernel
+def write_answer(rows, query, size, reads, scratch, out):
+    """Write the nearest of a query's hits, which are in order, and how many partitions it read."""
+    size = min(size, out.room)
+    at = query.number * out.room
+    for t in range(size):
+        part, item = scratch.part[t], scratch.item[t]
+        out.distance[at + t], out.part[at + t], out.item[at + t] = scratch.distance[t], part, item
+        if not out.strings:
+            out.id[at + t] = int64_at(row_of(rows, part)[IDS])[item]
+    out.hits[query.number] = size
+    out.reads[query.number] = reads
+
+
+@kernel
+def fetch_ahead(rows, homes, blocks, r, dimension, k):
+    """Ask for what later queries of a batch will read first: the memory comes while this one is answered."""
+    later, soon = r + AHEAD, r + AHEAD // 2
+    if k == 1:
+        fetch(row_of(rows, int(homes[later])), int(blocks[later]), dimension)
+        fetch_graph(row_of(rows, int(homes[soon])), int(blocks[soon]))
+    else:
+        fetch_blocks(row_of(rows, int(homes[later])), int(blocks[later]), dimension)
 
 
 @kernel(
@@ -95,317 +268,63 @@ def _write(
     "int64[::1], int32[::1], float64[::1], uint8[::1], float64[::1], int64[:, ::1], float64[:, ::1], int32[:, ::1], "
     "int32[:, ::1], int64[::1], int32[::1], uint8[::1])"
 )
-def knn_kernel(
-    rows,
-    furthest_,
-    pivots_,
-    weights_,
-    order_,
-    border_,
-    reach_,
-    bounds,
-    queries,
-    homes,
-    blocks,
-    begin,
-    k,
-    strings,
-    radius,
-    chord,
-    places_,
-    visits_,
-    gaps_,
-    seen_,
-    distance_,
-    out_id,
-    out_distance,
-    out_part,
-    out_item,
-    out_count,
-    out_reads,
-    need,
-):
+def knn_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, queries, homes, blocks, begin, k, strings,
+               radius, chord, places, visits, gaps, seen, distance, out_id, out_distance, out_part, out_item, out_count,
+               out_reads, need):  # fmt: skip
     """Answer the queries from ``begin`` on; returns how far it came: all of them, or the one that had too little room.
 
-    A query that has to read a partition which is not open sets its flag in ``need`` and gets a count of -1.
+    That one has no answer yet: the caller makes more room and comes again from there. A query that has to read a
+    partition which is not open sets its flag in ``need`` and gets a count of -1: the caller opens it and asks again.
 
     ``homes`` and ``blocks`` say where the queries of a batch start; empty, each comes down the hierarchy. ``radius``
     and ``chord`` are the largest distance of each query, as it is reported and squared.
     """
     m, dimension = queries.shape
-    count, listed_borders = pivots_.shape[0], order_.shape[1]
-    furthest, pivots, weights = pointer(furthest_), pointer(pivots_), pointer(weights_)
-    order, border, reach = pointer(order_), pointer(border_), pointer(reach_)
-    q = pointer(queries)
-    room = distance_.size
-    keys = pointer(places_)
-    ordered, part, item = shifted(keys, room + LANES), shifted(keys, 2 * room + LANES), shifted(keys, 3 * room + LANES)
-    queue, gaps, seen, distance = pointer(visits_), pointer(gaps_), pointer(seen_), pointer(distance_)
-    planned = homes.size > 0
-    home, start = -1, -1
-    before_last = depth = -1.0
+    fences = fences_of(pivots, weights, order, border)
+    snapshot = Snapshot(pointer(rows), fences, pointer(reach), pointer(furthest), pointer(bounds))
+    scratch = scratch_of(places, visits, gaps, seen, distance)
+    out = Answers(pointer(out_id), pointer(out_distance), pointer(out_part), pointer(out_item), pointer(out_count),
+                  pointer(out_reads), k, strings)  # fmt: skip
+    q, planned = pointer(queries), homes.size > 0
+    home, trail = -1, Trail(-1, -1.0, -1.0)
     for r in range(begin, m):
-        at = r * dimension
-        x, y, z = q[at], q[at + 1], 0.0
-        if dimension == 3:
-            z = q[at + 2]
-        before = home
-        block = -1
+        query = Query(r, place_at(q, r, dimension), radius[r], chord[r])
+        # which partition holds it, and which of its blocks is near: planned for a batch in curve order
+        before, block = home, -1
         if planned:
             home, block = int(homes[r]), int(blocks[r])
             if r + AHEAD < m:
-                if k == 1:
-                    fetch(rows, int(homes[r + AHEAD]), int(blocks[r + AHEAD]), dimension)
-                    fetch_graph(rows, int(homes[r + AHEAD // 2]), int(blocks[r + AHEAD // 2]))
-                else:
-                    fetch_blocks(rows, int(homes[r + AHEAD]), int(blocks[r + AHEAD]), dimension)
+                fetch_ahead(snapshot.rows, pointer(homes), pointer(blocks), r, dimension, k)
         else:
-            home = nearest_region(
-                x, y, z, dimension, count, listed_borders, pivots, weights, order, border, max(before, 0)
-            )
+            home = nearest_region(query.place, fences, max(before, 0))
         if home != before or not planned:
-            start = -1
-            before_last = depth = -1.0
-        reads, size = 0, 0
-        limit, within = chord[r], radius[r]
-        alone = count == 1
-        if rows[home, OWNED_SITES] < 0:
+            trail = Trail(-1, -1.0, -1.0)
+        row = row_of(snapshot.rows, home)
+        if row[OWNED_SITES] < 0:
             need[home] = 1
-            out_count[r] = -1
+            out.hits[r] = -1
             continue
-        if rows[home, OWNED_SITES] > 0:
-            reads = 1
-            gap = second = 0.0
-            if k == 1 or limit < np.inf:
-                start, gap, second = nearest_site(rows, home, dimension, bounds, x, y, z, start, block)
-                block = start // BLOCK
-                sure = second > gap * (1.0 + SLACK) + lost(dimension) and gap <= limit * (1.0 + SLACK)
-                if k == 1 and sure and rows[home, MASK] == 0:
-                    if not alone:
-                        alone = knows(
-                            x,
-                            y,
-                            z,
-                            dimension,
-                            home,
-                            np.sqrt(gap) * (1.0 + SLACK),
-                            count,
-                            listed_borders,
-                            pivots,
-                            weights,
-                            order,
-                            border,
-                            reach,
-                        )
-                    if alone:
-                        # the commonest question by far: one nearest site, and its lowest id
-                        d = far_of(rows, home, dimension, x, y, z, start, gap)
-                        out_count[r], out_reads[r] = 0, 1
-                        if d <= within:
-                            item_ = int32_at(rows[home, OBJECTS])[start]
-                            out_distance[r, 0], out_part[r, 0], out_item[r, 0], out_count[r] = d, home, item_, 1
-                            if not strings:
-                                out_id[r, 0] = int64_at(rows[home, IDS])[item_]
-                        continue
-            elif block < 0:
-                block = descend(rows, home, dimension, x, y, z)
-            listed, objects, inside = 0, 0, limit
-            some = gap <= limit * (1.0 + SLACK)
-            if some or unsure(gap, second, dimension):
-                guess = by_density(rows, home, k, block)
-                if k == 1:
-                    guess = gap * WIDER
-                elif before_last > OUTSIDE * guess:
-                    # far from all sites, where a disc crosses many more of them than a ball of its size holds
-                    start, gap, _ = nearest_site(rows, home, dimension, bounds, x, y, z, start, block)
-                    block = start // BLOCK
-                    dense = np.sqrt(by_density(rows, home, k, block))
-                    depth = DEEPER * max(depth, SHALLOW * dense) if depth >= 0.0 else dense
-                    guess = (np.sqrt(gap) + depth) ** 2
-                elif before_last >= 0.0:
-                    guess = WIDER * np.sqrt(guess * before_last)
-                listed, objects, inside, last = expand(
-                    rows,
-                    home,
-                    dimension,
-                    bounds,
-                    x,
-                    y,
-                    z,
-                    k,
-                    block,
-                    guess,
-                    limit if some else np.inf,
-                    keys,
-                    ordered,
-                    room,
-                    queue,
-                    gaps,
-                    seen,
-                )
-                if listed < 0:
-                    return r
-                depth = np.sqrt(last) - np.sqrt(gap) if gap > 0.0 and last < np.inf else -1.0
-                before_last = last if last < np.inf else -1.0
-            if objects >= k:
-                limit = min(limit, inside)
-            if not alone and limit < np.inf:
-                far = np.sqrt(limit) * (1.0 + SLACK)
-                alone = knows(
-                    x,
-                    y,
-                    z,
-                    dimension,
-                    home,
-                    far,
-                    count,
-                    listed_borders,
-                    pivots,
-                    weights,
-                    order,
-                    border,
-                    reach,
-                )
-            if alone and within == np.inf and rows[home, MASK] == 0:
-                size = _write(
-                    rows,
-                    home,
-                    dimension,
-                    x,
-                    y,
-                    z,
-                    k,
-                    ordered,
-                    listed,
-                    queue,
-                    gaps,
-                    strings,
-                    r,
-                    out_id,
-                    out_distance,
-                    out_part,
-                    out_item,
-                )
-                if size >= 0:
-                    out_count[r], out_reads[r] = size, 1
+        # what the home has: often that is all
+        size, alone, limit = 0, fences.partitions == 1, query.limit
+        if row[OWNED_SITES] > 0:
+            nearest = Nearest(trail.site, 0.0, 0.0)
+            if k == 1:
+                nearest = nearest_site(row, query.place, snapshot.bounds, trail.site, block)
+                block = nearest.site // BLOCK
+                if answer_nearest(snapshot, home, query, nearest, out):
+                    trail = Trail(nearest.site, trail.last, trail.depth)
                     continue
-            size = gather(
-                rows,
-                home,
-                dimension,
-                x,
-                y,
-                z,
-                k,
-                within,
-                not alone,
-                ordered,
-                listed,
-                queue,
-                gaps,
-                distance,
-                part,
-                item,
-                0,
-                room,
-            )
-            if size < 0:
-                return r
-        if alone:
-            settle(rows, distance, part, item, 0, size)
-        else:
-            d = np.sqrt(pivot_gap2(x, y, z, dimension, pivots, home))
-            missing = everything = False
-            step = -1
-            while True:
-                step += 1
-                far = np.sqrt(limit) * (1.0 + SLACK)
-                if everything:
-                    if step == count:
-                        break
-                    j = step
-                elif step == count - 1 or (step < listed_borders and border[home * listed_borders + step] > d + far):
-                    if size >= k or missing or limit == np.inf or within < np.inf:
-                        break
-                    # k replicas have been seen, and not all of their owners: whatever the reason, all are read
-                    everything, step, size, reads, limit = True, -1, 0, 0, np.inf
-                    continue
-                else:
-                    j = other_partition(home, step, count, listed_borders, order)
-                if rows[j, OWNED_SITES] == 0:
-                    continue
-                if not everything and not must_read(x, y, z, dimension, home, j, far, pivots, weights, furthest):
-                    continue
-                if rows[j, OWNED_SITES] < 0:
-                    need[j] = 1
-                    missing = True
-                    continue
-                reads += 1
-                near, gap, second = nearest_site(rows, j, dimension, bounds, x, y, z, -1, -1)
-                some = gap <= limit * (1.0 + SLACK)
-                if not some and not unsure(gap, second, dimension):
-                    continue
-                block = near // BLOCK
-                wide = max(by_density(rows, j, k, block), gap * WIDER)
-                listed, objects, inside, _ = expand(
-                    rows,
-                    j,
-                    dimension,
-                    bounds,
-                    x,
-                    y,
-                    z,
-                    k,
-                    block,
-                    wide,
-                    limit if some else np.inf,
-                    keys,
-                    ordered,
-                    room,
-                    queue,
-                    gaps,
-                    seen,
-                )
-                if listed < 0:
-                    return r
-                if objects >= k:
-                    limit = min(limit, inside)
-                size = gather(
-                    rows,
-                    j,
-                    dimension,
-                    x,
-                    y,
-                    z,
-                    k,
-                    within,
-                    True,
-                    ordered,
-                    listed,
-                    queue,
-                    gaps,
-                    distance,
-                    part,
-                    item,
-                    size,
-                    room,
-                )
-                if size < 0:
-                    return r
-                if size > 4 * k + 64:
-                    heap_sort(rows, distance, part, item, 0, size)
-                    size = k
-            if missing:
-                out_count[r] = -1
-                continue
-            heap_sort(rows, distance, part, item, 0, size)
-        size = min(size, k)
-        for t in range(size):
-            out_distance[r, t] = distance[t]
-            out_part[r, t] = part[t]
-            out_item[r, t] = item[t]
-            if not strings:
-                out_id[r, t] = int64_at(rows[part[t], IDS])[item[t]]
-        out_count[r] = size
-        out_reads[r] = reads
+            size, alone, limit, trail = answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out)
+        # what others own of it
+        reads = 1 if row[OWNED_SITES] > 0 else 0
+        if alone and size >= 0:
+            settle(snapshot.rows, scratch.distance, scratch.part, scratch.item, 0, size)
+        elif size >= 0:
+            size, reads = widen_to_others(snapshot, home, query, k, limit, size, scratch, pointer(need))
+        if size == NO_ROOM:
+            return r
+        if size == NOT_OPEN:
+            out.hits[r] = -1
+        elif size >= 0:
+            write_answer(snapshot.rows, query, size, reads, scratch, out)
     return m

@@ -5,8 +5,8 @@ query the search spreads to neighbours whose balls meet the disc, and looks at 1
 be is not known and is guessed. Too narrow, it is widened, and only what it left out is looked at again; too wide, the
 k-th nearest of what was found bounds it.
 
-Found sites are 64-bit keys: the upper bits of the squared distance, then where the site was found. What is left out of
-the distance is added to the disc.
+Found sites are 64-bit keys: the upper bits of the squared distance, then where the site was found: the place of its
+block in the queue, and which of the block's sites it is. What is left out of the distance is added to the disc.
 """
 
 from __future__ import annotations
@@ -26,16 +26,13 @@ from dtoss.compiled.pointers import (
     trailing_zeros,
     uint8_at,
 )
-from dtoss.compiled.rank_sort import sort_keys
-from dtoss.partition import BLOCK
+from dtoss.compiled.rank_sort import NAMES, sort_keys
+from dtoss.partition import BLOCK, RADIUS
 from dtoss.partitioning.routing import SLACK
 from dtoss.queries.kernels.address_table import BALLS, IDS, MASK, OBJECTS, SINGLE, SITE_COUNT
-from dtoss.queries.kernels.block_search import consider, consider_rim, gaps_of, meets
+from dtoss.queries.kernels.block_search import consider, consider_rim, forget, gaps_of, meets
 from dtoss.queries.kernels.walk import fetch_ids, fetch_sites, lost, outside
 
-NAME_BITS = 28
-NAMES = (1 << NAME_BITS) - 1
-"""The bits of a key that say where its site was found: the how manieth block visited, and which of its sites."""
 COARSE = 1.0 + 2.0**-23
 """A squared distance read back from a key is at most this much too small."""
 
@@ -53,12 +50,12 @@ def site_of(key, queue):
 
 
 @kernel
-def _weight(rows, p, site):
+def _weight(row, site):
     """Return how many objects of a site count."""
-    objects = int32_at(rows[p, OBJECTS])
-    if rows[p, MASK] == 0:
+    objects = int32_at(row[OBJECTS])
+    if row[MASK] == 0:
         return int(objects[site + 1] - objects[site])
-    mask = uint8_at(rows[p, MASK])
+    mask = uint8_at(row[MASK])
     count = 0
     for i in range(objects[site], objects[site + 1]):
         count += mask[i]
@@ -66,19 +63,19 @@ def _weight(rows, p, site):
 
 
 @kernel
-def _take(rows, p, slot, queue, gaps, near, bound, keys, listed, count):
+def _take(row, slot, near, bound, listed, count, scratch):
     """Append the sites within the bound of the block visited as number ``slot``; returns sites and objects listed.
 
     Without a mask the objects are not counted: there are at least as many as sites.
     """
-    here = shifted(gaps, slot * LANES)
-    if rows[p, MASK] == 0:
+    keys, here = scratch.keys, shifted(scratch.gaps, slot * LANES)
+    if row[MASK] == 0:
         listed += append_near(here, bound, NAMES, slot * BLOCK, shifted(keys, listed))
         return listed, listed
     while near != 0:
         i = trailing_zeros(near)
         near &= near - 1
-        weight = _weight(rows, p, int(queue[slot]) * BLOCK + i)
+        weight = _weight(row, int(scratch.queue[slot]) * BLOCK + i)
         if weight > 0:
             keys[listed] = (float_bits(here[i]) & ~NAMES) | (slot * BLOCK + i)
             listed += 1
@@ -87,132 +84,138 @@ def _take(rows, p, slot, queue, gaps, near, bound, keys, listed, count):
 
 
 @kernel
-def _count(rows, p, queue, keys, listed):
+def _count(row, listed, scratch):
     """Return how many objects stand on listed sites, without a mask."""
-    objects = int32_at(rows[p, OBJECTS])
+    objects = int32_at(row[OBJECTS])
     count = 0
     for t in range(listed):
-        site = site_of(keys[t], queue)
+        site = site_of(scratch.keys[t], scratch.queue)
         count += objects[site + 1] - objects[site]
     return count
 
 
 @kernel
-def _cut(rows, p, single, k, queue, keys, listed, bound):
+def _cut(row, single, k, listed, bound, scratch):
     """Cut sorted keys behind the k-th object and what may be as far.
 
     Returns (sites, objects, squared distance within which all are kept, a squared distance for the k-th object).
     """
+    keys, queue = scratch.ordered, scratch.queue
     end, count = 0, 0
     if single:
         end = count = min(k, listed)
     else:
-        objects, ids = int32_at(rows[p, OBJECTS]), int64_at(rows[p, IDS])
+        objects, ids = int32_at(row[OBJECTS]), int64_at(row[IDS])
         while end < listed and count < k:
             site = site_of(keys[end], queue)
             prefetch(ids, int(objects[site]))
-            count += _weight(rows, p, site)
+            count += _weight(row, site)
             end += 1
     if count < k:
         return end, count, bound, np.inf
     last = _least(keys[end - 1]) * COARSE
     bound = min(bound, last)
     while end < listed and _least(keys[end]) <= bound:
-        count += 1 if single else _weight(rows, p, site_of(keys[end], queue))
+        count += 1 if single else _weight(row, site_of(keys[end], queue))
         end += 1
     return end, count, bound, last
 
 
 @kernel
-def by_density(rows, p, k, block):
+def by_density(row, k, block):
     """Return the squared radius of a disc that holds k objects if they are as dense as in a block."""
     begin = block * BLOCK
-    end = min(begin + BLOCK, rows[p, SITE_COUNT])
-    objects = int32_at(rows[p, OBJECTS])
-    radius = float64_at(rows[p, BALLS])[4 * block + 3]
+    end = min(begin + BLOCK, row[SITE_COUNT])
+    objects = int32_at(row[OBJECTS])
+    radius = float64_at(row[BALLS])[4 * block + RADIUS]
     return radius * radius * (float(k) / float(objects[end] - objects[begin]))
 
 
 @kernel
-def expand(rows, p, dimension, bounds, x, y, z, k, start, guess, limit, keys, ordered, room, queue, gaps, seen):
+def expand(row, place, bounds, k, start, guess, limit, scratch):
     """List the sites nearest to a query that hold its k nearest objects, with all ties, almost in order.
 
     The search begins in block ``start`` with a disc of squared radius ``guess``. Sites beyond the squared distance
     ``limit`` are left out; unless that is infinite, ``start`` holds a site within it.
 
     Returns (sites listed, objects on them, a squared distance within which all of them lie, one for the k-th object);
-    sites listed is -1 where ``room`` was too small. ``seen`` is a byte a block, all 0, and is left so.
+    sites listed is -1 where there was too little room. They stand in ``scratch.ordered``.
     """
-    single = rows[p, SINGLE] != 0 and rows[p, MASK] == 0
-    multiple = rows[p, SINGLE] == 0 and rows[p, MASK] == 0
-    balls, objects_on = float64_at(rows[p, BALLS]), int32_at(rows[p, OBJECTS])
-    beyond = dimension == 2 and outside(bounds, x, y)
+    keys, ordered, queue, gaps, seen = scratch.keys, scratch.ordered, scratch.queue, scratch.gaps, scratch.seen
+    single = row[SINGLE] != 0 and row[MASK] == 0
+    multiple = row[SINGLE] == 0 and row[MASK] == 0
+    balls, objects_on = float64_at(row[BALLS]), int32_at(row[OBJECTS])
+    beyond = outside(bounds, place)
     most = limit * (1.0 + SLACK)
-    uneven = lost(dimension)  # the sites of a disc are connected within a little more
+    uneven = lost(place.dimension)  # the sites of a disc are connected within a little more
     bound = min(guess, most)
     reach = np.sqrt(bound + uneven) * (1.0 + SLACK)
     widen, enough, narrowed = 2.0, 2 * k + 2 * LANES, False
+    # of the queue's ``end`` blocks, distances are known for ``taken``; ``again`` of them are listed
     taken, end, listed, count = 0, 1, 0, 0
     sites, objects, inside, last = 0, 0, bound, np.inf
     queue[0] = start
     seen[start] = 1
     if beyond:
-        end = consider_rim(rows, p, x, y, z, reach, queue, end, seen)
+        end = consider_rim(row, place, reach, end, scratch)
     again = 0
     while True:
         if again < taken:
+            # after the disc was widened: a block whose distances are known
             slot = again
             again += 1
         elif taken < end:
+            # a new block: its sixteen distances at once
             slot = taken
             block = int(queue[slot])
             taken += 1
             again = taken
-            if narrowed and meets(balls, block, x, y, z, reach) == 0:
+            if narrowed and meets(balls, block, place, reach) == 0:
                 continue
-            gaps_of(rows, p, dimension, x, y, z, block, shifted(gaps, slot * LANES))
+            gaps_of(row, place, block, shifted(gaps, slot * LANES))
         else:
+            # all that the disc meets is listed: does it hold k objects, and all that tie with the last?
             if multiple and count < k:
-                count = _count(rows, p, queue, keys, listed)
+                count = _count(row, listed, scratch)
             if count >= k or bound >= most:
                 sort_keys(keys, listed, ordered)
-                sites, objects, inside, last = _cut(rows, p, single, k, queue, ordered, listed, bound)
+                sites, objects, inside, last = _cut(row, single, k, listed, bound, scratch)
                 if last <= bound or bound >= most:
                     break
                 # the k-th object stands at the very edge: what ties with it may lie behind
                 bound = min(last, most)
             else:
-                wider = bound * widen if bound > 0.0 else by_density(rows, p, 1, start)
+                wider = bound * widen if bound > 0.0 else by_density(row, 1, start)
                 bound = min(wider, most) if wider > bound else most
                 widen *= widen
             # what was looked at is listed anew, and its neighbours are asked again
             reach = np.sqrt(bound + uneven) * (1.0 + SLACK)
             if beyond:
-                end = consider_rim(rows, p, x, y, z, reach, queue, end, seen)
+                end = consider_rim(row, place, reach, end, scratch)
             again, listed, count = 0, 0, 0
             continue
-        if listed + LANES > room:
+        if listed + LANES > scratch.room:
             sites = -1
             break
         near = at_most(shifted(gaps, slot * LANES), bound + uneven)
         if near == 0 and slot > 0:
             continue  # what the disc holds is connected through blocks with a site in it
         block = int(queue[slot])
-        end = consider(rows, p, x, y, z, reach, block, queue, end, seen)
-        fetch_sites(rows, p, int(queue[min(taken + 1, end - 1)]), dimension)
+        end = consider(row, place, reach, block, end, scratch)
+        fetch_sites(row, int(queue[min(taken + 1, end - 1)]), place.dimension)
         if single:
-            fetch_ids(rows, p, block)
+            fetch_ids(row, block)
         else:
             prefetch(objects_on, block * BLOCK)
-        listed, count = _take(rows, p, slot, queue, gaps, near, bound, keys, listed, count)
+        listed, count = _take(row, slot, near, bound, listed, count, scratch)
         if count > enough:
+            # far more than k: the k-th of them bounds the disc, and what lies behind is dropped
             sort_keys(keys, listed, ordered)
-            listed, count, bound, _ = _cut(rows, p, single, k, queue, ordered, listed, bound)
+            listed, count, bound, _ = _cut(row, single, k, listed, bound, scratch)
             for i in range(listed):
                 keys[i] = ordered[i]
             reach = np.sqrt(bound + uneven) * (1.0 + SLACK)
             narrowed = True
             enough = max(enough, 2 * count)
-    for t in range(end):
-        seen[queue[t]] = 0
+    forget(end, scratch)
     return sites, objects, inside, last

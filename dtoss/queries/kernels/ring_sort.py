@@ -5,12 +5,10 @@ from __future__ import annotations
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes16 import LANES, NEVER
 from dtoss.compiled.pointers import bits_float, float_bits, shifted
-from dtoss.compiled.rank_sort import RANKED, sort_keys, sort_window
+from dtoss.compiled.rank_sort import NAMES, RANKED, sort_keys, sort_window
 
-NAME_BITS = 28
-NAMES = (1 << NAME_BITS) - 1
-"""The bits of a key that say which hit it stands for; the others are the upper bits of its distance."""
 RINGS = 4096
+"""Rings at the most."""
 IN_RING = 8
 """Hits in a ring in the mean."""
 

@@ -15,10 +15,10 @@ from numba import njit
 import dtoss
 from dtoss.compiled.lanes16 import LANES, append_flagged, append_near, at_most, gaps_plane, gaps_sphere
 from dtoss.compiled.pointers import pointer
-from dtoss.compiled.rank_sort import RANKED, sort_keys
+from dtoss.compiled.rank_sort import NAMES, RANKED, sort_keys
 from dtoss.geometry.distance import distance
 from dtoss.partition import BLOCK
-from dtoss.queries.kernels.ring_sort import NAMES, RINGS, ring_sort
+from dtoss.queries.kernels.ring_sort import RINGS, ring_sort
 from tests.dtoss.strategies import lonlat, planar
 
 SEVERAL = "import tests.dtoss.building.test_blocks as t; t.check_lanes(200)"

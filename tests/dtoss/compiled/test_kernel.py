@@ -180,6 +180,34 @@ def test_a_change_in_the_sorting_of_rings_compiles_the_range_kernel_alone(tmp_pa
     assert after < before
 
 
+def test_fields_of_a_named_tuple_are_found_where_they_are(small):
+    """Also by a kernel that takes one and names its class nowhere: never in the order of an earlier version."""
+    fields = "a: float\n    b: float"
+    text = "from typing import NamedTuple\nclass Pair(NamedTuple):\n    {}\nclass Both(NamedTuple):\n    pair: Pair\n"
+    (small.place / "small" / "arguments.py").write_text(text.format(fields))
+    (small.place / "small" / "taker.py").write_text("""
+from small.kernels import kernel
+
+@kernel
+def first(both, more):
+    return both.pair.a + more
+""")
+    (small.place / "small" / "maker.py").write_text("""
+from small.arguments import Both, Pair
+from small.kernels import kernel
+from small.taker import first
+
+@kernel("float64(float64)")
+def maker(x):
+    return first(Both(Pair(a=x, b=-x)), 1.0)
+""")
+    run = "from small.maker import maker; print(maker(20.0))"
+    assert small.run(run).stdout == "21.0\n"
+    swapped = "b: float\n    a: float"
+    (small.place / "small" / "arguments.py").write_text(text.format(swapped))
+    assert small.run(run).stdout == "21.0\n"
+
+
 def test_comments_times_and_places_change_nothing(small):
     """Moved to another folder, touched, with lines in front and another docstring: what was compiled is used."""
     small.answer()
