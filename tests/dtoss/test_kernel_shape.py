@@ -14,23 +14,17 @@ MOST_LINES = 100
 """With its signature and docstring."""
 PLAIN = (0, 1, 2, 0.5, 4)
 """Numbers that need no name."""
-EXEMPT = {
-    "balance", "cell_kernel", "cell_polygons", "cell_rings", "clipping", "curve", "distance", "geoparquet",
-    "line_order", "near_leaves", "oriented_boxes", "point_in_polygon", "rim_kernel", "rim_polygon",
-    "space", "structure", "xxh64",
-}  # fmt: skip
-"""Files whose kernels are still to be cut."""
 
 
 def kernels_of(text):
-    """Every kernel in a module, as (its definition, whether it states a signature: then Python calls it)."""
+    """Every kernel and step in a module, as (its definition, whether it states a signature: then Python calls it)."""
     found = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             for mark in node.decorator_list:
                 called = isinstance(mark, ast.Call)
                 name = mark.func if called else mark
-                if isinstance(name, ast.Name) and name.id == "kernel":
+                if isinstance(name, ast.Name) and name.id in ("kernel", "step"):
                     found.append((node, called))
     return found
 
@@ -64,8 +58,7 @@ def modules():
 def test_a_kernel_can_be_read(path):
     """A group of arguments that is passed on is a named tuple; a long kernel is cut at its steps."""
     wrong = faults(path.read_text())
-    assert not wrong or path.stem in EXEMPT, "; ".join(wrong)
-    assert wrong or path.stem not in EXEMPT, "there is nothing left to be cut: it is no longer exempt"
+    assert not wrong, "; ".join(wrong)
 
 
 def test_the_check_finds_what_it_looks_for():
@@ -77,5 +70,6 @@ def test_the_check_finds_what_it_looks_for():
     assert faults("@kernel\ndef f(a):\n    return a << 3, a[-5], 0.25") == [
         "f has numbers without a name: [0.25, 3, 5]"
     ]
+    assert faults(f"@step\ndef f({many}):\n    return 0") == ["f takes 9 arguments"]
     assert faults("def f(a):\n    return 3") == []
     assert len(modules()) > 20

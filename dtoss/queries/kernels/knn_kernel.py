@@ -142,7 +142,8 @@ def first_disc(row, place, bounds, k, block, nearest, trail):
         block = nearest.site // BLOCK
         dense = np.sqrt(by_density(row, k, block))
         depth = DEEPER * max(trail.depth, SHALLOW * dense) if trail.depth >= 0.0 else dense
-        return (np.sqrt(nearest.gap) + depth) ** 2, block, nearest, depth
+        wide = np.sqrt(nearest.gap) + depth
+        return wide * wide, block, nearest, depth
     if trail.last >= 0.0:
         guess = WIDER * np.sqrt(guess * trail.last)
     return guess, block, nearest, trail.depth
