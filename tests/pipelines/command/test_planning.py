@@ -81,6 +81,7 @@ def test_plan_is_that_of_the_library(patterns, servers, tmp_path, capsys):
     assert [line.split()[0] for line in lines[1 : 1 + len(made)]] == [str(number) for number in made.server_ids]
 
 
+@pytest.mark.slow
 def test_options_reach_the_planner(patterns, servers, tmp_path, capsys):
     """Weekday, utilisation, growth, copies, a spare, pins, seed, time limit and method, and JSON for programs."""
     out = tmp_path / "plan.json"
@@ -314,6 +315,7 @@ def test_calibrate_prints_a_block_that_can_be_planned_with(store, tmp_path, caps
     assert ceps.load_servers(file)[0].dollars_per_hour == 0.0
 
 
+@pytest.mark.slow
 def test_planning_needs_no_spark(patterns, servers, tmp_path):
     """`dtoss plan` and `dtoss report` run where pyspark cannot be imported; as modules they are the same commands."""
     code = "import sys; sys.modules['pyspark'] = None\nfrom pipelines.command.main import main\nmain(sys.argv[1:])"
