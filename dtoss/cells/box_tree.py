@@ -11,13 +11,13 @@ from dtoss.compiled.kernel import kernel
 
 LEAF = 8
 """Consecutive sites in one leaf."""
-FAN = 8
+CHILDREN = 8
 """Nodes under one node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Boxes of ``LEAF`` consecutive sites, of ``FAN`` such boxes, and so on up to one root.
+    """Boxes of ``LEAF`` consecutive sites, of ``CHILDREN`` such boxes, and so on up to one root.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def _fill(vectors, starts, low, high):
             high[node, axis] = b
     for level in range(1, starts.size - 1):
         for node in range(starts[level], starts[level + 1]):
-            first = starts[level - 1] + (node - starts[level]) * FAN
-            last = min(starts[level], first + FAN)
+            first = starts[level - 1] + (node - starts[level]) * CHILDREN
+            last = min(starts[level], first + CHILDREN)
             for axis in range(dimension):
                 a = low[first, axis]
                 b = high[first, axis]
@@ -64,7 +64,7 @@ def box_tree(vectors: NDArray[np.float64]) -> Boxes:
     """Return the boxes over vectors (n, dimension) in curve order, n >= 1. Cost O(n)."""
     sizes = [-(-len(vectors) // LEAF)]
     while sizes[-1] > 1:
-        sizes.append(-(-sizes[-1] // FAN))
+        sizes.append(-(-sizes[-1] // CHILDREN))
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     low = np.empty((starts[-1], vectors.shape[1]))
     high = np.empty_like(low)
@@ -95,8 +95,8 @@ def _children(starts, low, high, columns):
     leaves, dimension = starts[1], low.shape[1]
     for level in range(1, starts.size - 1):
         for node in range(starts[level], starts[level + 1]):
-            first = starts[level - 1] + (node - starts[level]) * FAN
-            for lane in range(FAN):
+            first = starts[level - 1] + (node - starts[level]) * CHILDREN
+            for lane in range(CHILDREN):
                 child = first + lane
                 for axis in range(dimension):
                     there = child < starts[level]
@@ -105,12 +105,12 @@ def _children(starts, low, high, columns):
 
 
 def child_columns(tree: Boxes) -> NDArray[np.float64]:
-    """Return the boxes of each inner node's children by coordinate, float64 (inner nodes, 2 * dimension, FAN).
+    """Return the boxes of each inner node's children by coordinate, float64 (inner nodes, 2 * dimension, CHILDREN).
 
     The rows of a node are the low and the high ends of its children in x, then in y, and so on; where there is no
     child the low end is infinity and the high end minus infinity.
     """
     dimension = tree.low.shape[1]
-    columns = np.empty((len(tree.low) - int(tree.starts[1]), 2 * dimension, FAN))
+    columns = np.empty((len(tree.low) - int(tree.starts[1]), 2 * dimension, CHILDREN))
     _children(tree.starts, tree.low, tree.high, columns)
     return columns

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.cells.arguments import Earlier, Made, Nodes, Search, Settled, Tree, Workpiece, parts_of
-from dtoss.cells.box_tree import FAN, LEAF
+from dtoss.cells.box_tree import CHILDREN, LEAF
 from dtoss.cells.clipping import chord, frame, furthest, plane_area, sphere_area
 from dtoss.cells.leaf_cuts import COMPACT, cut_by, cut_by_leaves, limit_of
 from dtoss.cells.near_leaves import list_leaves, list_near
@@ -169,7 +169,7 @@ def cut_cells(
             continue
         # list the leaves near this one, once for all its sites, from those near its parent
         own = s // LEAF
-        parent = starts[1] + own // FAN if levels > 1 else 0
+        parent = starts[1] + own // CHILDREN if levels > 1 else 0
         if parent != node:
             node = parent
             near_count, parent_gap = list_near(nodes, own, node, near, scratch.waiting)

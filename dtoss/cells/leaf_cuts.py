@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.cells.arguments import Corner
-from dtoss.cells.box_tree import FAN, LEAF
+from dtoss.cells.box_tree import CHILDREN, LEAF
 from dtoss.cells.clipping import cut, furthest, is_framed, lanes_in
-from dtoss.cells.near_leaves import ALL, LIST, box_gap, box_gaps
+from dtoss.cells.near_leaves import ALL_SETTLED, LIST, box_gap, box_gaps
 from dtoss.cells.oriented_boxes import ROW, least_along, nearest_beyond, push_children
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, put_lanes, roots, splat, where
@@ -188,9 +188,9 @@ def _cut_by_leaf(cell, m, limit, tree, leaf, left, guided, waiting):
 @step
 def _unsettled(settled, leaf):
     """Return the mask of a leaf's sites that are not settled."""
-    left = ALL
+    left = ALL_SETTLED
     if settled.first <= leaf < settled.last:
-        left = ALL ^ settled.leaves[leaf - settled.first]
+        left = ALL_SETTLED ^ settled.leaves[leaf - settled.first]
     return left
 
 
@@ -211,13 +211,13 @@ def _reached(cell, discs, m, limit, tree, node):
     Of the tree along lines only those that may hold a site that cuts.
     """
     dimension, inner = cell.site.dimension, node - tree.starts[1]
-    boxes = shifted(tree.children, inner * 2 * dimension * FAN)
-    gaps = box_gaps(boxes, FAN, cell.site, cell.site)
+    boxes = shifted(tree.children, inner * 2 * dimension * CHILDREN)
+    gaps = box_gaps(boxes, CHILDREN, cell.site, cell.site)
     left = above(splat(limit), gaps)
     if left != 0:
-        left &= _meeting(discs, m, boxes, FAN, dimension)
+        left &= _meeting(discs, m, boxes, CHILDREN, dimension)
     if tree.aligned and left != 0:
-        left = _along(cell, m, shifted(tree.boxes, inner * ROW * FAN), gaps, left)
+        left = _along(cell, m, shifted(tree.boxes, inner * ROW * CHILDREN), gaps, left)
     return left, gaps
 
 
@@ -225,7 +225,7 @@ def _reached(cell, discs, m, limit, tree, node):
 def _is_listed(search, leaf):
     """Return whether a leaf is listed, and has cut already."""
     if search.within < 0.0:
-        listed = leaf // FAN == search.leaf // FAN
+        listed = leaf // CHILDREN == search.leaf // CHILDREN
     else:
         listed = box_gap(search.nodes, leaf, search.leaf) < search.within
     return listed
@@ -290,7 +290,7 @@ def cut_by_leaves(cell, scratch, m, limit, search, strange):
                     _draw_discs(cell, m, discs)
                     drawn = True
                 left, gaps = _reached(cell, discs, m, limit, tree, leaf)
-                first = starts[level - 1] + (leaf - starts[level]) * FAN
+                first = starts[level - 1] + (leaf - starts[level]) * CHILDREN
                 count = push_children(waiting, count, left, gaps, first, level - 1)
                 continue
             if not everyone and _is_listed(search, leaf):
@@ -302,7 +302,7 @@ def cut_by_leaves(cell, scratch, m, limit, search, strange):
             if listed.gap[at] >= limit:
                 todo = 0
                 continue
-        left = ALL if everyone else _unsettled(search.settled, leaf)
+        left = ALL_SETTLED if everyone else _unsettled(search.settled, leaf)
         if left != 0:
             m, limit, guided, changed = _cut_by_leaf(cell, m, limit, tree, leaf, left, guided, scratch.nearest)
             drawn &= not changed

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.cells.box_tree import FAN, LEAF
+from dtoss.cells.box_tree import CHILDREN, LEAF
 from dtoss.compiled.kernel import kernel
 from dtoss.geometry.place import SPHERE
 from dtoss.geometry.rounding import OFF_PLANE
@@ -155,13 +155,13 @@ def _select(keys, order, begin, end, middle):
 def _middle(begin, end):
     """Return where a run is cut in two: between two nodes of the tree that are as high as may be."""
     width = LEAF
-    while width * FAN < end - begin:
-        width *= FAN
+    while width * CHILDREN < end - begin:
+        width *= CHILDREN
     while True:
         middle = ((begin + end) // 2 + width // 2) // width * width
         if begin < middle < end:
             return middle
-        width //= FAN
+        width //= CHILDREN
 
 
 @kernel("void(float64[:, ::1], int32[::1], float64[::1])")

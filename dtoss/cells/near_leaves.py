@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.cells.box_tree import FAN, LEAF
+from dtoss.cells.box_tree import CHILDREN, LEAF
 from dtoss.cells.clipping import lanes_in
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, put_lanes, splat
 from dtoss.compiled.pointers import bits_set, shifted
 from dtoss.geometry.place import SPHERE, Place
 
-ALL = 255
+ALL_SETTLED = 255
 """The byte of a leaf whose sites are all settled."""
 NEAR = 128
 """Leaves listed for one parent node at the most."""
@@ -79,8 +79,8 @@ def _leaves_near(nodes, node, gap, found, waiting):
             found[count] = at
             count += 1
             continue
-        first = starts[level - 1] + (at - starts[level]) * FAN
-        for child in range(first, min(starts[level], first + FAN)):
+        first = starts[level - 1] + (at - starts[level]) * CHILDREN
+        for child in range(first, min(starts[level], first + CHILDREN)):
             if box_gap(nodes, child, node) <= gap:
                 waiting.node[left], waiting.level[left] = child, level - 1
                 left += 1
@@ -99,7 +99,7 @@ def list_near(nodes, own, node, near, waiting):
     for axis in range(dimension):
         side = high[node * dimension + axis] - low[node * dimension + axis]
         diagonal += side * side
-    gap = REACH * REACH * diagonal / (LEAF * FAN)
+    gap = REACH * REACH * diagonal / (LEAF * CHILDREN)
     count = -1
     for _ in range(_TRIALS):
         count = _leaves_near(nodes, node, gap, near.found, waiting)
@@ -110,8 +110,8 @@ def list_near(nodes, own, node, near, waiting):
         # the box of this node covers other nodes' sites; its own leaves come first and the tree does the rest
         gap = -1.0
         count = 0
-        first = own // FAN * FAN
-        for other in range(first, min(first + FAN, nodes.starts[1])):
+        first = own // CHILDREN * CHILDREN
+        for other in range(first, min(first + CHILDREN, nodes.starts[1])):
             near.found[count] = other
             count += 1
     for i in range(count):
@@ -137,7 +137,7 @@ def list_leaves(nodes, leaf, near, count, within, settled, listed):
     open_ = 0
     for i in range(count):
         gap, other = near.gap[i], near.found[i]
-        closed = settled.first <= other < settled.last and settled.leaves[other - settled.first] == ALL
+        closed = settled.first <= other < settled.last and settled.leaves[other - settled.first] == ALL_SETTLED
         if gap < limit and not closed:
             near.gap[open_] = gap if other != leaf else -1.0
             near.candidate[open_] = i

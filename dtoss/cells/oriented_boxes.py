@@ -23,7 +23,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.cells.box_tree import FAN, LEAF, Boxes, box_tree, child_columns, leaf_columns
+from dtoss.cells.box_tree import CHILDREN, LEAF, Boxes, box_tree, child_columns, leaf_columns
 from dtoss.cells.clipping import lanes_in
 from dtoss.cells.line_order import line_order
 from dtoss.cells.near_leaves import box_gaps
@@ -41,7 +41,7 @@ ROW = _TOP + 2
 one of ``c . e + |e|^2 / 2``, which is 0 but for the rounding of unit vectors. Those above are their places."""
 LOOKS = 32
 """Nodes looked into for the site nearest to a corner at the most: where all are as near, any will do."""
-NEAREST = LOOKS * FAN
+NEAREST = LOOKS * CHILDREN
 """Room for the nodes that wait meanwhile."""
 
 
@@ -145,18 +145,18 @@ def _fill(vectors, starts, columns):
             row[_RADIUS] = radius
             _fill_axes(vectors, begin, end, far, row)
             _fill_ends(vectors, begin, end, row)
-            parent, lane = divmod(node - starts[level], FAN)
+            parent, lane = divmod(node - starts[level], CHILDREN)
             for i in range(ROW):
                 columns[parent + starts[level + 1] - starts[1], i, lane] = row[i]
-        width *= FAN
+        width *= CHILDREN
 
 
 def oriented_boxes(tree: Boxes, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the boxes along the sites of each inner node's children, float64 (inner nodes, ROW, FAN).
+    """Return the boxes along the sites of each inner node's children, float64 (inner nodes, ROW, CHILDREN).
 
     Numbers of children that there are not are 0. Cost O(n log n).
     """
-    columns = np.zeros((len(tree.low) - int(tree.starts[1]), ROW, FAN))
+    columns = np.zeros((len(tree.low) - int(tree.starts[1]), ROW, CHILDREN))
     _fill(vectors, tree.starts, columns)
     return columns
 
@@ -172,7 +172,7 @@ class Lines:
     columns, children
         The sites of each leaf, and the upright boxes of each inner node's children, by coordinate.
     boxes
-        float64 (inner nodes, ROW, FAN). The boxes along the sites of each inner node's children.
+        float64 (inner nodes, ROW, CHILDREN). The boxes along the sites of each inner node's children.
     """
 
     order: NDArray[np.int32]
@@ -208,22 +208,22 @@ def least_along(boxes, site, corner):
     """Return the least F for a corner over each of eight boxes along their sites."""
     none = splat(0.0)
     v, w, u, k = corner.x, corner.y, corner.z, corner.kappa
-    a, b, c = lanes_at(boxes, 0) - site.x, lanes_at(boxes, FAN) - site.y, lanes_at(boxes, 2 * FAN) - site.z
+    a, b, c = lanes_at(boxes, 0) - site.x, lanes_at(boxes, CHILDREN) - site.y, lanes_at(boxes, 2 * CHILDREN) - site.z
     # F at the site of the box, and the vector along which it falls from there
     if site.dimension == 2:
         bound = (a * a + b * b) * (0.5 * k) - (a * v + b * w)
-        p, q, r = a * k - v, b * k - w, lanes_at(boxes, _RADIUS * FAN) * k
+        p, q, r = a * k - v, b * k - w, lanes_at(boxes, _RADIUS * CHILDREN) * k
     else:
         bound = (a * a + b * b + c * c) * (0.5 * k) - (a * v + b * w + c * u)
-        at = shifted(boxes, _TOP * FAN)
-        bound = bound - larger(lanes_at(at, 0) * -k, lanes_at(at, FAN) * -k)
+        at = shifted(boxes, _TOP * CHILDREN)
+        bound = bound - larger(lanes_at(at, 0) * -k, lanes_at(at, CHILDREN) * -k)
         p, q, r = splat(-(v + k * site.x)), splat(-(w + k * site.y)), splat(-(u + k * site.z))
     # how much it falls at the most along each axis
     for axis in range(SPHERE):
-        at = shifted(boxes, (_AXES + SPHERE * axis) * FAN)
-        g = none - (p * lanes_at(at, 0) + q * lanes_at(at, FAN) + r * lanes_at(at, 2 * FAN))
-        at = shifted(boxes, (_ENDS + 2 * axis) * FAN)
-        bound = bound - larger(g * lanes_at(at, 0), g * lanes_at(at, FAN))
+        at = shifted(boxes, (_AXES + SPHERE * axis) * CHILDREN)
+        g = none - (p * lanes_at(at, 0) + q * lanes_at(at, CHILDREN) + r * lanes_at(at, 2 * CHILDREN))
+        at = shifted(boxes, (_ENDS + 2 * axis) * CHILDREN)
+        bound = bound - larger(g * lanes_at(at, 0), g * lanes_at(at, CHILDREN))
     return bound
 
 
@@ -234,7 +234,7 @@ def least_upright(children, site, corner):
     for axis in range(site.dimension):
         at = site.x if axis == 0 else (site.y if axis == 1 else site.z)
         t = corner.x if axis == 0 else (corner.y if axis == 1 else corner.z)
-        a, b = lanes_at(children, 2 * axis * FAN) - at, lanes_at(children, (2 * axis + 1) * FAN) - at
+        a, b = lanes_at(children, 2 * axis * CHILDREN) - at, lanes_at(children, (2 * axis + 1) * CHILDREN) - at
         ends = (splat(t) - a * (0.5 * k)) * a
         other = (splat(t) - b * (0.5 * k)) * b
         ends = splat(0.0) - larger(ends, other)
@@ -305,12 +305,12 @@ def nearest_beyond(tree, site, corner, share, angle, edge, m, waiting):
         node, level = waiting.node[count], waiting.level[count]
         if level > 0:
             # of its children those wait whose bound is below what was found, the least on top
-            first, inner = starts[level - 1] + (node - starts[level]) * FAN, node - starts[1]
-            kids = shifted(tree.children, inner * 2 * site.dimension * FAN)
-            gaps = box_gaps(kids, FAN, site, site)
+            first, inner = starts[level - 1] + (node - starts[level]) * CHILDREN, node - starts[1]
+            kids = shifted(tree.children, inner * 2 * site.dimension * CHILDREN)
+            gaps = box_gaps(kids, CHILDREN, site, site)
             bound = larger(
                 least_upright(kids, site, corner),
-                least_along(shifted(tree.boxes, inner * ROW * FAN), site, corner),
+                least_along(shifted(tree.boxes, inner * ROW * CHILDREN), site, corner),
             )
             most = none - (gaps * share + roots(gaps) * angle)
             left = above(most, bound) & above(splat(least_of_all), bound) & lanes_in(starts[level] - first, 0)

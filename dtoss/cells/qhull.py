@@ -10,7 +10,7 @@ from dtoss.cells.cell_polygons import CellPolygons, shapes
 from dtoss.cells.clipping import FRAME
 from dtoss.cells.diagram import Diagram, symmetric
 
-THIN = 1e-4
+THIN_HULL = 1e-4
 """Thickness of a hull, relative to its length, below which Qhull's edges are not to be trusted."""
 
 
@@ -92,7 +92,7 @@ def _edges(sites: NDArray[np.float64]) -> NDArray[np.int64]:
 def _thin(sites: NDArray[np.float64]) -> bool:
     """Return whether the hull of vectors is so thin (two antipodal towns) that Qhull's rounding bends its facets."""
     axes = np.linalg.svd(sites - sites.mean(axis=0), compute_uv=False)
-    return bool(axes[2] < THIN * axes[0])
+    return bool(axes[2] < THIN_HULL * axes[0])
 
 
 def _stereographic(sites: NDArray[np.float64]) -> NDArray[np.float64] | None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dtoss.cells.arguments import Corner
-from dtoss.cells.box_tree import FAN, LEAF
+from dtoss.cells.box_tree import CHILDREN, LEAF
 from dtoss.cells.clipping import lanes_in
 from dtoss.cells.leaf_cuts import GUIDED, PLAIN
 from dtoss.cells.near_leaves import SIDES, box_gaps
@@ -32,7 +32,7 @@ _SIDE = 0.9
 """Cosine of the widest angle between a corner and its site at which a disc round the corner ends before the horizon."""
 _FIRST = 16
 """Cuts by these at the most."""
-NO_ROOM, TOO_MANY = -1, -2
+FULL, TOO_MANY = -1, -2
 """In place of a number of corners: there is room for no more, or too many sites have cut without a tree along lines."""
 
 
@@ -73,7 +73,7 @@ def _reaching(cell, m, tree, node, gaps, count, rounding):
     ``gaps`` are their squared distances.
     """
     inner = node - tree.starts[1]
-    children, boxes = shifted(tree.children, inner * SIDES * FAN), shifted(tree.boxes, inner * ROW * FAN)
+    children, boxes = shifted(tree.children, inner * SIDES * CHILDREN), shifted(tree.boxes, inner * ROW * CHILDREN)
     among = lanes_in(count, 0)
     far, reaching = roots(gaps), 0
     for i in range(m):
@@ -200,7 +200,7 @@ def _beyond_corner(cell, m, c, tree, edge, waiting):
 def _cut_by_leaf(cell, m, tree, leaf, cuts, edge, waiting):
     """Cut the cell by the sites of a leaf, for as long as one of them cuts off a corner, the deepest first.
 
-    Returns the corners, NO_ROOM or TOO_MANY, and how many cuts were tried, of ``cuts`` before.
+    Returns the corners, FULL or TOO_MANY, and how many cuts were tried, of ``cuts`` before.
     """
     column = shifted(tree.columns, leaf * LEAF * SPHERE)
     p, q, r = (
@@ -228,7 +228,7 @@ def _cut_by_leaf(cell, m, tree, leaf, cuts, edge, waiting):
         if size < 0 or by == c:
             left ^= 1 << lane
         if m + 2 >= cell.capacity:
-            return NO_ROOM, cuts
+            return FULL, cuts
     return m, cuts
 
 
@@ -236,7 +236,7 @@ def _cut_by_leaf(cell, m, tree, leaf, cuts, edge, waiting):
 def cut_from_rim_tree(cell, m, tree, edge, waiting, nearest):
     """Cut the cell by the sites of a tree that cut off a corner of it, the nearest nodes first.
 
-    Returns the corners, NO_ROOM or TOO_MANY, and how many nodes were visited. ``edge`` has room for the owners of all
+    Returns the corners, FULL or TOO_MANY, and how many nodes were visited. ``edge`` has room for the owners of all
     edges.
     """
     starts, site = tree.starts, cell.site
@@ -247,8 +247,8 @@ def cut_from_rim_tree(cell, m, tree, edge, waiting, nearest):
         node, level = waiting.node[count], waiting.level[count]
         visits += 1
         if level > 0:
-            first = starts[level - 1] + (node - starts[level]) * FAN
-            gaps = box_gaps(shifted(tree.children, (node - starts[1]) * SIDES * FAN), FAN, site, site)
+            first = starts[level - 1] + (node - starts[level]) * CHILDREN
+            gaps = box_gaps(shifted(tree.children, (node - starts[1]) * SIDES * CHILDREN), CHILDREN, site, site)
             left = _reaching(cell, m, tree, node, gaps, starts[level] - first, _rounding(cuts))
             count = push_children(waiting, count, left, gaps, first, level - 1)
             continue

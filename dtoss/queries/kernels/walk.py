@@ -37,7 +37,7 @@ from dtoss.queries.kernels.arguments import Nearest
 
 UNEVEN = (16 * 2.0**-53) ** 2
 """With lengths 1 + e and 1 + f, ``|a - b|^2`` has ``(e - f)^2`` that the sphere knows nothing of."""
-LINE = 8
+CACHE_LINE = 8
 """Numbers of 64 bits in a line of the processor's cache, which is what it loads at a time."""
 FETCHED_NEIGHBOURS = 7 * FAN
 """Neighbours that are asked for with a run of sites: a site has fewer than six in the mean."""
@@ -190,7 +190,7 @@ def plan_starts(rows, pivots, weights, order, distance, queries, keys, home, blo
 def fetch_sites(row, block, dimension):
     """Ask for the sites of a block."""
     sites = float64_at(row[SITES])
-    for i in range(block * FAN * dimension, (block + 1) * FAN * dimension, LINE):
+    for i in range(block * FAN * dimension, (block + 1) * FAN * dimension, CACHE_LINE):
         prefetch(sites, i)
 
 
@@ -199,7 +199,7 @@ def fetch_ids(row, block):
     """Ask for the ids of a block's sites where each holds one object."""
     ids = int64_at(row[IDS])
     prefetch(ids, block * FAN)
-    prefetch(ids, block * FAN + LINE)
+    prefetch(ids, block * FAN + CACHE_LINE)
 
 
 @kernel
@@ -220,7 +220,7 @@ def fetch_graph(row, block):
         return
     begin = int32_at(row[FIRST])[block * FAN]
     neighbours = int32_at(row[NEIGHBOURS])
-    for i in range(begin, begin + FETCHED_NEIGHBOURS, 2 * LINE):
+    for i in range(begin, begin + FETCHED_NEIGHBOURS, 2 * CACHE_LINE):
         prefetch(neighbours, i)
 
 
