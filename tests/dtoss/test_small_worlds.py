@@ -28,7 +28,7 @@ from tests.dtoss.snapshots.damaged_stores import stored
 
 pytestmark = pytest.mark.checked
 
-AWKWARD = ("antipodal crowds", "ulps", "flat lattice")
+AWKWARD = ("ulps", "flat lattice")
 """Kinds of worlds of which one of a few objects is asked everything."""
 
 
