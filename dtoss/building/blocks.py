@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
+from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BLOCK, RADIUS, Blocks
-from dtoss.partitioning.routing import SLACK
 
 FEWEST_LINKS = 64
 """Neighbours of blocks that there is room for at first, at the least."""
@@ -56,7 +56,7 @@ def _blocks(sites, first, neighbours):
                 d = sites[i, axis] - balls[b, axis]
                 gap += d * d
             most = max(most, gap)
-        balls[b, RADIUS] = np.sqrt(most) * (1.0 + SLACK)
+        balls[b, RADIUS] = np.sqrt(most) * (1.0 + PRUNE)
         stamp[b] = b
         for t in range(first[begin], first[stop]):
             other = neighbours[t] // BLOCK

@@ -76,6 +76,20 @@ BORDER = 32 * 2.0**-53
 ``docs/cells.md`` derives it. Test: ``test_a_region_owns_nothing_beyond_the_slack_of_its_borders``.
 """
 
+# queries
+
+PRUNE = 1e-12
+"""Relative slack of distances when something is left out for being too far: thousands of roundings, dozens are made.
+
+What it keeps is looked at once more: that costs time alone.
+"""
+SURE, TINY = 1e-9, 1e-300
+"""Relative slack of squared distances within which only the reported distance tells what lies in the disc.
+
+Reported distances have an error of some u. The second is the least that it is: the squares of the shortest distances
+have few digits.
+"""
+
 # shapes, and what files and maps show
 
 DETERMINANT = 4e-15

@@ -11,11 +11,9 @@ from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
 from dtoss.geometry.distance import EARTH_RADIUS, chord_of
 from dtoss.geometry.place import place_at
+from dtoss.geometry.rounding import PRUNE
 from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import Regions, past_border, pivot_gap2
-
-SLACK = 1e-12
-"""Relative slack of distances when something is left out for being too far."""
 
 
 @kernel
@@ -26,7 +24,7 @@ def knows(place, fences, reach, home, far):
     """
     gap2 = pivot_gap2(place, fences, home)
     d = np.sqrt(gap2)
-    allowed = reach[home] - far - SLACK * (d + far)
+    allowed = reach[home] - far - PRUNE * (d + far)
     for t in range(home * fences.listed, (home + 1) * fences.listed):
         if d - fences.border[t] <= allowed:
             return True  # f_j(q) <= |q - p_i| - border[j], and the list ascends
@@ -71,7 +69,7 @@ def must_read(place, fences, furthest, home, j, far):
     own are found.
     """
     gap = np.sqrt(pivot_gap2(place, fences, j))
-    slack = SLACK * (gap + far)
+    slack = PRUNE * (gap + far)
     if gap - furthest[j] > far + slack:
         return False
     owned = min(furthest[j], gap + far)  # no object of j that counts is further from its pivot
@@ -111,7 +109,7 @@ def reads_of(
     far = radius
     if vectors.shape[1] == 3:
         far = np.where(radius >= np.pi * EARTH_RADIUS, np.inf, chord_of(radius))
-    far = far * (1.0 + SLACK)
+    far = far * (1.0 + PRUNE)
     entries = manifest["partitions"]
     furthest = np.array([entry["furthest"] for entry in entries], np.float64)  # below 0: nothing to read
     reach = np.array([np.inf if value is None else value for value in manifest["reach"]], np.float64)

@@ -15,10 +15,11 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import int32_at, int64_at, pointer, uint8_at
 from dtoss.compiled.rank_sort import NAMES
 from dtoss.geometry.place import place_at
+from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BLOCK
 from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import nearest_region
-from dtoss.partitioning.routing import SLACK, knows
+from dtoss.partitioning.routing import knows
 from dtoss.queries.kernels.address_table import IDS, MASK, OBJECTS, OWNED_SITES, SINGLE, row_of
 from dtoss.queries.kernels.arguments import NO_ROOM, Answers, Nearest, Query, Snapshot, Trail, scratch_of
 from dtoss.queries.kernels.hit_order import far_of, heap_sort, settle
@@ -108,11 +109,11 @@ def answer_nearest(snapshot, home, query, nearest, out):
     """
     row, gap = row_of(snapshot.rows, home), nearest.gap
     dimension = query.place.dimension
-    sure = nearest.second > gap * (1.0 + SLACK) + lost(dimension) and gap <= query.limit * (1.0 + SLACK)
+    sure = nearest.second > gap * (1.0 + PRUNE) + lost(dimension) and gap <= query.limit * (1.0 + PRUNE)
     if not sure or row[MASK] != 0:
         return False
     if snapshot.fences.partitions > 1:
-        far = np.sqrt(gap) * (1.0 + SLACK)
+        far = np.sqrt(gap) * (1.0 + PRUNE)
         if not knows(query.place, snapshot.fences, snapshot.reach, home, far):
             return False
     r = query.number
@@ -165,7 +166,7 @@ def answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out):
     elif block < 0:
         block = descend(row, place)
     listed, last, depth = 0, trail.last, trail.depth
-    some = nearest.gap <= limit * (1.0 + SLACK)
+    some = nearest.gap <= limit * (1.0 + PRUNE)
     if some or unsure(nearest, place.dimension):
         guess, block, nearest, depth = first_disc(row, place, snapshot.bounds, k, block, nearest, trail)
         most = limit if some else np.inf
@@ -178,7 +179,7 @@ def answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out):
         last = last if last < np.inf else -1.0
     trail = Trail(nearest.site, last, depth)
     if not alone and limit < np.inf:
-        alone = knows(place, snapshot.fences, snapshot.reach, home, np.sqrt(limit) * (1.0 + SLACK))
+        alone = knows(place, snapshot.fences, snapshot.reach, home, np.sqrt(limit) * (1.0 + PRUNE))
     if alone and query.radius == np.inf and row[MASK] == 0:
         # nothing is left out and nobody else is asked: written as it was listed
         size = _write_listed(row, home, query, listed, scratch, out)
@@ -200,7 +201,7 @@ def widen_to_others(snapshot, home, query, k, limit, size, scratch, need):
     missing = everything = False
     step = -1
     while True:
-        p, step = next_to_read(snapshot, place, home, np.sqrt(limit) * (1.0 + SLACK), step, everything)
+        p, step = next_to_read(snapshot, place, home, np.sqrt(limit) * (1.0 + PRUNE), step, everything)
         if p < 0:
             if everything or size >= k or missing or limit == np.inf or query.radius < np.inf:
                 break
@@ -215,7 +216,7 @@ def widen_to_others(snapshot, home, query, k, limit, size, scratch, need):
         reads += 1
         # the disc of what is known so far, from the site that is nearest; none if that lies outside
         nearest = nearest_site(row, place, snapshot.bounds, -1, -1)
-        some = nearest.gap <= limit * (1.0 + SLACK)
+        some = nearest.gap <= limit * (1.0 + PRUNE)
         if not some and not unsure(nearest, place.dimension):
             continue
         block = nearest.site // BLOCK

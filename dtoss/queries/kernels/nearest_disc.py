@@ -27,8 +27,8 @@ from dtoss.compiled.pointers import (
     uint8_at,
 )
 from dtoss.compiled.rank_sort import NAMES, sort_keys
+from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BLOCK, RADIUS
-from dtoss.partitioning.routing import SLACK
 from dtoss.queries.kernels.address_table import BALLS, IDS, MASK, OBJECTS, SINGLE, SITE_COUNT
 from dtoss.queries.kernels.block_search import consider, consider_rim, forget, gaps_of, meets
 from dtoss.queries.kernels.walk import fetch_ids, fetch_sites, lost, outside
@@ -146,10 +146,10 @@ def expand(row, place, bounds, k, start, guess, limit, scratch):
     multiple = row[SINGLE] == 0 and row[MASK] == 0
     balls, objects_on = float64_at(row[BALLS]), int32_at(row[OBJECTS])
     beyond = outside(bounds, place)
-    most = limit * (1.0 + SLACK)
+    most = limit * (1.0 + PRUNE)
     uneven = lost(place.dimension)  # the sites of a disc are connected within a little more
     bound = min(guess, most)
-    reach = np.sqrt(bound + uneven) * (1.0 + SLACK)
+    reach = np.sqrt(bound + uneven) * (1.0 + PRUNE)
     widen, enough, narrowed = 2.0, 2 * k + 2 * LANES, False
     # of the queue's ``end`` blocks, distances are known for ``taken``; ``again`` of them are listed
     taken, end, listed, count = 0, 1, 0, 0
@@ -189,7 +189,7 @@ def expand(row, place, bounds, k, start, guess, limit, scratch):
                 bound = min(wider, most) if wider > bound else most
                 widen *= widen
             # what was looked at is listed anew, and its neighbours are asked again
-            reach = np.sqrt(bound + uneven) * (1.0 + SLACK)
+            reach = np.sqrt(bound + uneven) * (1.0 + PRUNE)
             if beyond:
                 end = consider_rim(row, place, reach, end, scratch)
             again, listed, count = 0, 0, 0
@@ -214,7 +214,7 @@ def expand(row, place, bounds, k, start, guess, limit, scratch):
             listed, count, bound, _ = _cut(row, single, k, listed, bound, scratch)
             for i in range(listed):
                 keys[i] = ordered[i]
-            reach = np.sqrt(bound + uneven) * (1.0 + SLACK)
+            reach = np.sqrt(bound + uneven) * (1.0 + PRUNE)
             narrowed = True
             enough = max(enough, 2 * count)
     forget(end, scratch)

@@ -14,10 +14,11 @@ from dtoss.compiled.pointers import bits_set, float64_at, int32_at, int64_at, po
 from dtoss.compiled.rank_sort import NAMES
 from dtoss.geometry.distance import NEAR_CHORD2, near_distance
 from dtoss.geometry.place import place_at
+from dtoss.geometry.rounding import PRUNE, SURE, TINY
 from dtoss.partition import BLOCK
 from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import nearest_region
-from dtoss.partitioning.routing import SLACK, knows
+from dtoss.partitioning.routing import knows
 from dtoss.queries.kernels.address_table import IDS, MASK, OBJECTS, OWNED_SITES, SINGLE, SITE_COUNT, SITES, row_of
 from dtoss.queries.kernels.arguments import NO_ROOM, Answers, Query, Snapshot, scratch_of
 from dtoss.queries.kernels.block_search import consider, consider_rim, forget, gaps_of
@@ -27,10 +28,6 @@ from dtoss.queries.kernels.next_to_read import next_to_read
 from dtoss.queries.kernels.ring_sort import ring_sort
 from dtoss.queries.kernels.walk import fetch_blocks, lost, nearest_site, outside, unsure
 
-SURE = 1e-9
-"""Relative slack of squared distances within which only the reported distance tells what lies in the disc."""
-TINY = 1e-300
-"""And the least that it is: the squares of the shortest distances have few digits."""
 ALL_LANES = (1 << LANES) - 1
 """A flag for each site of a block."""
 PART_SHIFT = 32
@@ -107,7 +104,7 @@ def _first_block(row, query, bounds, block, scratch):
     ``block`` is one near the query, or -1; the one returned is -1 where no site lies in the disc.
     """
     place = query.place
-    most = query.limit * (1.0 + SLACK)
+    most = query.limit * (1.0 + PRUNE)
     flood = most + lost(place.dimension)
     if block >= 0 and not outside(bounds, place):
         gaps_of(row, place, block, scratch.gaps)
@@ -117,7 +114,7 @@ def _first_block(row, query, bounds, block, scratch):
     if nearest.gap > most:
         if not unsure(nearest, place.dimension):
             return -1, flood
-        flood = nearest.gap * (1.0 + SLACK) + lost(place.dimension)
+        flood = nearest.gap * (1.0 + PRUNE) + lost(place.dimension)
     return nearest.site // BLOCK, flood
 
 
@@ -136,7 +133,7 @@ def search(snapshot, p, query, block, owned_only, counting, size, scratch):
         return size
     single = row[SINGLE] != 0 and row[MASK] == 0
     stop = row[OWNED_SITES] if owned_only else row[SITE_COUNT]
-    reach = np.sqrt(flood) * (1.0 + SLACK)
+    reach = np.sqrt(flood) * (1.0 + PRUNE)
     # squares are listed and made distances together, if all of them are short enough for that
     from_gaps = place.dimension == 2 or query.limit * (1.0 + SURE) + TINY <= NEAR_CHORD2
     before = size
@@ -218,7 +215,7 @@ def range_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, 
     total, home = 0, -1
     for r in range(begin, m):
         query = Query(r, place_at(q, r, dimension), radius[r], chord[r])
-        far = np.sqrt(query.limit) * (1.0 + SLACK)
+        far = np.sqrt(query.limit) * (1.0 + PRUNE)
         # which partition holds it, and which of its blocks is near: planned for a batch in curve order
         block = -1
         if planned:

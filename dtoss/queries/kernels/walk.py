@@ -12,10 +12,10 @@ import numpy as np
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import float64_at, int32_at, int64_at, pointer, prefetch
 from dtoss.geometry.place import SPHERE, XMAX, XMIN, YMAX, YMIN, place_at
+from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import FAN
 from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import nearest_region
-from dtoss.partitioning.routing import SLACK
 from dtoss.queries.kernels.address_table import (
     BALLS,
     BLOCK_FIRST,
@@ -87,7 +87,7 @@ def unsure(nearest, dimension):
     Seen from far away a crowd is a plateau, and whoever stands in the middle of it sees nobody who is nearer. The
     nearest site is then among those that are connected within ``nearest.gap`` and a little.
     """
-    return 0.0 < nearest.second <= nearest.gap * (1.0 + SLACK) + lost(dimension)
+    return 0.0 < nearest.second <= nearest.gap * (1.0 + PRUNE) + lost(dimension)
 
 
 @kernel
