@@ -30,9 +30,6 @@ def operand(array: Any, dtype: Any = None) -> NDArray[Any]:
 
 
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
-FOR_CONSTANTS = frozenset({"dtoss.queries.kernels.walk"})
-"""Files whose kernels are compiled once more for each constant they are called with: else 32 nearest take 18 % more
-time, measured in turns on 150,000 random objects."""
 DECLARED: dict[str, Any] = {}
 """Kernels that state their signatures, by module and name: those that Python calls."""
 
@@ -79,15 +76,13 @@ def _kept(function: Callable[..., Any], **options: Any) -> Any:
 def _inner(function: Callable[..., Any]) -> Any:
     """Return a kernel that is compiled for what kernels call it with, without the entrance that Python would need.
 
-    A constant counts as any number, but in the files of :data:`FOR_CONSTANTS`. Both save a third of the time that
-    compiling takes. Where Python does call it, it is compiled once more.
+    A constant counts as any number. Both save a third of the time that compiling takes. Where Python does call it, it
+    is compiled once more.
     """
     dispatcher = _kept(function, no_cpython_wrapper=True)
     template, with_entrance = dispatcher.get_call_template, lru_cache(maxsize=1)(_kept)
 
     def called_by_a_kernel(args: Any, named: Any) -> Any:
-        if function.__module__ in FOR_CONSTANTS:
-            return template(args, named)
         return template(
             tuple(types.unliteral(arg) for arg in args), {name: types.unliteral(arg) for name, arg in named.items()}
         )
