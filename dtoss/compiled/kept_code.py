@@ -144,8 +144,12 @@ def _fields(kind: Any) -> str:
 
 
 def _rebuilt(data: bytes | None, target: Any) -> CompileResult | None:
-    """Return the code in a file, None if there is no file or it is not whole."""
+    """Return the code in a file, None if there is no file, it is not whole, or it names what is gone since."""
     if data is None or hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
         return None
     rtsys.initialize(target)  # what compiled code calls; numba's refresh() would load the compiler as well
-    return CompileResult._rebuild(target, *pickle.loads(data[_DIGEST:]))
+    try:
+        parts = pickle.loads(data[_DIGEST:])
+    except (AttributeError, ImportError):
+        return None
+    return CompileResult._rebuild(target, *parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import shutil
@@ -226,6 +227,16 @@ def test_a_kernel_that_is_cut_short_on_disk_is_compiled_anew(small):
     small.answer()
     for file in Path(small.env["NUMBA_CACHE_DIR"]).rglob("*.nbc"):
         file.write_bytes(file.read_bytes()[:-100])
+    assert small.answer() == (21, 19, 0, 0, 0)
+    assert small.answer() == (21, 19, 0, 1, 1)
+
+
+@pytest.mark.parametrize("gone", [b"cdtoss.compiled.lanes8\nGone\n.", b"cdtoss.gone\nLanes8\n."])
+def test_a_kept_kernel_that_names_what_is_gone_is_compiled_anew(small, gone):
+    """A class that was renamed since, or a module that was moved."""
+    small.answer()
+    for file in Path(small.env["NUMBA_CACHE_DIR"]).rglob("*.nbc"):
+        file.write_bytes(hashlib.sha256(gone).digest() + gone)
     assert small.answer() == (21, 19, 0, 0, 0)
     assert small.answer() == (21, 19, 0, 1, 1)
 
