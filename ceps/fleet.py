@@ -67,7 +67,10 @@ def _cheapest(
     if cover is None:
         return np.zeros(len(problem.servers), dtype=np.int64), None
     order = np.argsort(-problem.rates, kind="stable")
-    useful = np.minimum(_useful(problem), each if each is not None else np.iinfo(np.int32).max)[order]
+    most_each = each if each is not None else np.iinfo(np.int32).max
+    with np.errstate(divide="ignore"):
+        alone = np.ceil((1.0 - _SLACK) / cover.supply).max(axis=0)  # so many of a type supply all by themselves
+    useful = np.minimum(_useful(problem, alone <= most_each), most_each)[order]
     at_most = useful.tolist()
     # reach[level] is what all servers of the types from that level on would supply
     reach = [tuple(row) for row in np.cumsum((cover.supply.T[order] * useful[:, None])[::-1], axis=0)[::-1].tolist()]
@@ -114,13 +117,16 @@ def _cheapest(
     return found, cover.bound(np.ones(3)) * (1 - 1e-6) - 2 * cover.finest if cut else None
 
 
-def _useful(problem: Problem) -> Counts:
-    """How many of each type a cheapest fleet can need: so many that a larger type would replace them are not."""
+def _useful(problem: Problem, endless: NDArray[np.bool_]) -> Counts:
+    """How many of each type a cheapest fleet can need: so many that a larger type would replace them are not.
+
+    Only a type of which there are enough for everything, `endless`, can replace others whatever else is rented.
+    """
     rates, room, prices = problem.rates, problem.room, problem.prices
     most = np.full(len(rates), np.iinfo(np.int32).max)
     for small in range(len(rates)):
         for large in range(len(rates)):
-            if rates[large] <= rates[small] or room[large] < room[small]:
+            if not endless[large] or rates[large] <= rates[small] or room[large] < room[small]:
                 continue
             room_for = np.floor(room[large] / room[small]) if np.isfinite(room[large]) else np.inf
             together = min(np.floor(rates[large] / rates[small]), room_for if np.isfinite(room[small]) else np.inf)

@@ -55,6 +55,21 @@ def test_fleet_bound_equals_trying_all_fleets(made, types, copies):
     assert fleet_cost(problem, cheapest_fleet(problem)) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize(("requests", "each", "dollars"), [([400.0, 800.0], 4, 5.2), ([300.0], 3, 1.0)])
+def test_what_a_better_type_would_replace_is_rented_where_there_are_too_few_of_it(requests, each, dollars):
+    """small1 costs as much as small0 and does more; all of it and some of small0 are cheapest, or all that there is."""
+    types = (
+        ServerType("big", 800.0, 800.0, 1.0),
+        ServerType("small0", 200.0, 200.0, 0.2),
+        ServerType("small1", 300.0, 200.0, 0.2),
+    )
+    problem = build_problem(Patterns(loads=[[load] for load in requests]), types, 1.0)
+    rate = 4.0 * sum(requests)
+    found = cheapest_fleet(problem, rate, 0.0, each=each)
+    assert fleet_cost(problem, found) == pytest.approx(dollars)
+    assert dollars == pytest.approx(oracles.cheapest_fleet(rate, 0.0, 1, *numbers(problem), each))
+
+
 @settings(deadline=None)
 @given(small_patterns(), small_servers(), st.integers(1, 3), st.integers(1, 4), st.sampled_from([1.0, 1.7, 4.0]))
 def test_fleets_of_few_of_each_type_equal_trying_all(made, types, copies, each, factor):
