@@ -258,40 +258,28 @@ def run(command, data, **env):
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """Where coverage of all runs is put."""
-    return tmp_path_factory.mktemp("coverage") / "data"
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1000)
-def test_small_worlds_in_checked_mode(measured):
-    """All tests that are marked for it, in a process of their own: the mode is chosen when dtoss is imported."""
+def test_kernels_as_python_give_the_same_and_most_of_their_lines_are_run(tmp_path, record_property):
+    """All tests that are marked for it, then all kinds of answers, files and exports, of worlds of some dozen objects.
+
+    Each in a process of its own: the mode is chosen when dtoss is imported. What is never run is named at the end of
+    the run of all tests.
+    """
+    import coverage
+
+    (tmp_path / "coverage").mkdir()
+    measured = tmp_path / "coverage" / "data"
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:benchmark"]
     said = run(["-m", "pytest", "-m", "checked", *options, "tests/dtoss"], measured)
     assert " passed" in said.splitlines()[-1]
     assert "skipped" not in said.splitlines()[-1]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1000)
-def test_the_same_bits_as_compiled(measured):
-    """All kinds of answers, files and exports, of worlds of some dozen objects."""
     script = str(HERE / "every_kernel.py")
     compiled = subprocess.run([sys.executable, script, "--small"], cwd=ROOT, capture_output=True, text=True, check=True)
     expected, found = json.loads(compiled.stdout), json.loads(run([script, "--small"], measured))
     assert found["processor"] == "none"
     assert len(found["found"]) > 80
     assert found["found"] == expected["found"]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1000)
-def test_most_lines_of_kernels_are_run_in_checked_mode(measured, record_property):
-    """What is never run is named at the end of the run of all tests."""
-    import coverage
-
     whole = coverage.Coverage(data_file=str(measured), config_file=False)
     whole.combine([str(measured.parent)])
     whole.save()
