@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dtoss.names import free_names
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Hits:
     """Hits in the order (query, distance, id).
 
@@ -36,6 +36,15 @@ class Hits:
     id: NDArray[Any]
     distance: NDArray[np.float64]
     columns: dict[str, pa.Array]
+
+    def __init__(
+        self, query: NDArray[np.int64], id: NDArray[Any], distance: NDArray[np.float64], columns: dict[str, pa.Array]
+    ) -> None:
+        # what dataclasses write themselves for frozen ones takes twice as long, which one query by itself feels
+        _set_query(self, query)
+        _set_id(self, id)
+        _set_distance(self, distance)
+        _set_columns(self, columns)
 
     def __len__(self) -> int:
         return len(self.query)
@@ -102,3 +111,8 @@ class Hits:
     def to_pandas(self) -> Any:
         """Return the same as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
+
+
+_set_query, _set_id, _set_distance, _set_columns = (
+    Hits.__dict__[name].__set__ for name in ("query", "id", "distance", "columns")
+)

@@ -18,6 +18,7 @@ from dtoss.locks import once
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.answer import answer
 from dtoss.queries.gather import take_columns, take_ids
+from dtoss.queries.one_query import OneQuery
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.open_snapshot import OpenSnapshot
 from dtoss.queries.raw_hits import RawHits
@@ -69,6 +70,7 @@ class Index:
             string_ids=string_ids,
             objects=sum(facts.objects for facts in parts.facts),
         )
+        self._one = OneQuery(self._opened, space)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._origin is not None and (opening := self._origin()):
@@ -161,6 +163,10 @@ class Index:
         Ties are resolved by id, strings by code point. Cost O(k) a query, once it is found where it starts. A condition
         is evaluated once for all objects, and kept for the next queries (:mod:`dtoss.conditions.filters`).
         """
+        if where is None and having is None and crs is None and _plain(columns, threads):
+            hits = self._one.nearest(positions, k, max_distance)
+            if hits is not None:
+                return hits
         k = whole_number("k", k, 1)
         threads = whole_number("threads", threads, 1)
         queries = self._queries(positions, crs)
@@ -507,6 +513,11 @@ class Index:
         taken = dict(zip(columns, take_columns(self.parts, found, columns), strict=True)) if columns else {}
         hits = Hits(query, ids, found.distance, taken)
         return hits if having is None else hits.only(self.satisfying(found, having))
+
+
+def _plain(columns: Any, threads: Any) -> bool:
+    """Return whether no columns are asked for, and any number of threads: one query by itself needs one."""
+    return type(columns) is tuple and not columns and type(threads) is int and threads > 0
 
 
 def _remake(

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
-from dtoss.geometry.place import SPHERE, YMAX
+from dtoss.compiled.pointers import pointer
+from dtoss.geometry.place import SPHERE, XMAX, XMIN, YMAX, YMIN
 
 
 def _hilbert_table() -> NDArray[np.int64]:
@@ -96,6 +97,29 @@ def _sphere_key(x, y, z, last):
     return face << (2 * _FACE_BITS) | _hilbert(int(_spread(u) * top), int(_spread(v) * top), last)
 
 
+@kernel
+def _plane_scale(box):
+    """Return steps of the curve's grid to a unit of the plane."""
+    span = max(box[XMAX] - box[XMIN], box[YMAX] - box[YMIN])
+    return float((1 << _PLANE_BITS) - 1) / span if span > 0 else 0.0
+
+
+@kernel
+def _plane_key(x, y, box, scale, last):
+    top = float((1 << _PLANE_BITS) - 1)
+    a = min(max((x - box[XMIN]) * scale, 0.0), top)
+    b = min(max((y - box[YMIN]) * scale, 0.0), top)
+    return _hilbert(int(a), int(b), last)
+
+
+@kernel
+def coarse_key(place, box):
+    """Return the key that :func:`curve_keys` gives a place where it is coarse."""
+    if place.dimension == SPHERE:
+        return _sphere_key(place.x, place.y, place.z, _KEY_BITS)
+    return _plane_key(place.x, place.y, box, _plane_scale(box), _KEY_BITS)
+
+
 @kernel("void(float64[:, ::1], float64[::1], int64, int64[::1])")
 def _keys(vectors, box, last, keys):
     n, dimension = vectors.shape
@@ -103,14 +127,9 @@ def _keys(vectors, box, last, keys):
         for i in range(n):
             keys[i] = _sphere_key(vectors[i, 0], vectors[i, 1], vectors[i, 2], last)
         return
-    xmin, ymin, xmax, ymax = box[0], box[1], box[2], box[YMAX]
-    span = max(xmax - xmin, ymax - ymin)
-    top = float((1 << _PLANE_BITS) - 1)
-    scale = top / span if span > 0 else 0.0
+    edges, scale = pointer(box), _plane_scale(box)
     for i in range(n):
-        x = min(max((vectors[i, 0] - xmin) * scale, 0.0), top)
-        y = min(max((vectors[i, 1] - ymin) * scale, 0.0), top)
-        keys[i] = _hilbert(int(x), int(y), last)
+        keys[i] = _plane_key(vectors[i, 0], vectors[i, 1], edges, scale, last)
 
 
 def curve_keys(

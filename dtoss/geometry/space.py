@@ -99,7 +99,7 @@ class Space:
         """
         x, y = positions[:, 0], positions[:, 1]
         if self.geographic:
-            return (np.abs(x) <= 180.0) & (np.abs(y) <= 90.0)
+            return (np.abs(x) <= HALF_TURN) & (np.abs(y) <= QUARTER_TURN)
         good = (np.abs(x) <= FURTHEST) & (np.abs(y) <= FURTHEST)
         if self.to_lonlat:
             good &= np.isfinite(self._lonlat(np.where(good[:, None], positions, 0.0))).all(axis=1)
@@ -200,7 +200,7 @@ def as_positions(positions: ArrayLike, space: Space, name: str = "positions") ->
         return np.zeros((0, 2))
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"{name} have shape {array.shape}: (2,) or (n, 2) is wanted, lon before lat")
-    furthest_x, furthest_y = (180.0, 90.0) if space.geographic else (FURTHEST, FURTHEST)
+    furthest_x, furthest_y = (HALF_TURN, QUARTER_TURN) if space.geographic else (FURTHEST, FURTHEST)
     row = _first_beyond(array, furthest_x, furthest_y)
     if row < len(array):
         x, y = array[row].tolist()
@@ -228,7 +228,7 @@ def _first_beyond(positions, furthest_x, furthest_y):
 
 _BLOCK = 128
 _DEGREE = 0.017453292519943295
-_QUARTER_TURN, _HALF_TURN = 90.0, 180.0
+QUARTER_TURN, HALF_TURN = 90.0, 180.0
 """In degrees: from the equator to a pole, and the furthest longitude."""
 _SIN_3, _SIN_5, _SIN_7, _SIN_9, _SIN_11, _SIN_13, _SIN_15, _SIN_17 = (1.0 / factorial(k) for k in range(3, 18, 2))
 """Coefficients of Taylor's series of the sine, by the power of the angle; their signs alternate."""
@@ -239,8 +239,8 @@ _COS_4, _COS_6, _COS_8, _COS_10, _COS_12, _COS_14, _COS_16 = (1.0 / factorial(k)
 @kernel
 def _sin_cos(degrees):
     """Return sine and cosine of an angle in [-180, 180] degrees: exact at multiples of 90, the same bits everywhere."""
-    quarter = int(np.floor(degrees / _QUARTER_TURN + 0.5))
-    t = (degrees - _QUARTER_TURN * quarter) * _DEGREE  # exact before the product: |t| <= pi / 4
+    quarter = int(np.floor(degrees / QUARTER_TURN + 0.5))
+    t = (degrees - QUARTER_TURN * quarter) * _DEGREE  # exact before the product: |t| <= pi / 4
     s = t * t
     sine = _SIN_13 - s * (_SIN_15 - s * _SIN_17)
     sine = _SIN_9 - s * (_SIN_11 - s * sine)
@@ -254,6 +254,24 @@ def _sin_cos(degrees):
     return (-a if quarter & 2 else a), (-b if (quarter + 1) & 2 else b)
 
 
+@kernel
+def _plain(lon, lat):
+    """Return the longitude that stands for all names of a place: 180 for -180, and 0 at the poles."""
+    if lon == -HALF_TURN:
+        lon = HALF_TURN
+    if abs(lat) == QUARTER_TURN:
+        lon = 0.0
+    return lon
+
+
+@kernel
+def unit_vector(lon, lat):
+    """Return x, y, z of a legal position in degrees: the same bits as :meth:`Space.vectors` gives it."""
+    sin_lon, cos_lon = _sin_cos(_plain(lon, lat))
+    sin_lat, cos_lat = _sin_cos(lat)
+    return cos_lat * cos_lon + 0.0, cos_lat * sin_lon + 0.0, sin_lat + 0.0
+
+
 @kernel("float64[:, ::1](float64[:, ::1])")
 def _unit_vectors(lonlat):
     n = lonlat.shape[0]
@@ -264,11 +282,7 @@ def _unit_vectors(lonlat):
         size = min(_BLOCK, n - begin)
         for i in range(size):
             lon, lat = lonlat[begin + i, 0], lonlat[begin + i, 1]
-            if lon == -_HALF_TURN:
-                lon = _HALF_TURN
-            if abs(lat) == _QUARTER_TURN:
-                lon = 0.0
-            angle[i], angle[_BLOCK + i] = lon, lat
+            angle[i], angle[_BLOCK + i] = _plain(lon, lat), lat
         for i in range(2 * _BLOCK):
             sine[i], cosine[i] = _sin_cos(angle[i])
         for i in range(size):

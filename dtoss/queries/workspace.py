@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.lanes16 import LANES
+from dtoss.compiled.memory import address
 from dtoss.partition import BLOCK
+from dtoss.queries.kernels import one_arguments as one
 from dtoss.queries.kernels.address_table import AddressTable
 from dtoss.queries.kernels.ring_sort import RINGS
 
@@ -22,9 +24,16 @@ KEPT_ROOM = 1 << 20
 
 
 class Workspace(threading.local):
-    """Memory that the kernels work in, each thread its own, which grows to what its queries need."""
+    """Memory that the kernels work in, each thread its own, which grows to what its queries need.
+
+    ``row`` is the address of its row for kernels of one place, which always names the arrays that there are.
+    """
 
     def __init__(self) -> None:
+        self._row = np.zeros(one.COLUMNS_OF_ROW, np.int64)
+        self.row = address(self._row, "a thread's row")
+        self.told, self.reads = np.zeros(1, np.int64), np.zeros(1, np.int32)
+        self.need = np.zeros(0, np.uint8)
         self.seen = np.zeros(0, np.uint8)
         self.visits = np.empty(0, np.int32)
         self.gaps = np.empty(0)
@@ -38,6 +47,14 @@ class Workspace(threading.local):
             self.seen = np.zeros(max(blocks, len(self.seen)), np.uint8)
             self.visits = np.empty(len(self.seen) + table.most_links + 1, np.int32)
             self.gaps = np.empty(BLOCK * len(self.seen))
+            self._note()
+
+    def fit_one(self, table: AddressTable) -> None:
+        """Make room for what kernels of one place need besides: a flag for each partition."""
+        if len(self.need) < len(table.partitions):
+            self.need = np.zeros(len(table.partitions), np.uint8)
+            self._note()
+        self.fit(table)
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -56,6 +73,25 @@ class Workspace(threading.local):
     def _make_room(self, hits: int) -> None:
         self.distance = np.empty(hits)
         self.places = np.empty(4 * hits + LANES, np.int64)
+        self.part, self.item = np.empty(hits, np.int32), np.empty(hits, np.int32)
+        self._note()
+
+    def _note(self) -> None:
+        row = self._row
+        row[one.PLACES_AT] = address(self.places, "places")
+        row[one.VISITS_AT] = address(self.visits, "visits")
+        row[one.GAPS_AT] = address(self.gaps, "gaps")
+        row[one.SEEN_AT] = address(self.seen, "seen")
+        row[one.DISTANCE_AT] = address(self.distance, "distance")
+        row[one.NEED_AT] = address(self.need, "need")
+        row[one.PART_AT] = address(self.part, "part")
+        row[one.ITEM_AT] = address(self.item, "item")
+        row[one.TOLD_AT] = address(self.told, "told")
+        row[one.READS_AT] = address(self.reads, "reads")
+        row[one.ROOM_OF_HITS] = len(self.distance)
+        row[one.ROOM_OF_VISITS] = len(self.visits)
+        row[one.ROOM_OF_SEEN] = len(self.seen)
+        row[one.ROOM_OF_NEED] = len(self.need)
 
 
 workspace = Workspace()

@@ -85,6 +85,20 @@ def test_the_nearest(small, k):
     assert rows(small.index.knn(small.asked, k, max_distance=small.reach)) == near
 
 
+@pytest.mark.parametrize("k", [1, 8])
+def test_one_place_by_itself(small, k, monkeypatch):
+    """With too little room at first, within a distance, on and beyond the edge of what is legal."""
+    monkeypatch.setattr("dtoss.queries.workspace.FIRST_ROOM", 4)
+    monkeypatch.setattr("dtoss.queries.workspace.KEPT_ROOM", 3)
+    workspace.trim()
+    for place in small.asked[::3]:
+        for reach in (np.inf, 0.0, small.reach, 1e9):
+            expected = oracles.knn(small.index.space, small.ids, small.positions, place[None], k, reach)
+            assert rows(small.index.knn(place, k, max_distance=reach)) == expected
+    with pytest.raises(ValueError, match="legal"):
+        small.index.knn([1e91, 0.0], k)
+
+
 def test_ranges_and_counts(small):
     """Of nothing, of some and of all."""
     for radius in (0.0, small.reach, 1e9):

@@ -152,6 +152,19 @@ def nearest_site(row, place, bounds, start, block):
     return walk(sites, int32_at(row[FIRST]), int32_at(row[NEIGHBOURS]), 1, place, start)
 
 
+@kernel
+def block_on_curve(row, key):
+    """Return the last run of F sites of a partition whose key is at most a key, or the first one; -1 without sites."""
+    places, size = int64_at(row[KEYS]), (row[OWNED_SITES] + FAN - 1) // FAN
+    at, left = 0, size
+    while left > 1:
+        half = left >> 1
+        if places[at + half] <= key:
+            at += half
+        left -= half
+    return at if size > 0 else -1
+
+
 @kernel(
     "void(int64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], "
     "int32[::1], int32[::1])"

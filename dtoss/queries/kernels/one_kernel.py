@@ -1,0 +1,110 @@
+"""Kernels of one place by itself: a number or two in, its answer out, and nothing of numpy on the way.
+
+The steps are those of a batch, in which a place by itself has no query before it.
+"""
+
+from __future__ import annotations
+
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import float64_at, int64_at, pointer, uint8_at
+from dtoss.geometry.curve import coarse_key
+from dtoss.partition import BLOCK, RADIUS
+from dtoss.partitioning.regions import nearest_region
+from dtoss.queries.kernels.address_table import BALLS, OWNED_SITES, row_of
+from dtoss.queries.kernels.arguments import NO_ROOM, Nearest, Trail
+from dtoss.queries.kernels.hit_order import settle
+from dtoss.queries.kernels.knn_kernel import (
+    ANSWERED,
+    NOT_OPEN,
+    answer_at_home,
+    answer_nearest,
+    widen_to_others,
+    write_answer,
+)
+from dtoss.queries.kernels.one_arguments import (
+    NEED_AT,
+    answers_at,
+    fits,
+    is_place,
+    place_of,
+    query_of,
+    scratch_at,
+    snapshot_at,
+)
+from dtoss.queries.kernels.walk import block_on_curve, nearest_site
+
+NO_PLACE = -4
+"""In place of a number of hits: the place is not legal."""
+TOO_SMALL = -5
+"""In place of a number of hits: the memory has not been fitted to the snapshot."""
+FAR_START = 8.0
+"""Radii of a block's ball within which a place is near to it; where the curve jumps, the next block on it is far."""
+
+
+@kernel
+def near_block(row, place, bounds):
+    """Return a block near a place by the curve, or -1 where there is none: then the hierarchy finds one."""
+    block = block_on_curve(row, coarse_key(place, bounds))
+    if block < 0:
+        return block
+    balls, at = float64_at(row[BALLS]), 4 * block
+    a, b, c = balls[at] - place.x, balls[at + 1] - place.y, balls[at + 2] - place.z
+    near = FAR_START * balls[at + RADIUS]
+    return block if a * a + b * b + c * c <= near * near else -1
+
+
+@kernel("int64(int64, int64, float64, float64, float64, int64[::1], float64[::1])")
+def nearest_to_one(snapshot_row, memory_row, x, y, most, out_id, out_distance):
+    """Write the objects nearest to a place within ``most``, as many as there is room for; returns how many these are.
+
+    Below 0 it is why there is no answer yet: :data:`NO_PLACE`, :data:`TOO_SMALL`, or, after which the caller makes
+    more room or opens what is flagged in the memory's ``need`` and asks again, ``NO_ROOM`` and ``NOT_OPEN``.
+
+    Parameters
+    ----------
+    snapshot_row, memory_row
+        Addresses of rows of :mod:`dtoss.queries.kernels.one_arguments`.
+    x, y
+        A position as it was given: degrees, or CRS units in the plane.
+    most
+        The largest distance of a hit, as it is reported; infinity is none.
+    out_id
+        int64 (k,). The ids; not written where they are strings.
+    out_distance
+        float64 (k,).
+    """
+    given, mine, k = int64_at(snapshot_row), int64_at(memory_row), out_distance.size
+    if not is_place(given, x, y):
+        return NO_PLACE
+    if not fits(given, mine):
+        return TOO_SMALL
+    snapshot, scratch, place = snapshot_at(given), scratch_at(mine), place_of(given, x, y)
+    if k > scratch.room:
+        return NO_ROOM
+    query, need = query_of(place, most), uint8_at(mine[NEED_AT])
+    out = answers_at(given, mine, k, pointer(out_id), pointer(out_distance))
+    home = nearest_region(place, snapshot.fences, 0)
+    row = row_of(snapshot.rows, home)
+    if row[OWNED_SITES] < 0:
+        need[home] = 1
+        return NOT_OPEN
+    # what the home has: often that is all
+    size, alone, limit = 0, snapshot.fences.partitions == 1, query.limit
+    if row[OWNED_SITES] > 0:
+        nearest, block = Nearest(-1, 0.0, 0.0), near_block(row, place, snapshot.bounds)
+        if k == 1:
+            nearest = nearest_site(row, place, snapshot.bounds, -1, block)
+            block = nearest.site // BLOCK
+            if answer_nearest(snapshot, home, query, nearest, out):
+                return out.hits[0]
+        trail = Trail(-1, -1.0, -1.0)
+        size, alone, limit, _ = answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out)
+    # what others own of it
+    reads = 1
+    if alone and size >= 0:
+        settle(snapshot.rows, scratch.distance, scratch.part, scratch.item, 0, size)
+    elif size >= 0:
+        size, reads = widen_to_others(snapshot, home, query, k, limit, size, scratch, need)
+    if size >= 0:
+        write_answer(snapshot.rows, query, size, reads, scratch, out)
+    return out.hits[0] if size >= 0 or size == ANSWERED else size
