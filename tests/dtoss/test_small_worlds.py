@@ -99,6 +99,14 @@ def test_one_place_by_itself(small, k, monkeypatch):
         small.index.knn([1e91, 0.0], k)
 
 
+def test_objects_by_their_ids(small):
+    """Each is where it was put, and there is no other."""
+    for one, place in zip(small.ids, small.positions, strict=True):
+        found = small.index[one]
+        assert [found["lon" if "lon" in found else "x"], found["lat" if "lat" in found else "y"]] == place.tolist()
+    assert not any(one in small.index for one in (-1, len(small.ids), "z", "zz9", "y1"))
+
+
 def test_ranges_and_counts(small):
     """Of nothing, of some and of all."""
     for radius in (0.0, small.reach, 1e9):

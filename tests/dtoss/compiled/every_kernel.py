@@ -140,6 +140,8 @@ def main():
         vectors = index.space.vectors(asked)
         vectors = arranged(vectors, radix_order(curve_keys(vectors)))
         found[f"{name}: distance"] = hashlib.sha256(distance(vectors, vectors[::-1]).tobytes()).hexdigest()
+    texts = dtoss.build(np.array(["a", "é", "b"], object), places, **how)
+    found["texts"] = hashlib.sha256(repr([texts[one] for one in ("b", "é", "a")]).encode()).hexdigest()
     say(found)
 
 
