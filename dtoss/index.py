@@ -26,7 +26,7 @@ from dtoss.queries.raw_hits import RawHits
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
     from dtoss.conditions.filters import Filters
-    from dtoss.queries.cell_of import Cell, CellView
+    from dtoss.queries.cell_of import CellView
     from dtoss.queries.find_by_id import Lookup, Place
     from dtoss.queries.within import Shape
 
@@ -372,7 +372,7 @@ class Index:
         KeyError
             If there is no object of this id.
         """
-        return self.space.positions(self._cell(object_id).vertices)
+        return self.space.positions(self._outline(object_id)[0])
 
     def neighbours(self, object_id: Any) -> NDArray[Any]:
         """Return the lowest id on each place whose cell shares an edge with the object's, counter-clockwise.
@@ -384,7 +384,9 @@ class Index:
         KeyError
             If there is no object of this id.
         """
-        return self._cell(object_id).neighbours
+        from dtoss.queries.cell_of import cell_at
+
+        return cell_at(self._view, self._find(object_id)).neighbours
 
     def area(self, object_id: Any) -> float:
         """Return the area of an object's cell: square metres on the sphere, square CRS units in the plane.
@@ -394,7 +396,7 @@ class Index:
         KeyError
             If there is no object of this id.
         """
-        return self._cell(object_id).area
+        return self._outline(object_id)[1]
 
     # -- how ----------------------------------------------------------------------------------------------------------
     # what answers other questions than who is near is loaded when it is first asked: a command asks one
@@ -417,16 +419,16 @@ class Index:
         source = self._border_source
         return source() if callable(source) else source
 
-    @property
+    @once
     def _view(self) -> CellView:
         from dtoss.queries.cell_of import CellView
 
         return CellView(self.space, self._opened, self._bounds, self.border)
 
-    def _cell(self, object_id: Any) -> Cell:
-        from dtoss.queries.cell_of import cell_at
+    def _outline(self, object_id: Any) -> tuple[NDArray[np.float64], float]:
+        from dtoss.queries.cell_of import outline_at
 
-        return cell_at(self._view, self._find(object_id))
+        return outline_at(self._view, self._find(object_id))
 
     def _find(self, object_id: Any) -> Place:
         place = self._lookup.find(object_id)

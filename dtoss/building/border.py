@@ -7,6 +7,7 @@ uncertified sites, hold all there is to know (dissertation, section 3.1.3, in on
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,8 +70,12 @@ class BorderTable:
 
     def find(self, site: NDArray[np.float64]) -> int:
         """Return the number of the point at a vector, or -1."""
-        low = int(np.searchsorted(self.sites[:, 0], site[0], side="left"))
-        high = int(np.searchsorted(self.sites[:, 0], site[0], side="right"))
+        # numpy would copy the column to search it
+        along, x = self.sites[:, 0], site[0]
+        low = bisect_left(along, x)
+        if low == len(along) or along[low] != x:
+            return -1
+        high = bisect_right(along, x, low)
         same = np.flatnonzero((self.sites[low:high] == site).all(axis=1))
         return low + int(same[0]) if len(same) else -1
 

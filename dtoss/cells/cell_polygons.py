@@ -55,12 +55,12 @@ class CellPolygons:
     radius: NDArray[np.float64]
 
 
-_COLUMNS = 5
+POLYGON_COLUMNS = 5
 """Columns of floats of a polygon."""
 
 
 @step
-def _cut_all(outline, site, basis, bounds, others, begin, end):
+def cut_all(outline, site, basis, bounds, others, begin, end):
     """Cut the cell of a site by candidates, rows ``begin:end`` of ``others``; returns the number of its vertices."""
     if site.dimension == SPHERE:
         tangent(site.x, site.y, site.z, basis)
@@ -102,6 +102,24 @@ def _vertex(site, basis, u, v):
     )
 
 
+@step
+def draw(outline, m, site, basis, filled, vertices, owner, length):
+    """Write the vertices of a cell, with the owner and the length of the edge from each, from place ``filled`` on."""
+    u, v = outline.u, outline.v
+    for j in range(m):
+        owner[filled + j] = max(outline.edge[j], -1)
+        after = j + 1 if j + 1 < m else 0
+        x, y, z = _vertex(site, basis, u[j], v[j])
+        vertices[filled + j, 0], vertices[filled + j, 1] = x, y
+        # from the site, where coordinates are small: large ones have lost the last digits
+        if site.dimension == 2:
+            p, q = u[after] - u[j], v[after] - v[j]
+            length[filled + j] = np.sqrt(p * p + q * q)
+        else:
+            vertices[filled + j, 2] = z
+            length[filled + j] = _chord_between(u[j], v[j], u[after], v[after])
+
+
 @kernel(
     "void(float64[:, ::1], int64[::1], float64[:, ::1], float64[::1], float64[::1], int64[::1], int64[::1], "
     "float64[:, ::1], int64[::1], float64[::1], float64[::1], float64[::1])"
@@ -109,31 +127,20 @@ def _vertex(site, basis, u, v):
 def _shape(centres, first, others_, bounds, real, whole, count, vertices, owner, length, area, radius):
     """Cut each cell by its candidates; count -1 marks one that must be cut in 3-D."""
     cells, dimension = centres.shape
-    room = (real.size - 2 * SPHERE) // _COLUMNS
+    room = (real.size - 2 * SPHERE) // POLYGON_COLUMNS
     outline = outline_in(pointer(real), pointer(whole), room)
-    basis = part_of(pointer(real), _COLUMNS * room, 2 * SPHERE)
+    basis = part_of(pointer(real), POLYGON_COLUMNS * room, 2 * SPHERE)
     places, others, box = pointer(centres), pointer(others_), pointer(bounds)
-    u, v, edge = outline.u, outline.v, outline.edge
+    u, v = outline.u, outline.v
     filled = 0
     for i in range(cells):
         site = place_at(places, i, dimension)
-        m = _cut_all(outline, site, basis, box, others, first[i], first[i + 1])
+        m = cut_all(outline, site, basis, box, others, first[i], first[i + 1])
         if dimension == SPHERE and is_framed(outline, m):
             count[i] = -1
             continue
-        for j in range(m):
-            owner[filled] = max(edge[j], -1)
-            after = j + 1 if j + 1 < m else 0
-            x, y, z = _vertex(site, basis, u[j], v[j])
-            vertices[filled, 0], vertices[filled, 1] = x, y
-            # from the site, where coordinates are small: large ones have lost the last digits
-            if dimension == 2:
-                p, q = u[after] - u[j], v[after] - v[j]
-                length[filled] = np.sqrt(p * p + q * q)
-            else:
-                vertices[filled, 2] = z
-                length[filled] = _chord_between(u[j], v[j], u[after], v[after])
-            filled += 1
+        draw(outline, m, site, basis, filled, vertices, owner, length)
+        filled += m
         count[i] = m
         far = furthest(u, v, m)
         if dimension == 2:
@@ -172,7 +179,7 @@ def shapes(
     first = operand(first, dtype=np.int64)
     degree = np.diff(first)
     capacity = int(degree.max(initial=0)) + 8 + 2 * PAD
-    real, whole = np.empty(_COLUMNS * capacity + 2 * SPHERE), np.empty(capacity, np.int64)
+    real, whole = np.empty(POLYGON_COLUMNS * capacity + 2 * SPHERE), np.empty(capacity, np.int64)
     room = len(others) + 4 * cells
     count, owner, length = np.zeros(cells, np.int64), np.empty(room, np.int64), np.empty(room)
     vertices = np.empty((room, dimension))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,17 +18,17 @@ from dtoss.cells.edge_length import edge_length
 from dtoss.errors import StoreError
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import Space
+from dtoss.locks import once
 from dtoss.partition import Ids, Partition
 from dtoss.queries.answer import answer
 from dtoss.queries.find_by_id import Place
+from dtoss.queries.one_cell import CROWDED, Drawn, drawn_cell
 from dtoss.queries.open_snapshot import OpenSnapshot
 
 SHORTEST = 1e-9
 """Edges no longer than this share of the Earth's radius, or of the diagonal of the bounds, make no neighbours."""
 MOST_ASKED = 48
 """Sites of one end's list that are asked where the ends of an edge list many."""
-CROWDED = 1e-14
-"""Chord, 64 nm or 100 ulps, within which rounding decides which sites cut each other's cells."""
 CROWD = 128
 """Sites among which neighbours in and beside such crowds are decided by exact arithmetic, 0.2 s a cell at the most."""
 KEPT_CELLS = 4096
@@ -43,7 +44,7 @@ class CellView:
     bounds: NDArray[np.float64] | None
     border: BorderTable | None
 
-    @property
+    @once
     def shortest(self) -> float:
         """The length, in CRS units or as a chord, up to which an edge makes no neighbours."""
         if self.bounds is None:
@@ -97,7 +98,7 @@ def candidates(view: CellView, partition: Partition, site: int) -> tuple[NDArray
 
 
 def _among(ascending: NDArray[np.int32], value: int) -> bool:
-    at = int(np.searchsorted(ascending, value))
+    at = bisect_left(ascending, value)  # numpy would copy them to search them: they have 32 bits
     return at < len(ascending) and int(ascending[at]) == value
 
 
@@ -157,6 +158,11 @@ def _cut(view: CellView, partition: Partition, site: int, seen: Seen) -> Cut:
 
 def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
     """Return the cell of the site on which an object is."""
+    if seen is None or (place.partition.number, place.site) not in seen.cuts:
+        drawn = _draw(view, place.partition, place.site)
+        if drawn is not None and drawn[0].clear:
+            cell, ids = drawn
+            return Cell(cell.vertices, _taken(ids, cell.owner[cell.owner >= 0]), _area(view, cell.area))
     site = place.partition.sites[place.site]
     seen = Seen() if seen is None else seen
     own = _cut(view, place.partition, place.site, seen)
@@ -171,12 +177,37 @@ def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
     owners = dict.fromkeys(shape.owner.tolist())
     around = np.array([i for i in owners if i >= 0] + [i for i in range(len(others)) if i not in owners], np.int64)
     around = around[counts[around]]
+    return Cell(shape.vertices, _taken(ids, around), _area(view, float(shape.area[0])))
+
+
+def _draw(view: CellView, partition: Partition, site: int) -> tuple[Drawn, Ids] | None:
+    """Return an owned site's cell and the ids of its candidates, None where it has to be made in another way."""
+    others, ids = candidates(view, partition, site)
+    drawn = drawn_cell(partition.sites[site], others, view.opened.box, view.shortest)
+    return None if drawn is None else (drawn, ids)
+
+
+def outline_at(view: CellView, place: Place) -> tuple[NDArray[np.float64], float]:
+    """Return the vertices and the area of the cell of the site on which an object is, as in :class:`Cell`.
+
+    They do not depend on which of its edges count.
+    """
+    drawn = _draw(view, place.partition, place.site)
+    if drawn is not None:
+        return drawn[0].vertices, _area(view, drawn[0].area)
+    shape = _cut(view, place.partition, place.site, Seen()).shape
+    return shape.vertices, _area(view, float(shape.area[0]))
+
+
+def _taken(ids: Ids, rows: NDArray[np.int64]) -> NDArray[Any]:
     if isinstance(ids, pa.Array):
-        neighbours = ids.take(pa.array(around)).to_numpy(zero_copy_only=False).astype(object)
-    else:
-        neighbours = ids[around]
-    scale = EARTH_RADIUS**2 if view.space.dimension == 3 else 1.0
-    return Cell(shape.vertices, neighbours, float(shape.area[0]) * scale)
+        found: NDArray[Any] = ids.take(pa.array(rows)).to_numpy(zero_copy_only=False).astype(object)
+        return found
+    return ids[rows]
+
+
+def _area(view: CellView, area: float) -> float:
+    return area * (EARTH_RADIUS**2 if view.space.dimension == 3 else 1.0)
 
 
 def _crowded(site: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
