@@ -209,6 +209,10 @@ class Index:
         -----
         Cost O(hits) a query, once it is found where it starts.
         """
+        if where is None and having is None and crs is None and _plain(columns, threads):
+            hits = self._one.within(positions, radius)
+            if hits is not None:
+                return hits
         threads = whole_number("threads", threads, 1)
         queries = self._queries(positions, crs)
         radii = distances("radius", radius, len(queries))
@@ -224,6 +228,10 @@ class Index:
         threads: int = 1,
     ) -> NDArray[np.int64]:
         """Return how many objects lie within a radius of each position, int64 (m,): :meth:`range` without a list."""
+        if where is None and crs is None and _plain((), threads):
+            count = self._one.count(positions, radius)
+            if count is not None:
+                return count
         threads = whole_number("threads", threads, 1)
         queries = self._queries(positions, crs)
         radii = distances("radius", radius, len(queries))

@@ -19,7 +19,7 @@ from dtoss.queries.kernels import one_arguments as one
 from dtoss.queries.kernels.address_table import AddressTable
 from dtoss.queries.kernels.arguments import NO_ROOM
 from dtoss.queries.kernels.knn_kernel import NOT_OPEN
-from dtoss.queries.kernels.one_kernel import NO_PLACE, TOO_SMALL, nearest_to_one
+from dtoss.queries.kernels.one_kernel import NO_PLACE, TOO_SMALL, nearest_to_one, within_of_one
 from dtoss.queries.open_partitions import needed
 from dtoss.queries.open_snapshot import OpenSnapshot, arguments_of
 from dtoss.queries.raw_hits import RawHits
@@ -129,6 +129,35 @@ class OneQuery:
         if size < k:
             ids, distance = ids[:size], distance[:size]
         return Hits(np.zeros(size, INT64), ids, distance, {})
+
+    def within(self, positions: Any, radius: Any) -> Hits | None:
+        """Return all objects within a radius of a single position; as :meth:`dtoss.Index.range`."""
+        size = self._search(positions, radius, False)
+        if size is None:
+            return None
+        ids = self._strings(size) if self._opened.string_ids else workspace.id[:size].copy()
+        hits = Hits(np.zeros(size, INT64), ids, workspace.far[:size].copy(), {})
+        workspace.trim()
+        return hits
+
+    def count(self, positions: Any, radius: Any) -> NDArray[np.int64] | None:
+        """Return how many objects lie within a radius of a single position; as :meth:`dtoss.Index.count`."""
+        size = self._search(positions, radius, True)
+        return None if size is None else np.array([size], INT64)
+
+    def _search(self, positions: Any, radius: Any, counting: bool) -> int | None:
+        """Return how many objects lie within a radius; they stand in the memory of the thread, unless counted only."""
+        place, far = one_position(positions), one_distance(radius)
+        if place is None or far is None or self._most_k == 0:
+            return None
+        row = self._row
+        size = TOO_SMALL if row is None else within_of_one(row.address, workspace.row, *place, far, counting)
+        while size < 0:
+            if size == NO_PLACE:
+                return None
+            row = self._mended(size)
+            size = within_of_one(row.address, workspace.row, *place, far, counting)
+        return int(size)
 
     def _mended(self, why: int) -> SnapshotRow:
         """Return the snapshot's row once what kept a kernel from answering has been put right."""

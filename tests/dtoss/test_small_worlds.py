@@ -95,8 +95,13 @@ def test_one_place_by_itself(small, k, monkeypatch):
         for reach in (np.inf, 0.0, small.reach, 1e9):
             expected = oracles.knn(small.index.space, small.ids, small.positions, place[None], k, reach)
             assert rows(small.index.knn(place, k, max_distance=reach)) == expected
-    with pytest.raises(ValueError, match="legal"):
-        small.index.knn([1e91, 0.0], k)
+            if k == 1:
+                within = oracles.within(small.index.space, small.ids, small.positions, place[None], reach)
+                assert rows(small.index.range(place, reach)) == within
+                assert small.index.count(place, reach).tolist() == [len(within)]
+    for ask in (small.index.knn, small.index.range):
+        with pytest.raises(ValueError, match="legal"):
+            ask([1e91, 0.0], k)
 
 
 def test_objects_by_their_ids(small):
@@ -252,7 +257,9 @@ def test_partitions_are_opened_when_a_query_needs_them(tmp_path, metric):
     for k in (1, 20):
         assert rows(dtoss.open(path).knn(asked, k)) == oracles.knn(space, ids, positions, asked, k)
     for radius in (50.0, 1e9) if metric == "plane" else (5e6, 1e9):
-        assert rows(dtoss.open(path).range(asked, radius)) == oracles.within(space, ids, positions, asked, radius)
+        expected = oracles.within(space, ids, positions, asked, radius)
+        assert rows(dtoss.open(path).range(asked, radius)) == expected
+        assert rows(dtoss.open(path).range(asked[0], radius)) == [hit for hit in expected if hit[0] == 0]
 
 
 @pytest.mark.parametrize("metric", ["sphere", "plane"])

@@ -45,14 +45,17 @@ from dtoss.queries.kernels.arguments import Answers, Query, Scratch, Snapshot
     ITEM_AT,
     TOLD_AT,
     READS_AT,
+    ID_AT,
+    FAR_AT,
+    COUNTERS_AT,
     ROOM_OF_HITS,
     ROOM_OF_VISITS,
     ROOM_OF_SEEN,
     ROOM_OF_NEED,
-) = range(14)
+) = range(17)
 """Columns of a thread's row: the arrays of its workspace, and what they have room for."""
-COLUMNS_OF_ROW = 14
-"""Of either row."""
+COLUMNS_OF_ROW = 17
+"""Of a thread's; that of a snapshot has fewer."""
 
 
 @kernel

@@ -5,11 +5,15 @@ The steps are those of a batch, in which a place by itself has no query before i
 
 from __future__ import annotations
 
+import numpy as np
+
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import float64_at, int64_at, pointer, uint8_at
 from dtoss.geometry.curve import coarse_key
+from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BLOCK, RADIUS
 from dtoss.partitioning.regions import nearest_region
+from dtoss.partitioning.routing import knows
 from dtoss.queries.kernels.address_table import BALLS, OWNED_SITES, row_of
 from dtoss.queries.kernels.arguments import NO_ROOM, Nearest, Trail
 from dtoss.queries.kernels.hit_order import settle
@@ -21,7 +25,11 @@ from dtoss.queries.kernels.knn_kernel import (
     widen_to_others,
     write_answer,
 )
+from dtoss.queries.kernels.next_to_read import next_to_read
 from dtoss.queries.kernels.one_arguments import (
+    COUNTERS_AT,
+    FAR_AT,
+    ID_AT,
     NEED_AT,
     answers_at,
     fits,
@@ -31,6 +39,7 @@ from dtoss.queries.kernels.one_arguments import (
     scratch_at,
     snapshot_at,
 )
+from dtoss.queries.kernels.range_kernel import search, write_hits
 from dtoss.queries.kernels.walk import block_on_curve, nearest_site
 
 NO_PLACE = -4
@@ -108,3 +117,46 @@ def nearest_to_one(snapshot_row, memory_row, x, y, most, out_id, out_distance):
     if size >= 0:
         write_answer(snapshot.rows, query, size, reads, scratch, out)
     return out.hits[0] if size >= 0 or size == ANSWERED else size
+
+
+@kernel("int64(int64, int64, float64, float64, float64, boolean)")
+def within_of_one(snapshot_row, memory_row, x, y, radius, counting):
+    """Write the objects within a radius of a place to the memory of the thread, or count them; returns how many.
+
+    Below 0 it is why there is no answer yet. Arguments as in :func:`nearest_to_one`.
+    """
+    given, mine = int64_at(snapshot_row), int64_at(memory_row)
+    if not is_place(given, x, y):
+        return NO_PLACE
+    if not fits(given, mine):
+        return TOO_SMALL
+    snapshot, scratch, place = snapshot_at(given), scratch_at(mine), place_of(given, x, y)
+    query, need = query_of(place, radius), uint8_at(mine[NEED_AT])
+    far = np.sqrt(query.limit) * (1.0 + PRUNE)
+    home = nearest_region(place, snapshot.fences, 0)
+    row = row_of(snapshot.rows, home)
+    size, alone, missing = 0, snapshot.fences.partitions == 1, row[OWNED_SITES] < 0
+    if missing:
+        need[home] = 1
+    elif row[OWNED_SITES] > 0:
+        if not alone and query.limit < np.inf:
+            alone = knows(place, snapshot.fences, snapshot.reach, home, far)
+        block = near_block(row, place, snapshot.bounds)
+        size = search(snapshot, home, query, block, not alone, counting, 0, scratch)
+    # what others own of it
+    p, step = -1, -1
+    if not alone:
+        p, step = next_to_read(snapshot, place, home, far, step, False)
+    while p >= 0 and size >= 0:
+        if row_of(snapshot.rows, p)[OWNED_SITES] < 0:
+            need[p] = 1
+            missing = True
+        else:
+            size = search(snapshot, p, query, -1, True, counting, size, scratch)
+        p, step = next_to_read(snapshot, place, home, far, step, False)
+    if missing:
+        return NOT_OPEN
+    if size >= 0 and not counting:
+        out = answers_at(given, mine, scratch.room, int64_at(mine[ID_AT]), float64_at(mine[FAR_AT]))
+        write_hits(snapshot.rows, size, 0, scratch, int64_at(mine[COUNTERS_AT]), out)
+    return size

@@ -55,6 +55,7 @@ def answers(index, asked):
     yield "knn near", index.knn(asked, 8, max_distance=reach)
     for row, place in enumerate(asked[::5]):
         yield f"knn of one {row}", index.knn(place, 1 + 7 * (row % 2))
+        yield f"range of one {row}", index.range(place, reach)
     yield "knn where", index.knn(asked, 8, where="grade < 3")
     yield "range", index.range(asked, reach)
     yield "range where", index.range(asked, reach, where="grade > 90")

@@ -28,6 +28,12 @@ def same_as_a_batch(index, queries, ks, reaches):
             for row, place in enumerate(queries):
                 one, mine = index.knn(place, k, max_distance=reach), whole.query == row
                 assert_equal(one, whole.id[mine], whole.distance[mine])
+    for reach in reaches:
+        whole, counts = index.range(queries, reach), index.count(queries, reach)
+        for row, place in enumerate(queries):
+            mine, count = whole.query == row, index.count(place, reach)
+            assert_equal(index.range(place, reach), whole.id[mine], whole.distance[mine])
+            assert (count.dtype, count.tolist()) == (np.int64, [counts[row]])
 
 
 def assert_equal(one, ids, distance):
@@ -73,7 +79,7 @@ def test_taxis(partitions, monkeypatch):
     if partitions == 7:
         ids = np.array([f"n{i}" for i in ids.tolist()], dtype=object)
     index = dtoss.build(ids, positions, partitions=partitions)
-    same_as_a_batch(index, lonlat_queries(rng, positions, 12), (1, 8, 1500), (60.0,))
+    same_as_a_batch(index, lonlat_queries(rng, positions, 12), (1, 8, 1500), (60.0, 5000.0))
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +116,32 @@ MISTAKEN = [
 """Options, legal and not, one at a time."""
 
 
+RADII = [0.0, -0.0, 5e4, 50_000, True, np.float64(5e4), np.inf, 10**9, -1.0, -1, np.nan, "far", None, 10**400, [5e4],
+         np.array(5e4), np.array([5e4]), [5e4, 1.0], np.float32(5e4), 1j, b"1"]  # fmt: skip
+"""Of a range, legal and not."""
+
+
 def outcome(ask):
     """An answer's columns, or the type and text of an error."""
     try:
         hits = ask()
     except Exception as error:
         return type(error), str(error)
+    if isinstance(hits, np.ndarray):
+        return hits.dtype, hits.tolist()
     return [(a.dtype, a.tolist()) for a in (hits.query, hits.id, hits.distance)], hits.columns
+
+
+def questions(index, place):
+    """What may be asked about one place."""
+    return (lambda: index.knn(place, 3), lambda: index.range(place, 5e4), lambda: index.count(place, 5e4))
 
 
 def batchwise(monkeypatch, ask):
     """What a batch of one has to say."""
     with monkeypatch.context() as patch:
-        patch.setattr(OneQuery, "nearest", lambda *_: None)
+        for way in ("nearest", "within", "count"):
+            patch.setattr(OneQuery, way, lambda *_: None)
         return outcome(ask)
 
 
@@ -130,23 +149,37 @@ def batchwise(monkeypatch, ask):
 def test_forms_of_a_position(city, monkeypatch, place):
     """Arrays, lists and tuples, of either shape."""
     assert one_position(place) is not None
-    assert outcome(lambda: city.knn(place, 3)) == batchwise(monkeypatch, lambda: city.knn(place, 3))
+    for ask in questions(city, place):
+        assert outcome(ask) == batchwise(monkeypatch, ask)
 
 
 @pytest.mark.filterwarnings("ignore:.*:numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize("place", UNUSUAL, ids=lambda place: repr(place)[:60])
 def test_unusual_and_mistaken_positions(city, monkeypatch, place):
     """The answers and the errors of a batch, text for text."""
-    found = outcome(lambda: city.knn(place, 3))
-    assert found == batchwise(monkeypatch, lambda: city.knn(place, 3))
+    for ask in questions(city, place):
+        assert outcome(ask) == batchwise(monkeypatch, ask)
+
+
+@pytest.mark.parametrize("radius", RADII, ids=repr)
+@pytest.mark.filterwarnings("ignore:.*:numpy.exceptions.ComplexWarning")
+def test_radii(city, monkeypatch, radius):
+    """Likewise, beside a good and a bad position."""
+    for place in ([0.25, -0.5], [0.0, 91.0]):
+        for ask in (city.range, city.count):
+            found = outcome(lambda ask=ask, place=place: ask(place, radius))
+            assert found == batchwise(monkeypatch, lambda ask=ask, place=place: ask(place, radius))
 
 
 @pytest.mark.parametrize("options", MISTAKEN, ids=repr)
 def test_options(city, monkeypatch, options):
     """Likewise, each beside a good and a bad position: what is complained of first stays the same."""
     for place in ([0.25, -0.5], [0.0, 91.0]):
-        found = outcome(lambda place=place: city.knn(place, **options))
-        assert found == batchwise(monkeypatch, lambda place=place: city.knn(place, **options))
+        for ask in (city.knn, lambda place, **how: city.range(place, 5e4, **how)):
+            found = outcome(lambda ask=ask, place=place: ask(place, **options))
+            assert found == batchwise(monkeypatch, lambda ask=ask, place=place: ask(place, **options))
+        found = outcome(lambda place=place: city.count(place, 5e4, **options))
+        assert found == batchwise(monkeypatch, lambda place=place: city.count(place, 5e4, **options))
 
 
 def test_the_errors_of_a_batch_are_seen(city):
@@ -169,6 +202,10 @@ def test_hits_belong_to_who_asked(city):
     ids, far = first.id.tolist(), first.distance.tolist()
     city.knn([-0.5, 0.7], 4)
     first.query[:] = 9
+    wide = city.range([0.25, -0.5], 1e5)
+    ids_within, far_within = wide.id.tolist(), wide.distance.tolist()
+    city.range([-0.5, 0.7], 1e5)
+    assert (wide.id.tolist(), wide.distance.tolist()) == (ids_within, far_within)
     assert city.knn([-0.5, 0.7], 4).query.tolist() == [0] * 4
     assert (first.id.tolist(), first.distance.tolist()) == (ids, far)
 
@@ -192,6 +229,12 @@ def test_partitions_open_one_after_another(tmp_path, strings):
             lazy.knn(asked[:1], 4)
             assert opened[0] == sum(partition is not None for partition in lazy.parts.table.partitions) < 20
     assert opened == sorted(opened)
+    for row, place in enumerate(asked[:8]):
+        lazy = dtoss.open(path)
+        ids = sorted(lazy.range(place, 2e6).id.tolist())
+        assert 0 < sum(partition is not None for partition in lazy.parts.table.partitions) < 20
+        assert ids == sorted(index.range(asked[row : row + 1], 2e6).id.tolist())
+        assert dtoss.open(path).count(place, 2e6).tolist() == [len(ids)]
 
 
 def test_a_partition_that_cannot_be_opened_leaves_the_thread_as_it_was(tmp_path, city):
@@ -225,7 +268,7 @@ def test_many_threads_at_once(tmp_path):
     rng = np.random.default_rng(5)
     built = dtoss.build(np.arange(4000), rng.uniform(-80, 80, (4000, 2)), partitions=20)
     asked = rng.uniform(-80, 80, (200, 2))
-    expected = built.knn(asked, 700).id.reshape(-1, 700)
+    expected, near = built.knn(asked, 700).id.reshape(-1, 700), built.range(asked, 1e6)
     index = dtoss.open(stored(built, tmp_path))
     wrong, begin = [], threading.Barrier(6)
 
@@ -234,6 +277,9 @@ def test_many_threads_at_once(tmp_path):
         for row in np.roll(np.arange(len(asked)), 30 * turn).tolist():
             k = (1, 8, 700)[row % 3]
             if (index.knn(asked[row], k).id != expected[row, :k]).any():
+                wrong.append(row)
+            hits = index.range(asked[row], 1e6)
+            if hits.id.tolist() != near.id[near.query == row].tolist() or index.count(asked[row], 1e6)[0] != len(hits):
                 wrong.append(row)
 
     callers = [threading.Thread(target=ask, args=(turn,)) for turn in range(6)]
@@ -266,9 +312,11 @@ def ready():
 before = ready()
 index.knn([0.1, 0.2], 8), index.knn((0.1, 0.2)), index.knn([0.1, 0.2], max_distance=5)
 print(*(name for name in ready() if name not in before))
+index.range([0.1, 0.2], 8), index.count((0.1, 0.2), 5.0)
+print(*(name for name in ready() if name not in before))
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["nearest_to_one"]
+    assert found.stdout.splitlines() == ["nearest_to_one", "nearest_to_one within_of_one"]
 
 
 def test_the_way_of_one_place_is_taken(city, monkeypatch):
