@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from dtoss.queries.find_by_id import Lookup, Place
     from dtoss.queries.within import Shape
 
+ORDERS = ("distance", "none")
+"""The orders that hits of a query may be asked for: by distance and id, or in any, the same on every run."""
+
 
 class Index:
     """An immutable index of objects; thread-safe, and read by any number of processes at once.
@@ -186,8 +189,9 @@ class Index:
         columns: Sequence[str] = (),
         crs: str | None = None,
         threads: int = 1,
+        order: str = "distance",
     ) -> Hits:
-        """Return all objects within a radius of each position, ordered by (query, distance, id).
+        """Return all objects within a radius of each position, ordered by (query, distance, id), or by query alone.
 
         Parameters
         ----------
@@ -198,25 +202,32 @@ class Index:
             exactly this distance belongs to the answer.
         where, having, columns, crs, threads
             As in :meth:`knn`; the two conditions mean the same here.
+        order
+            ``"distance"``, or ``"none"``: the hits of a query in any order, the same on every run, in half the time
+            where they are hundreds. Distances are given all the same.
 
         Raises
         ------
         ValueError
-            If a radius is negative or NaN, a position is not legal, a column is unknown, a condition cannot be read, or
-            the CRS is another one.
+            If a radius is negative or NaN, a position is not legal, a column is unknown, a condition cannot be read,
+            the CRS is another one, or the order is neither.
 
         Notes
         -----
         Cost O(hits) a query, once it is found where it starts.
         """
+        ordered = _ordered(order)
         if where is None and having is None and crs is None and _plain(columns, threads):
-            hits = self._one.within(positions, radius)
+            hits = self._one.within(positions, radius, ordered)
             if hits is not None:
                 return hits
         threads = whole_number("threads", threads, 1)
         queries = self._queries(positions, crs)
         radii = distances("radius", radius, len(queries))
-        return self._hits(self._answer(queries, radii, 0, where, threads), columns, having)
+        # ids that are numbers come with the hits; all else is found by where an object is
+        places = bool(columns) or having is not None
+        found = self._answer(queries, radii, 0, where, threads, places=places, ordered=ordered)
+        return self._hits(found, columns, having)
 
     def count(
         self,
@@ -453,11 +464,19 @@ class Index:
             raise ValueError(f"crs {crs!r} of the query is not {self.crs!r} of the snapshot: transform the query first")
 
     def _answer(
-        self, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None, threads: int
+        self,
+        queries: NDArray[np.float64],
+        radius: NDArray[np.float64],
+        k: int,
+        where: str | None,
+        threads: int,
+        *,
+        places: bool = True,
+        ordered: bool = True,
     ) -> RawHits:
         if where is None:
-            return answer(self._opened, queries, radius, k, threads)
-        return self._filters.get(where).answer(queries, radius, k, threads)
+            return answer(self._opened, queries, radius, k, threads, places=places, ordered=ordered)
+        return self._filters.get(where).answer(queries, radius, k, threads, places=places, ordered=ordered)
 
     def _boxes(self, boxes: ArrayLike) -> list[list[Shape]]:
         from dtoss.queries.within import boxes_of
@@ -507,12 +526,12 @@ class Index:
         values = dict(zip(carried, take_columns(self.parts, found, carried), strict=True))
         if "id" in names and "id" not in values:
             values["id"] = self.ids_of(found)
-        return parsed.matches(values.__getitem__, len(found.part))
+        return parsed.matches(values.__getitem__, len(found.distance))
 
     def _hits(self, found: RawHits, columns: Sequence[str], having: str | None = None) -> Hits:
         column_names(columns, self.column_names)
         if len(found.count) == 1:
-            query = np.zeros(len(found.part), np.int64)
+            query = np.zeros(len(found.distance), np.int64)
         else:
             query = np.repeat(np.arange(len(found.count)), found.count)
         ids: NDArray[Any]
@@ -528,6 +547,12 @@ class Index:
 def _plain(columns: Any, threads: Any) -> bool:
     """Return whether no columns are asked for, and any number of threads: one query by itself needs one."""
     return type(columns) is tuple and not columns and type(threads) is int and threads > 0
+
+
+def _ordered(order: str) -> bool:
+    if order not in ORDERS:
+        raise ValueError(f"order is {order!r}: one of {', '.join(map(repr, ORDERS))} is wanted")
+    return order == ORDERS[0]
 
 
 def _remake(

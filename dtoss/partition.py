@@ -29,11 +29,14 @@ class Blocks:
         float64 (b, 4). Centre, z = 0 in the plane, and a radius within which all sites of the block lie.
     first, neighbours
         int32. The neighbours of block i are ``neighbours[first[i]:first[i + 1]]``.
+    runs
+        Balls of runs of blocks, made when large discs are first searched: :mod:`dtoss.queries.block_runs`.
     """
 
     balls: NDArray[np.float64]
     first: NDArray[np.int32]
     neighbours: NDArray[np.int32]
+    runs: list[NDArray[np.float64]] = field(default_factory=list, repr=False, compare=False)
 
 
 FAN = BLOCK

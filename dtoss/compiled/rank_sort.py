@@ -47,7 +47,7 @@ def sort_window(keys, n, out):
     if n > RANKED:
         for i in range(n):
             out[i] = keys[i]
-        _heap_sort(out, n)
+        heap_sort_keys(out, n)
         return
     chunks = (n + LANES - 1) // LANES
     if chunks == 1:
@@ -72,7 +72,8 @@ def sort_window(keys, n, out):
 
 
 @kernel
-def _heap_sort(keys, n):
+def heap_sort_keys(keys, n):
+    """Sort keys in place."""
     for begin in range(n // 2 - 1, -1, -1):
         _sift(keys, begin, n)
     for end in range(n - 1, 0, -1):

@@ -90,12 +90,21 @@ class Filter:
         own = 0 if self._own is None else self.count * BYTES_PER_OBJECT
         return own + sum(mask.nbytes for mask in self._matches.masks)
 
-    def answer(self, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int) -> RawHits:
+    def answer(
+        self,
+        queries: NDArray[np.float64],
+        radius: NDArray[np.float64],
+        k: int,
+        threads: int,
+        *,
+        places: bool = True,
+        ordered: bool = True,
+    ) -> RawHits:
         """Answer a batch from the matches alone: as :func:`dtoss.queries.answer.answer`."""
         own = self._index_for(len(queries) if k > 0 else 0)
         if own is None:
-            return answer(self._masked, queries, radius, k, threads)
-        found = answer(own.opened, queries, radius, k, threads)
+            return answer(self._masked, queries, radius, k, threads, places=places, ordered=ordered)
+        found = answer(own.opened, queries, radius, k, threads, places=places, ordered=ordered)
         return replace(found, part=own.part[found.item], item=own.item[found.item])
 
     def _index_for(self, queries: int) -> Own | None:

@@ -12,7 +12,14 @@ from dtoss.queries.raw_hits import RawHits
 
 
 def answer(
-    opened: OpenSnapshot, queries: NDArray[np.float64], radius: NDArray[np.float64], k: int, threads: int = 1
+    opened: OpenSnapshot,
+    queries: NDArray[np.float64],
+    radius: NDArray[np.float64],
+    k: int,
+    threads: int = 1,
+    *,
+    places: bool = True,
+    ordered: bool = True,
 ) -> RawHits:
     """Answer a batch: the k nearest for k > 0, all within the radius for 0, only their number for -1.
 
@@ -28,7 +35,11 @@ def answer(
         At least 1 for the nearest, 0 for all within the radius, -1 for how many these are.
     threads
         A batch is split among so many; the answer is the same.
+    places
+        Whether partitions and objects of hits within a radius are wanted. Ids and distances are there in any case.
+    ordered
+        Whether hits within a radius are wanted in the order (distance, id).
     """
     if k > 0:
         return knn_batch(opened, queries, radius, k, threads)
-    return range_batch(opened, queries, radius, k < 0, threads)
+    return range_batch(opened, queries, radius, threads, k < 0, places, ordered)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dtoss.compiled.memory import address
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
+from dtoss.queries.block_runs import addresses_of_runs
 from dtoss.queries.gather import take_ids
 from dtoss.queries.kernels import one_arguments as one
 from dtoss.queries.kernels.address_table import AddressTable
@@ -50,6 +51,7 @@ def row_of_snapshot(opened: OpenSnapshot) -> SnapshotRow:
           one.BOUNDS_AT)  # fmt: skip
     for column, array, name in zip(at, arrays, names.split(), strict=True):
         columns[column] = address(array, name)
+    columns[one.RUNS_AT] = address(table.runs, "addresses of runs")
     order = opened.regions.borders.order
     columns[one.PARTITIONS], columns[one.BORDER_COUNT] = len(opened.regions), order.shape[1]
     columns[one.DIMENSION], columns[one.STRING_IDS] = opened.dimension, opened.string_ids
@@ -106,6 +108,7 @@ class OneQuery:
         # positions of a projected CRS that are compared on the sphere are transformed as a batch
         self._most_k = 0 if space.to_lonlat else opened.objects
         self._row: SnapshotRow | None = None
+        self._with_runs: AddressTable | None = None
 
     def nearest(self, positions: Any, k: Any, max_distance: Any = None) -> Hits | None:
         """Return the k nearest objects within a distance of a single position; as :meth:`dtoss.Index.knn`."""
@@ -130,9 +133,9 @@ class OneQuery:
             ids, distance = ids[:size], distance[:size]
         return Hits(np.zeros(size, INT64), ids, distance, {})
 
-    def within(self, positions: Any, radius: Any) -> Hits | None:
+    def within(self, positions: Any, radius: Any, ordered: bool = True) -> Hits | None:
         """Return all objects within a radius of a single position; as :meth:`dtoss.Index.range`."""
-        size = self._search(positions, radius, False)
+        size = self._search(positions, radius, False, ordered)
         if size is None:
             return None
         ids = self._strings(size) if self._opened.string_ids else workspace.id[:size].copy()
@@ -142,21 +145,26 @@ class OneQuery:
 
     def count(self, positions: Any, radius: Any) -> NDArray[np.int64] | None:
         """Return how many objects lie within a radius of a single position; as :meth:`dtoss.Index.count`."""
-        size = self._search(positions, radius, True)
+        size = self._search(positions, radius, True, True)
         return None if size is None else np.array([size], INT64)
 
-    def _search(self, positions: Any, radius: Any, counting: bool) -> int | None:
+    def _search(self, positions: Any, radius: Any, counting: bool, ordered: bool) -> int | None:
         """Return how many objects lie within a radius; they stand in the memory of the thread, unless counted only."""
         place, far = one_position(positions), one_distance(radius)
         if place is None or far is None or self._most_k == 0:
             return None
         row = self._row
-        size = TOO_SMALL if row is None else within_of_one(row.address, workspace.row, *place, far, counting)
+        asked = (*place, far, counting, ordered)
+        size = TOO_SMALL
+        if row is not None and row.table is self._with_runs:
+            size = within_of_one(row.address, workspace.row, *asked)
         while size < 0:
             if size == NO_PLACE:
                 return None
             row = self._mended(size)
-            size = within_of_one(row.address, workspace.row, *place, far, counting)
+            addresses_of_runs(row.table)
+            self._with_runs = row.table
+            size = within_of_one(row.address, workspace.row, *asked)
         return int(size)
 
     def _mended(self, why: int) -> SnapshotRow:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.geometry.curve import radix_order
+from dtoss.queries.block_runs import addresses_of_runs
 from dtoss.queries.kernels.range_kernel import range_kernel
 from dtoss.queries.open_partitions import needed
-from dtoss.queries.open_snapshot import BATCH, SORTED_FROM, OpenSnapshot, arguments_of, chords_of, keys_of, starts_of
-from dtoss.queries.raw_hits import RawHits, joined, unsorted
+from dtoss.queries.open_snapshot import SORTED_FROM, OpenSnapshot, arguments_of, chords_of, keys_of, starts_of
+from dtoss.queries.raw_hits import RawHits, Written, put_together
 from dtoss.queries.threads import in_pieces
-from dtoss.queries.workspace import workspace
+from dtoss.queries.workspace import WRITTEN, workspace
+
+MORE = 4
+"""Times the room that a query with more hits than there is room for is given."""
 
 
 def range_batch(
-    opened: OpenSnapshot, queries: NDArray[np.float64], radius: NDArray[np.float64], counting: bool, threads: int
+    opened: OpenSnapshot,
+    queries: NDArray[np.float64],
+    radius: NDArray[np.float64],
+    threads: int,
+    counting: bool = False,
+    places: bool = True,
+    ordered: bool = True,
 ) -> RawHits:
     """Answer a batch; as :func:`dtoss.queries.answer.answer`."""
     m = len(queries)
@@ -28,12 +36,17 @@ def range_batch(
         if (keys[1:] < keys[:-1]).any():
             order = radix_order(keys)
             queries, radius, keys = queries[order], radius[order], keys[order]
+    reads = np.zeros(m, np.int32)
+    places = not counting and (places or opened.string_ids)
 
-    def piece(a: int, b: int) -> RawHits:
-        return _range_piece(opened, queries[a:b], keys[a:b], radius[a:b], counting)
+    def piece(a: int, b: int) -> list[Written]:
+        rows = slice(a, b)
+        return _range_piece(
+            opened, queries[rows], keys[rows], radius[rows], (counting, ordered, places), reads[rows], b - a == m
+        )
 
-    found = joined(in_pieces(m, threads, piece))
-    return found if order is None else unsorted(found, order)
+    found = [written for some in in_pieces(m, threads, piece) for written in some]
+    return put_together(found, reads, order, opened.string_ids)
 
 
 def _range_piece(
@@ -41,65 +54,56 @@ def _range_piece(
     queries: NDArray[np.float64],
     keys: NDArray[np.int64],
     radius: NDArray[np.float64],
-    counting: bool,
-) -> RawHits:
+    asked: tuple[bool, bool, bool],
+    reads: NDArray[np.int32],
+    whole: bool,
+) -> list[Written]:
+    """Return what is found: where this is the whole batch, in memory that the next one is written to."""
     m = len(queries)
+    counting, ordered, places = asked
     need = np.zeros(len(opened.parts), np.uint8)
     table = opened.parts.table
     workspace.fit(table)
     homes, blocks = starts_of(opened, table, queries, keys)
-    arguments = arguments_of(opened, table)
+    arguments, runs = arguments_of(opened, table), addresses_of_runs(table)
     chord = chords_of(opened, radius)
-    # memory that is not written costs nothing; what has to be joined is copied
-    room = 0 if counting else min(1024 * m + 4096, 4 * BATCH)
-    count, reads = np.zeros(m, np.int64), np.zeros(m, np.int32)
-    parts: list[tuple[NDArray[Any], ...]] = []
+    count = np.zeros(m, np.int64)
+    written: list[Written] = []
+    room = 0 if counting else WRITTEN
+    out = workspace.columns(room, places, not opened.string_ids, whole)
     at = 0
     while True:
-        out_distance, out_id = np.empty(room), np.empty(0 if opened.string_ids else room, np.int64)
-        out_part, out_item = np.empty(room, np.int32), np.empty(room, np.int32)
         came, total = range_kernel(
             *arguments,
+            runs,
             queries,
             homes,
             blocks,
             at,
             opened.string_ids,
             counting,
+            ordered,
             radius,
             chord,
             *workspace.arrays,
             workspace.counters,
-            out_distance,
-            out_part,
-            out_item,
-            out_id,
+            *out,
             count,
             reads,
             need,
         )
         if need.any():
             opened.parts.open(needed(need))
-            return _range_piece(opened, queries, keys, radius, counting)
+            return _range_piece(opened, queries, keys, radius, asked, reads, whole)
         if total < 0:
-            total = -1 - total
             workspace.grow()
         elif came < m and total == 0:
-            room *= 4
-        if total > 0:
-            keep = slice(0, total)
-            parts.append((out_part[keep], out_item[keep], out_distance[keep], out_id[keep]))
+            room *= MORE
+        if came > at:
+            written.append(Written(count[at:came], (out[1], out[2], out[0], out[3])))
         at = came
         if at == m:
             break
+        out = workspace.columns(room, places, not opened.string_ids, False)
     workspace.trim()
-    columns = (
-        [np.concatenate([p[c] for p in parts]) if parts else _EMPTY[c] for c in range(4)]
-        if len(parts) != 1
-        else parts[0]
-    )
-    part, item, distance, ids = (np.asarray(column) for column in columns)
-    return RawHits(count, part, item, distance, None if opened.string_ids else ids, reads)
-
-
-_EMPTY = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), np.zeros(0, np.int64))
+    return written

@@ -1,4 +1,4 @@
-"""Raw hits of a batch: joined from pieces, and put back in the order of its rows."""
+"""Raw hits of a batch: what kernels wrote, put together in the order of its rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import pointer
+
 
 @dataclass(frozen=True)
 class RawHits:
-    """Raw hits of a batch, query by query: which partition, which object in it, how far."""
+    """Raw hits of a batch, query by query: which partition, which object in it, how far.
+
+    Parameters
+    ----------
+    count
+        int64 (m,). Hits of each query.
+    part, item
+        int32 (n,). Empty where nobody asked for more than ids that are numbers, and distances.
+    distance
+        float64 (n,).
+    ids
+        int64 (n,), or None where they are strings: found by part and item.
+    reads
+        int32 (m,). Partitions that each query read.
+    """
 
     count: NDArray[np.int64]
     part: NDArray[np.int32]
@@ -36,36 +53,78 @@ def joined(pieces: list[RawHits]) -> RawHits:
     )
 
 
-def unsorted(found: RawHits, order: NDArray[np.int32]) -> RawHits:
-    """Put a batch that was answered in curve order back into the order of its rows."""
-    count = np.empty_like(found.count)
-    count[order] = found.count
-    reads = np.empty_like(found.reads)
-    reads[order] = found.reads
-    if len(found.part) == 0:
-        return RawHits(count, found.part, found.item, found.distance, found.ids, reads)
-    begin = np.cumsum(count) - count
-    size = found.count
-    if (size == size[0]).all():
-        shape = (len(size), int(size[0]))
+@dataclass(frozen=True)
+class Written:
+    """What a kernel wrote of consecutive queries, the hits of one after those of another.
 
-        def back(a: NDArray[Any]) -> NDArray[Any]:
-            out = np.empty(shape, a.dtype)
-            out[order] = a.reshape(shape)
-            return out.reshape(-1)
-    else:
-        target = np.repeat(begin[order] - (np.cumsum(size) - size), size) + np.arange(len(found.part))
+    Parameters
+    ----------
+    count
+        int64. Hits of each query.
+    columns
+        Part, item, distance and id of each hit, of any length from there on; those that nobody asked for are empty.
+    """
 
-        def back(a: NDArray[Any]) -> NDArray[Any]:
-            out = np.empty_like(a)
-            out[target] = a
-            return out
+    count: NDArray[np.int64]
+    columns: tuple[NDArray[Any], ...]
 
-    return RawHits(
-        count,
-        back(found.part),
-        back(found.item),
-        back(found.distance),
-        None if found.ids is None else back(found.ids),
-        reads,
-    )
+
+def put_together(
+    written: list[Written], reads: NDArray[np.int32], order: NDArray[np.int32] | None, string_ids: bool
+) -> RawHits:
+    """Return the hits of a batch in the order of its rows, in memory of their own.
+
+    Parameters
+    ----------
+    written
+        Of all queries, one after another.
+    reads
+        int32 (m,). Partitions that each query read.
+    order
+        int32 (m,). The row of each query that was answered; None where they are in order.
+    string_ids
+        Whether ids are strings.
+    """
+    sizes = [some.count for some in written]
+    size = sizes[0] if len(sizes) == 1 else np.concatenate([np.zeros(0, np.int64), *sizes])
+    total = int(size.sum())
+    columns = []
+    if order is None:
+        hits = [int(count.sum()) for count in sizes]
+        for c, kind in enumerate(KINDS):
+            parts = [some.columns[c][:n] for some, n in zip(written, hits, strict=True) if len(some.columns[c])]
+            columns.append(np.concatenate(parts) if parts else np.zeros(0, kind))
+        return RawHits(size, columns[0], columns[1], columns[2], None if string_ids else columns[3], reads)
+    count, read = np.empty_like(size), np.empty_like(reads)
+    count[order], read[order] = size, reads
+    begin = (np.cumsum(count) - count)[order]
+    for c, kind in enumerate(KINDS):
+        parts = [some.columns[c] for some in written]
+        out = np.empty(total if any(len(part) for part in parts) else 0, kind)
+        columns.append(out)
+        at = 0
+        for part, own in zip(parts, sizes, strict=True):
+            if len(part):
+                _scatter(_bits(part), own, begin[at : at + len(own)], _bits(out))
+            at += len(own)
+    return RawHits(count, columns[0], columns[1], columns[2], None if string_ids else columns[3], read)
+
+
+KINDS = (np.int32, np.int32, np.float64, np.int64)
+"""Of the columns part, item, distance and id."""
+
+
+def _bits(column: NDArray[Any]) -> NDArray[Any]:
+    return column.view(np.int64) if column.dtype == np.float64 else column
+
+
+@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1])", "void(int32[::1], int64[::1], int64[::1], int32[::1])")
+def _scatter(values: Any, size: Any, begin: Any, out: Any) -> None:
+    """Put the values of queries, so many of each one after another, where the hits of each begin."""
+    source, target = pointer(values), pointer(out)
+    at = 0
+    for r in range(size.size):
+        to = begin[r]
+        for t in range(size[r]):
+            target[to + t] = source[at + t]
+        at += size[r]

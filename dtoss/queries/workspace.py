@@ -23,6 +23,10 @@ KEPT_ROOM = 1 << 20
 """And those that it keeps room for from batch to batch: 40 MB a thread, and 24 more once one place had so many."""
 
 
+WRITTEN = 1 << 20
+"""Hits that kernels of ranges write at a time, unless one query has more: 24 MB a thread, where all is asked for."""
+
+
 class Workspace(threading.local):
     """Memory that the kernels work in, each thread its own, which grows to what its queries need.
 
@@ -38,6 +42,7 @@ class Workspace(threading.local):
         self.visits = np.empty(0, np.int32)
         self.gaps = np.empty(0)
         self.counters = np.empty(RINGS + 1, np.int64)
+        self._columns = _no_columns()
         self._make_room(FIRST_ROOM)
 
     def fit(self, table: AddressTable) -> None:
@@ -60,6 +65,21 @@ class Workspace(threading.local):
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """What every kernel works in: places, visits, gaps, seen, distance."""
         return self.places, self.visits, self.gaps, self.seen, self.distance
+
+    def columns(self, room: int, places: bool, ids: bool, kept: bool) -> tuple[NDArray[Any], ...]:
+        """Return memory for the hits of ranges: distance, part, item and id; those that are not asked for are empty.
+
+        What is kept is given out again: memory that was used a moment ago costs a fraction of what fresh memory does.
+        """
+        sizes = (room, room if places else 0, room if places else 0, room if ids else 0)
+        if not kept:
+            return tuple(np.empty(size, column.dtype) for size, column in zip(sizes, self._columns, strict=True))
+        # memory that is not written costs nothing
+        self._columns = tuple(
+            column if len(column) >= size else np.empty(size, column.dtype)
+            for size, column in zip(sizes, self._columns, strict=True)
+        )
+        return tuple(column[:size] for size, column in zip(sizes, self._columns, strict=True))
 
     def trim(self) -> None:
         """Let go of what a query with very many hits needed: threads live on."""
@@ -97,6 +117,10 @@ class Workspace(threading.local):
         row[one.ROOM_OF_VISITS] = len(self.visits)
         row[one.ROOM_OF_SEEN] = len(self.seen)
         row[one.ROOM_OF_NEED] = len(self.need)
+
+
+def _no_columns() -> tuple[NDArray[Any], ...]:
+    return np.empty(0), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64)
 
 
 workspace = Workspace()

@@ -65,6 +65,8 @@ class AddressTable:
         Neighbours of blocks, and rim sites, of the partition with the most.
     partitions
         What keeps the addresses valid; None for one that is not open.
+    runs
+        int64 (P,). -1 until ``addresses_of_runs`` fills them.
     """
 
     rows: NDArray[np.int64]
@@ -72,6 +74,7 @@ class AddressTable:
     most_blocks: int
     most_links: int
     partitions: tuple[Partition | None, ...]
+    runs: NDArray[np.int64]
 
 
 def make_table(partitions: Sequence[Partition | None], sites: Sequence[int], furthest: Sequence[float]) -> AddressTable:
@@ -87,7 +90,7 @@ def make_table(partitions: Sequence[Partition | None], sites: Sequence[int], fur
         else:
             _fill(rows[number], partition)
             blocks, links = max(blocks, len(partition.blocks.balls)), max(links, _links(partition))
-    return AddressTable(rows, np.array(furthest, dtype=np.float64), blocks, links, tuple(partitions))
+    return AddressTable(rows, np.array(furthest, dtype=np.float64), blocks, links, tuple(partitions), _unmade(rows))
 
 
 def with_partitions(table: AddressTable, partitions: Sequence[Partition]) -> AddressTable:
@@ -99,7 +102,11 @@ def with_partitions(table: AddressTable, partitions: Sequence[Partition]) -> Add
         _fill(rows[partition.number], partition)
         kept[partition.number] = partition
         blocks, links = max(blocks, len(partition.blocks.balls)), max(links, _links(partition))
-    return AddressTable(rows, table.furthest, blocks, links, tuple(kept))
+    return AddressTable(rows, table.furthest, blocks, links, tuple(kept), _unmade(rows))
+
+
+def _unmade(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.full(len(rows), -1, np.int64)
 
 
 def _fill(row: NDArray[np.int64], partition: Partition) -> None:

@@ -63,6 +63,52 @@ class Query(NamedTuple):
     limit: float
 
 
+class Ranged(NamedTuple):
+    """What is searched for ranges.
+
+    Parameters
+    ----------
+    rows, fences, reach, furthest, bounds
+        As in :class:`Snapshot`.
+    runs
+        Pointer to the addresses of the balls of runs of each partition: :mod:`dtoss.queries.block_runs`.
+    """
+
+    rows: Any
+    fences: Fences
+    reach: Any
+    furthest: Any
+    bounds: Any
+    runs: Any
+
+
+class Disc(NamedTuple):
+    """What is searched of a partition for the objects within a radius.
+
+    Parameters
+    ----------
+    query
+        The query.
+    reach
+        A little more than the radius, as vectors see it: a block that it does not meet has no site in the disc.
+    flood
+        Squared distance within which the disc's sites are connected.
+    sure
+        A little less than the radius, as vectors see it: a block within holds sites of the disc alone.
+    stop
+        The site after the last one that counts.
+    asked
+        How many, their ids, or where they are: :mod:`dtoss.queries.kernels.disc_blocks`.
+    """
+
+    query: Query
+    reach: float
+    flood: float
+    sure: float
+    stop: int
+    asked: int
+
+
 class Nearest(NamedTuple):
     """Where a walk to a query has ended.
 
@@ -155,6 +201,31 @@ class Answers(NamedTuple):
     reads: Any
     room: int
     strings: bool
+
+
+class Listed(NamedTuple):
+    """Where the hits of ranges are written.
+
+    Parameters
+    ----------
+    id, distance, part, item, hits, reads, room, strings
+        As in :class:`Answers`.
+    placed
+        Whether partitions and objects are written: ids that are numbers may be all that is asked for.
+    ordered
+        Whether the hits of a query are put in order.
+    """
+
+    id: Any
+    distance: Any
+    part: Any
+    item: Any
+    hits: Any
+    reads: Any
+    room: int
+    strings: bool
+    placed: bool
+    ordered: bool
 
 
 @kernel

@@ -11,6 +11,8 @@ from dtoss.queries.kernels.address_table import ID_OFFSETS, IDS, SITES, row_of
 
 INSERTED = 24
 """Hits out of order up to which moving each to its place is faster than a heap."""
+MOVES = 8
+"""Places a hit is moved in the mean, where all are moved into order, up to which that is faster than a heap."""
 
 
 @kernel
@@ -119,3 +121,48 @@ def settle(rows, distance, part, item, first, last):
             heap_sort(rows, distance, part, item, begin, end)
         # one that was further on may belong before the run
         i = max(begin, first + 1)
+
+
+@kernel
+def settle_ids(distance, ids, n):
+    """Sort n hits of which the ids are at hand, and which are in order but for near and equal distances."""
+    left = MOVES * n
+    for t in range(1, n):
+        far, name, i = distance[t], ids[t], t
+        while i > 0 and (far < distance[i - 1] or (far == distance[i - 1] and name < ids[i - 1])):
+            distance[i], ids[i] = distance[i - 1], ids[i - 1]
+            i -= 1
+        distance[i], ids[i] = far, name
+        left -= t - i
+        if left < 0:
+            _heap_ids(distance, ids, n)
+            return
+
+
+@kernel
+def _heap_ids(distance, ids, n):
+    for begin in range(n // 2 - 1, -1, -1):
+        _sift_ids(distance, ids, begin, n)
+    for end in range(n - 1, 0, -1):
+        distance[0], distance[end] = distance[end], distance[0]
+        ids[0], ids[end] = ids[end], ids[0]
+        _sift_ids(distance, ids, 0, end)
+
+
+@kernel
+def _sift_ids(distance, ids, root, end):
+    far, name = distance[root], ids[root]
+    while True:
+        child = 2 * root + 1
+        if child >= end:
+            break
+        other = child + 1
+        if other < end and (
+            distance[child] < distance[other] or (distance[child] == distance[other] and ids[child] < ids[other])
+        ):
+            child = other
+        if distance[child] < far or (distance[child] == far and ids[child] <= name):
+            break
+        distance[root], ids[root] = distance[child], ids[child]
+        root = child
+    distance[root], ids[root] = far, name

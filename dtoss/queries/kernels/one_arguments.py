@@ -15,7 +15,7 @@ from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.place import SPHERE, Place
 from dtoss.geometry.space import FURTHEST, HALF_TURN, QUARTER_TURN, unit_vector
 from dtoss.partitioning.fences import Fences
-from dtoss.queries.kernels.arguments import Answers, Query, Scratch, Snapshot
+from dtoss.queries.kernels.arguments import Answers, Listed, Query, Ranged, Scratch, Snapshot
 
 (
     ROWS_AT,
@@ -32,7 +32,8 @@ from dtoss.queries.kernels.arguments import Answers, Query, Scratch, Snapshot
     STRING_IDS,
     MOST_BLOCKS,
     MOST_LINKS,
-) = range(14)
+    RUNS_AT,
+) = range(15)
 """Columns of a snapshot's row: the arrays that a batch's kernels take first, and what says how large they are."""
 (
     PLACES_AT,
@@ -67,6 +68,22 @@ def snapshot_at(row):
     )  # fmt: skip
     return Snapshot(int64_at(row[ROWS_AT]), fences, float64_at(row[REACH_AT]), float64_at(row[FURTHEST_AT]),
                     float64_at(row[BOUNDS_AT]))  # fmt: skip
+
+
+@kernel
+def ranged_at(row):
+    """Return the snapshot of a row, with what ranges search."""
+    s = snapshot_at(row)
+    return Ranged(s.rows, s.fences, s.reach, s.furthest, s.bounds, int64_at(row[RUNS_AT]))
+
+
+@kernel
+def listed_at(row, mine, ordered):
+    """Return where the hits within a radius of one place are written: to the memory of the thread."""
+    strings = row[STRING_IDS] != 0
+    return Listed(int64_at(mine[ID_AT]), float64_at(mine[FAR_AT]), int32_at(mine[PART_AT]), int32_at(mine[ITEM_AT]),
+                  int64_at(mine[TOLD_AT]), int32_at(mine[READS_AT]), mine[ROOM_OF_HITS], strings, strings,
+                  ordered)  # fmt: skip
 
 
 @kernel

@@ -16,7 +16,10 @@ from dtoss.partitioning.regions import nearest_region
 from dtoss.partitioning.routing import knows
 from dtoss.queries.kernels.address_table import BALLS, OWNED_SITES, row_of
 from dtoss.queries.kernels.arguments import NO_ROOM, Nearest, Trail
+from dtoss.queries.kernels.disc_blocks import COUNTS, IDS_ONLY, PLACES
+from dtoss.queries.kernels.disc_search import search
 from dtoss.queries.kernels.hit_order import settle
+from dtoss.queries.kernels.hit_writing import write_hits
 from dtoss.queries.kernels.knn_kernel import (
     ANSWERED,
     NOT_OPEN,
@@ -28,18 +31,17 @@ from dtoss.queries.kernels.knn_kernel import (
 from dtoss.queries.kernels.next_to_read import next_to_read
 from dtoss.queries.kernels.one_arguments import (
     COUNTERS_AT,
-    FAR_AT,
-    ID_AT,
     NEED_AT,
     answers_at,
     fits,
     is_place,
+    listed_at,
     place_of,
     query_of,
+    ranged_at,
     scratch_at,
     snapshot_at,
 )
-from dtoss.queries.kernels.range_kernel import search, write_hits
 from dtoss.queries.kernels.walk import block_on_curve, nearest_site
 
 NO_PLACE = -4
@@ -119,8 +121,8 @@ def nearest_to_one(snapshot_row, memory_row, x, y, most, out_id, out_distance):
     return out.hits[0] if size >= 0 or size == ANSWERED else size
 
 
-@kernel("int64(int64, int64, float64, float64, float64, boolean)")
-def within_of_one(snapshot_row, memory_row, x, y, radius, counting):
+@kernel("int64(int64, int64, float64, float64, float64, boolean, boolean)")
+def within_of_one(snapshot_row, memory_row, x, y, radius, counting, ordered):
     """Write the objects within a radius of a place to the memory of the thread, or count them; returns how many.
 
     Below 0 it is why there is no answer yet. Arguments as in :func:`nearest_to_one`.
@@ -130,8 +132,9 @@ def within_of_one(snapshot_row, memory_row, x, y, radius, counting):
         return NO_PLACE
     if not fits(given, mine):
         return TOO_SMALL
-    snapshot, scratch, place = snapshot_at(given), scratch_at(mine), place_of(given, x, y)
-    query, need = query_of(place, radius), uint8_at(mine[NEED_AT])
+    snapshot, scratch, place = ranged_at(given), scratch_at(mine), place_of(given, x, y)
+    query, need, out = query_of(place, radius), uint8_at(mine[NEED_AT]), listed_at(given, mine, ordered)
+    asked = COUNTS if counting else PLACES if out.strings else IDS_ONLY
     far = np.sqrt(query.limit) * (1.0 + PRUNE)
     home = nearest_region(place, snapshot.fences, 0)
     row = row_of(snapshot.rows, home)
@@ -142,7 +145,7 @@ def within_of_one(snapshot_row, memory_row, x, y, radius, counting):
         if not alone and query.limit < np.inf:
             alone = knows(place, snapshot.fences, snapshot.reach, home, far)
         block = near_block(row, place, snapshot.bounds)
-        size = search(snapshot, home, query, block, not alone, counting, 0, scratch)
+        size = search(snapshot, home, query, block, not alone, asked, 0, scratch)
     # what others own of it
     p, step = -1, -1
     if not alone:
@@ -152,11 +155,10 @@ def within_of_one(snapshot_row, memory_row, x, y, radius, counting):
             need[p] = 1
             missing = True
         else:
-            size = search(snapshot, p, query, -1, True, counting, size, scratch)
+            size = search(snapshot, p, query, -1, True, asked, size, scratch)
         p, step = next_to_read(snapshot, place, home, far, step, False)
     if missing:
         return NOT_OPEN
     if size >= 0 and not counting:
-        out = answers_at(given, mine, scratch.room, int64_at(mine[ID_AT]), float64_at(mine[FAR_AT]))
-        write_hits(snapshot.rows, size, 0, scratch, int64_at(mine[COUNTERS_AT]), out)
+        write_hits(snapshot.rows, query, size, 0, scratch, int64_at(mine[COUNTERS_AT]), out)
     return size

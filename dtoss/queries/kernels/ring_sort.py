@@ -1,57 +1,102 @@
-"""Sorting the hits of a disc: counted into rings of equal area, each ring sorted by counting who is less."""
+"""Sorting the hits of a disc: counted into thousands of rings of equal area, by the two digits of a ring's number."""
 
 from __future__ import annotations
 
-from dtoss.compiled.kernel import kernel
-from dtoss.compiled.lanes16 import LANES, NEVER
-from dtoss.compiled.pointers import bits_float, float_bits, shifted
-from dtoss.compiled.rank_sort import NAMES, RANKED, sort_keys, sort_window
+import numpy as np
 
-RINGS = 4096
-"""Rings at the most."""
-IN_RING = 8
-"""Hits in a ring in the mean."""
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import bits_float, float_bits, shifted
+from dtoss.compiled.rank_sort import RANKED, heap_sort_keys, sort_keys
+
+LEAST_DIGIT, MOST_DIGIT = 7, 11
+"""Bits of a digit, at the least and at the most."""
+RINGS = 2 << MOST_DIGIT
+"""Counters of both digits at the most."""
+SPARSE = 32
+"""The square of the greatest digit is so many times the number of hits, or more: few of them share a ring."""
+NEARLY_SORTED = 4
+"""Places a hit is moved in the mean by insertion at the most; where rings are fuller than that, a heap is faster."""
 
 
 @kernel
-def ring_sort(distance, n, keys, ordered, counts):
-    """Fill ``ordered[:n]`` with keys whose low bits number the hits ``distance[:n]`` by distance, almost in order.
+def names_of(n):
+    """Return the bits of a key that number n hits."""
+    names = 1
+    while names < n:
+        names = 2 * names + 1
+    return names
 
-    What the upper bits leave out, 2^-24 of a distance, may be out of order. ``keys`` has room for n + 16,
-    ``counts`` for ``RINGS`` + 1.
+
+@kernel
+def ring_sort(gaps, n, keys, ordered, counts):
+    """Fill ``ordered[:n]`` with keys whose low bits, ``names_of(n)``, number the hits ``gaps[:n]``, almost in order.
+
+    What the upper bits leave out of a squared distance, 2^-24 of it for millions of hits and less for fewer, may be
+    out of order. ``keys`` has room for n + 16, ``counts`` for ``RINGS`` + 1.
     """
-    for i in range(n):
-        ordered[i] = (float_bits(distance[i]) & ~NAMES) | i
+    names = names_of(n)
     if n <= RANKED // 2:
         for i in range(n):
-            keys[i] = ordered[i]
+            keys[i] = (float_bits(gaps[i]) & ~names) | i
         sort_keys(keys, n, ordered)
         return
-    rings = min(n // IN_RING, RINGS)
-    furthest = 0.0
+    furthest = 0
     for i in range(n):
-        furthest = max(furthest, bits_float(ordered[i] & ~NAMES))
-    scale = rings / (furthest * furthest) if furthest > 0.0 else 0.0
-    for c in range(rings + 1):
+        key = (float_bits(gaps[i]) & ~names) | i
+        ordered[i] = key
+        furthest = max(furthest, key)
+    digit = LEAST_DIGIT
+    while digit < MOST_DIGIT and n * SPARSE > 1 << (2 * digit):
+        digit += 1
+    last = (1 << (2 * digit)) - 1
+    most = bits_float(furthest & ~names)
+    # a furthest hit that is 0 or infinitely far leaves all in one ring
+    scale = last / most if most > 0.0 and last / most < np.inf else 0.0
+    low, high, below = counts, shifted(counts, 1 << digit), (1 << digit) - 1
+    for c in range(2 << digit):
         counts[c] = 0
     for i in range(n):
-        counts[_ring(ordered[i], scale, rings) + 1] += 1
-    for c in range(rings):
-        counts[c + 1] += counts[c]
+        ring = _ring(ordered[i], names, scale, last)
+        low[ring & below] += 1
+        high[ring >> digit] += 1
+    under, over = 0, 0
+    for c in range(1 << digit):
+        here, there = low[c], high[c]
+        low[c], high[c] = under, over
+        under += here
+        over += there
     for i in range(n):
-        c = _ring(ordered[i], scale, rings)
-        keys[counts[c]] = ordered[i]
-        counts[c] += 1
-    for i in range(LANES):
-        keys[n + i] = NEVER
-    begin = 0
-    for c in range(rings):
-        sort_window(shifted(keys, begin), counts[c] - begin, shifted(ordered, begin))
-        begin = counts[c]
+        c = _ring(ordered[i], names, scale, last) & below
+        keys[low[c]] = ordered[i]
+        low[c] += 1
+    for i in range(n):
+        c = _ring(keys[i], names, scale, last) >> digit
+        ordered[high[c]] = keys[i]
+        high[c] += 1
+    _insert(ordered, n)
 
 
 @kernel
-def _ring(key, scale, rings):
-    # of the shortened distance: keys that differ in their low bits only fall into one ring
-    d = bits_float(key & ~NAMES)
-    return min(int(d * d * scale), rings - 1)
+def _ring(key, names, scale, last):
+    # of the shortened number: keys that differ in their low bits only fall into one ring
+    ring = bits_float(key & ~names) * scale
+    return int(ring) if ring < last else last
+
+
+@kernel
+def _insert(keys, n):
+    """Sort keys that are nearly in order."""
+    left = NEARLY_SORTED * n
+    for t in range(1, n):
+        key = keys[t]
+        if keys[t - 1] <= key:
+            continue
+        i = t
+        while i > 0 and keys[i - 1] > key:
+            keys[i] = keys[i - 1]
+            i -= 1
+        keys[i] = key
+        left -= t - i
+        if left < 0:
+            heap_sort_keys(keys, n)
+            return

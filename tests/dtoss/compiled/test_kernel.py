@@ -173,7 +173,7 @@ def test_a_change_in_the_sorting_of_rings_compiles_the_range_kernel_alone(tmp_pa
     before = taken()
     sorting = tmp_path / "dtoss" / "queries" / "kernels" / "ring_sort.py"
     text = sorting.read_text()
-    sorting.write_text(text.replace("IN_RING = 8", "IN_RING = 9"))
+    sorting.write_text(text.replace("SPARSE = 32", "SPARSE = 64"))
     assert sorting.read_text() != text
     after = taken()
     assert {"dtoss.queries.kernels.knn_kernel.knn_kernel", "dtoss.cells.cell_kernel.cut_cells"} <= after

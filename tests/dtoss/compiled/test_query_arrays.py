@@ -53,6 +53,14 @@ def ranges(index, table, monkeypatch):
     return call
 
 
+@pytest.fixture
+def placed(index, table, monkeypatch):
+    """The same, asked for partitions and objects as well."""
+    call = recorded(monkeypatch, range_batch, "range_kernel", lambda: index.search(ASKED, np.full(3, 70.0), 0))
+    call.arguments["rows"] = table()
+    return call
+
+
 # -- what is written past its end by hand
 
 
@@ -115,10 +123,13 @@ def test_an_array_of_the_nearest_that_is_too_short_by_one(knn, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["visits", "gaps", "seen", "counts", "out_id", "out_part", "out_item", "out_count", "out_reads"]
+    ("asked", "name"),
+    [("ranges", name) for name in ("visits", "gaps", "seen", "counts", "out_id", "out_count", "out_reads")]
+    + [("placed", name) for name in ("out_id", "out_part", "out_item")],
 )
-def test_an_array_of_ranges_that_is_too_short_by_one(ranges, name):
+def test_an_array_of_ranges_that_is_too_short_by_one(request, asked, name):
     """The room for hits is the length of ``out_distance``; the others must be as long."""
+    ranges = request.getfixturevalue(asked)
     size = least_size(ranges, name)
     with pytest.raises(OutOfBoundsError, match=rf"^{name}\[{size - 1}\] is (written|read): "):
         ranges.run(**{name: shortened(ranges.arguments[name], size - 1)})

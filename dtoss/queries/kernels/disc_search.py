@@ -1,0 +1,166 @@
+"""Finding the blocks of sites in a disc: from one to its neighbours, or down from runs of thousands, if it is large.
+
+A search from block to block comes past no more than the disc and its border, and pays for each with a look at its
+neighbours. A large disc, one wider than the run of 16 blocks round its centre, holds whole runs of blocks along the
+curve: those are taken at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dtoss.compiled.kernel import kernel, step
+from dtoss.compiled.lanes16 import at_most
+from dtoss.compiled.pointers import float64_at, int32_at
+from dtoss.geometry.rounding import PRUNE, SURE, TINY
+from dtoss.partition import BLOCK, FAN, RADIUS
+from dtoss.queries.kernels.address_table import (
+    BALLS,
+    MASK,
+    OBJECTS,
+    OWNED_SITES,
+    SITE_COUNT,
+    row_of,
+)
+from dtoss.queries.kernels.arguments import Disc
+from dtoss.queries.kernels.block_search import consider, consider_rim, forget, gaps_of, meets
+from dtoss.queries.kernels.disc_blocks import COUNTS, fetch_ahead, holds, lanes_before, take, within
+from dtoss.queries.kernels.walk import descend, lost, nearest_site, outside, unsure
+
+FETCHED = 3
+"""Blocks of the queue ahead of the search that are asked for."""
+
+
+@step
+def _first_block(row, query, bounds, block, scratch):
+    """Return a block with a site of the disc, and a squared distance within which its sites are connected.
+
+    ``block`` is one near the query, or -1; the one returned is -1 where no site lies in the disc.
+    """
+    place = query.place
+    most = query.limit * (1.0 + PRUNE)
+    flood = most + lost(place.dimension)
+    if block >= 0 and not outside(bounds, place):
+        gaps_of(row, place, block, scratch.gaps)
+        if at_most(scratch.gaps, most) != 0:
+            return block, flood
+    nearest = nearest_site(row, place, bounds, -1, block)
+    if nearest.gap > most:
+        if not unsure(nearest, place.dimension):
+            return -1, flood
+        flood = nearest.gap * (1.0 + PRUNE) + lost(place.dimension)
+    return nearest.site // BLOCK, flood
+
+
+@step
+def _is_large(snapshot, p, block, limit):
+    """Return whether a disc is wider than a block and than the run round it, if there is one."""
+    radius = float64_at(row_of(snapshot.rows, p)[BALLS])[(block << 2) + RADIUS]
+    if limit <= radius * radius or snapshot.runs[p] <= 0:
+        return False
+    radius = float64_at(snapshot.runs[p])[(block // FAN << 2) + RADIUS]
+    return limit > radius * radius
+
+
+@kernel
+def search(snapshot, p, query, block, owned_only, asked, size, scratch):
+    """List or count the objects of a partition within a radius; returns the new size, or ``NO_ROOM``.
+
+    ``block`` is one near the query, or -1. Hits are listed with squared distances where ``from_gaps``, and else
+    with reported ones. ``asked`` is ``COUNTS``, ``IDS_ONLY`` or ``PLACES``.
+    """
+    row, place = row_of(snapshot.rows, p), query.place
+    if row[SITE_COUNT] == 0:
+        return size
+    stop = row[OWNED_SITES] if owned_only else row[SITE_COUNT]
+    if block < 0 and row[OWNED_SITES] > 0:
+        block = descend(row, place)
+    if block >= 0 and _is_large(snapshot, p, block, query.limit):
+        reach = np.sqrt(query.limit * (1.0 + SURE) + TINY) * (1.0 + PRUNE)
+        sure = np.sqrt(max(query.limit * (1.0 - SURE) - TINY, 0.0)) * (1.0 - PRUNE)
+        return _descend_runs(snapshot, p, Disc(query, reach, np.inf, sure, stop, asked), size, scratch)
+    block, flood = _first_block(row, query, snapshot.bounds, block, scratch)
+    if block < 0:
+        return size
+    reach = np.sqrt(flood) * (1.0 + PRUNE)
+    end = 1
+    scratch.queue[0] = block
+    scratch.seen[block] = 1
+    if outside(snapshot.bounds, place):
+        end = consider_rim(row, place, reach, end, scratch)
+    return _spread(row, p, Disc(query, reach, flood, 0.0, stop, asked), end, size, scratch)
+
+
+@step
+def _spread(row, p, disc, end, size, scratch):
+    """Take the blocks of the queue, and their neighbours that the disc meets, and those of these."""
+    place, queue, gaps = disc.query.place, scratch.queue, scratch.gaps
+    counting = disc.asked == COUNTS
+    taken = 0
+    while taken < end and size >= 0:
+        block = int(queue[taken])
+        taken += 1
+        if taken + FETCHED < end:
+            fetch_ahead(row, int(queue[taken + FETCHED]), int(queue[taken + 1]), place.dimension, counting)
+        gaps_of(row, place, block, gaps)
+        if at_most(gaps, disc.flood) == 0:
+            continue  # what the disc holds is connected through blocks with a site in it
+        end = consider(row, place, disc.reach, block, end, scratch)
+        size = take(row, p, disc, block, within(row, disc, block, gaps), size, scratch)
+    forget(end, scratch)
+    return size
+
+
+@kernel
+def _descend_runs(snapshot, p, disc, size, scratch):
+    """Take the blocks of a disc in their order on the curve: runs of them, cut where the disc's border meets them.
+
+    A run of level l is 16^l blocks; those of level 0 are blocks.
+    """
+    row, place, gaps = row_of(snapshot.rows, p), disc.query.place, scratch.gaps
+    runs = float64_at(snapshot.runs[p])
+    blocks = (row[SITE_COUNT] + BLOCK - 1) // BLOCK
+    top, length = 0, 1
+    while (blocks + length - 1) // length > FAN:
+        top += 1
+        length *= FAN
+    at, level = 0, top
+    while at < blocks and size >= 0:
+        # the balls of the levels stand one after another, the blocks' own by themselves
+        balls, run, count = float64_at(row[BALLS]), at, blocks
+        if level > 0:
+            balls, run = runs, at // length
+            for _ in range(level - 1):
+                count = (count + FAN - 1) // FAN
+                run += count
+        if meets(balls, run, place, disc.reach) == 1:
+            if holds(balls, run, place, disc.sure):
+                size = _take_all(row, p, disc, at, min(at + length, blocks), size, scratch)
+            elif level > 0:
+                level -= 1
+                length //= FAN
+                continue
+            else:
+                gaps_of(row, place, at, gaps)
+                size = take(row, p, disc, at, within(row, disc, at, gaps), size, scratch)
+        at += length
+        while level < top and at % (length * FAN) == 0:
+            level += 1
+            length *= FAN
+    return size
+
+
+@kernel
+def _take_all(row, p, disc, begin, end, size, scratch):
+    """Count or list blocks that lie within the disc."""
+    if disc.asked == COUNTS and row[MASK] == 0:
+        objects = int32_at(row[OBJECTS])
+        first, last = begin * BLOCK, min(end * BLOCK, disc.stop)
+        return size + int(objects[last] - objects[first]) if last > first else size
+    place, gaps = disc.query.place, scratch.gaps
+    for block in range(begin, end):
+        if size >= 0:
+            if disc.asked != COUNTS:
+                gaps_of(row, place, block, gaps)
+            size = take(row, p, disc, block, lanes_before(disc.stop, block), size, scratch)
+    return size
