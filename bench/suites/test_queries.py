@@ -26,6 +26,8 @@ SOME = 1_000
 CALLS, BLOCK = 4_000, 20
 ONE_GOALS = {1: 5.0, 8: 8.0}
 """Microseconds a query by itself."""
+OBJECT_GOALS = {"index[id]": 20.0, "id in index": 20.0, "neighbours": 40.0, "area": 40.0, "cell": 40.0}
+"""Microseconds for one object."""
 KNN_GOALS = {1: 4.0, 8: 2.5, 32: 2.0}
 
 
@@ -188,42 +190,89 @@ def test_count(kind, hits, race):
     assert last["ours"].sum() == len(w.index.range(queries, radius))
 
 
+@lru_cache(maxsize=1)
+def in_partitions(kind, partitions):
+    """An index of a set's objects in so many partitions; one at a time is held."""
+    w = world(kind)
+    return dtoss.build(np.arange(len(w.at.objects)), w.at.objects, partitions=partitions, threads=2)
+
+
+def in_blocks(call):
+    """Calls 0 to CALLS - 1 in turn, a few at a time: what each round of a race runs."""
+    begins = iter(range(0, CALLS, BLOCK))
+
+    def work():
+        begin = next(begins)
+        return [call(i) for i in range(begin, begin + BLOCK)]
+
+    return work
+
+
+WARM = 10
+"""Blocks that come before the first one that counts."""
+
+
 @pytest.mark.parametrize("k", ONE_GOALS)
 def test_one_query(kind, k, race):
     """One query by itself, again and again in blocks of a few; ours makes vectors, the others are given them."""
-    w = world(kind)
-    index = dtoss.build(np.arange(len(w.at.objects)), w.at.objects, partitions=20, threads=2)
+    w, index = world(kind), in_partitions(kind, 20)
     places, vectors = w.at.shuffled, w.at.shuffled_vectors
-    calls = {
-        "ours": lambda i: index.knn(places[i], k),
-        "cKDTree": lambda i: w.scipy.query(vectors[i], k),
-        "pykdtree": lambda i: w.pykdtree.query(vectors[i : i + 1], k),
-    }
-
-    def block(name):
-        begins = iter(range(0, CALLS, BLOCK))
-
-        def work():
-            begin = next(begins)
-            return [calls[name](i) for i in range(begin, begin + BLOCK)]
-
-        return work
-
-    blocks = {name: block(name) for name in calls}
-    warm = 10
     last = race(
         kind,
         f"one query, k={k}",
         BLOCK,
-        blocks.pop("ours"),
-        blocks,
+        in_blocks(lambda i: index.knn(places[i], k)),
+        {
+            "cKDTree": in_blocks(lambda i: w.scipy.query(vectors[i], k)),
+            "pykdtree": in_blocks(lambda i: w.pykdtree.query(vectors[i : i + 1], k)),
+        },
         at_most=ONE_GOALS[k],
-        warm=warm,
-        rounds=CALLS // BLOCK - warm,
+        warm=WARM,
+        rounds=CALLS // BLOCK - WARM,
     )
     got, chords = index.knn(places[:CALLS], k), w.scipy.query(vectors[:CALLS], k)[0]
     assert_nearest(w.at, got, vectors[:CALLS], chords)
     assert [hits.id.tolist() for hits in last["ours"]] == got.id.reshape(-1, k)[-BLOCK:].tolist()
+
+
+def test_one_range(kind, race):
+    """All within a radius of one place by itself, about 10 hits, in the same way."""
+    w, index, radius = world(kind), in_partitions(kind, 20), radius_of(kind, 10)
+    places, vectors, chord = w.at.shuffled, w.at.shuffled_vectors, float(chord_of(radius))
+    last = race(
+        kind,
+        "one range, about 10 hits",
+        BLOCK,
+        in_blocks(lambda i: index.range(places[i], radius)),
+        {"cKDTree": in_blocks(lambda i: w.scipy.query_ball_point(vectors[i], chord))},
+        warm=WARM,
+        rounds=CALLS // BLOCK - WARM,
+    )
+    got = index.range(places[:CALLS], radius)
+    assert_within(w.at, got, vectors[:CALLS], radius, w.scipy)
+    asked = [got.id[got.query == row].tolist() for row in range(CALLS - BLOCK, CALLS)]
+    assert [hits.id.tolist() for hits in last["ours"]] == asked
+
+
+@pytest.mark.parametrize("what", OBJECT_GOALS)
+def test_one_object(kind, what, race):
+    """What one object is asked, of objects drawn at random, in 128 partitions; the first look-up came before."""
+    w, index = world(kind), in_partitions(kind, 128)
+    ids = np.random.default_rng(5).integers(0, len(w.at.objects), CALLS).tolist()
+    ask = {
+        "index[id]": lambda i: index[ids[i]],
+        "id in index": lambda i: ids[i] in index,
+        "neighbours": lambda i: index.neighbours(ids[i]),
+        "area": lambda i: index.area(ids[i]),
+        "cell": lambda i: index.cell(ids[i]),
+    }[what]
+    index[0]
+    last = race(
+        kind, what, BLOCK, in_blocks(ask), {}, at_most=OBJECT_GOALS[what], warm=WARM, rounds=CALLS // BLOCK - WARM
+    )
+    if what == "index[id]":
+        found = [(one["id"], one["lon"], one["lat"]) for one in last["ours"]]
+        assert found == [(i, *w.at.objects[i].tolist()) for i in ids[-BLOCK:]]
 
 
 def test_bytes(benchmark):
