@@ -59,3 +59,20 @@ def column_names(columns: Sequence[str], carried: Sequence[str]) -> Sequence[str
         if name not in carried:
             raise ValueError(not_carried(name, carried))
     return columns
+
+
+ORDERS = ("distance", "none")
+"""The orders that hits of a query may be asked for: by distance and id, or any, the same on every run."""
+
+
+def by_distance(order: Any) -> bool:
+    """Return whether hits are asked for in the order (distance, id), and not in any.
+
+    Raises
+    ------
+    ValueError
+        If it is no order.
+    """
+    if order not in ORDERS:
+        raise ValueError(f"order is {order!r}: one of {', '.join(map(repr, ORDERS))} is wanted")
+    return bool(order == ORDERS[0])

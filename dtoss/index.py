@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.arguments import column_names, distances, whole_number
+from dtoss.arguments import by_distance, column_names, distances, whole_number
 from dtoss.compiled.kernel import operand
 from dtoss.geometry.space import Space, as_positions, same_crs
 from dtoss.hits import Hits
@@ -21,17 +21,16 @@ from dtoss.queries.gather import take_columns, take_ids
 from dtoss.queries.one_query import OneQuery
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.open_snapshot import OpenSnapshot
+from dtoss.queries.range_stream import pieces_of
 from dtoss.queries.raw_hits import RawHits
 
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
     from dtoss.conditions.filters import Filters
+    from dtoss.conditions.parse import Condition
     from dtoss.queries.cell_of import CellView
     from dtoss.queries.find_by_id import Lookup, Place
     from dtoss.queries.within import Shape
-
-ORDERS = ("distance", "none")
-"""The orders that hits of a query may be asked for: by distance and id, or in any, the same on every run."""
 
 
 class Index:
@@ -216,7 +215,7 @@ class Index:
         -----
         Cost O(hits) a query, once it is found where it starts.
         """
-        ordered = _ordered(order)
+        ordered = order == "distance" or by_distance(order)
         if where is None and having is None and crs is None and _plain(columns, threads):
             hits = self._one.within(positions, radius, ordered)
             if hits is not None:
@@ -228,6 +227,58 @@ class Index:
         places = bool(columns) or having is not None
         found = self._answer(queries, radii, 0, where, threads, places=places, ordered=ordered)
         return self._hits(found, columns, having)
+
+    def range_batches(
+        self,
+        positions: ArrayLike,
+        radius: ArrayLike,
+        *,
+        batch_size: int = 1 << 20,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        crs: str | None = None,
+        threads: int = 1,
+    ) -> Iterator[Hits]:
+        """Return an iterator over the hits of :meth:`range`, in the same order, ``batch_size`` at a time or fewer.
+
+        Parameters
+        ----------
+        positions, radius
+            As in :meth:`range`.
+        batch_size
+            Hits in a batch, at the most. A query with more goes on in the next batch.
+        where, having, columns, crs, threads
+            As in :meth:`range`.
+
+        Raises
+        ------
+        ValueError
+            At once: as :meth:`range`, or if ``batch_size`` is not a whole number of at least 1.
+
+        Notes
+        -----
+        Hits are counted first: up to half as long again as :meth:`range`. It holds one batch, or the hits of one query.
+        """
+        batch_size = whole_number("batch_size", batch_size, 1)
+        threads = whole_number("threads", threads, 1)
+        queries = self._queries(positions, crs)
+        radii = distances("radius", radius, len(queries))
+        column_names(columns, self.column_names)
+        if where is not None:
+            self._filters.get(where)
+        if having is not None:
+            self._parsed(having)
+        places = bool(columns) or having is not None
+
+        def answered(rows: slice, k: int) -> RawHits:
+            return self._answer(queries[rows], radii[rows], k, where, threads, places=places)
+
+        pieces = pieces_of(
+            len(queries), batch_size, lambda rows: answered(rows, -1).count, lambda rows: answered(rows, 0)
+        )
+        batches = (self._hits(found, columns, having, first) for first, found in pieces)
+        return (hits for hits in batches if len(hits))
 
     def count(
         self,
@@ -509,6 +560,12 @@ class Index:
         """Return the ids of raw hits."""
         return take_ids(self.parts, found)
 
+    def _parsed(self, condition: str) -> Condition:
+        from dtoss.conditions.filters import schema_of
+        from dtoss.conditions.parse import parse_condition
+
+        return parse_condition(condition, schema_of(self.parts[0]))
+
     def satisfying(self, found: RawHits, condition: str) -> NDArray[np.bool_]:
         """Return which raw hits satisfy a condition.
 
@@ -517,10 +574,7 @@ class Index:
         ValueError
             As :func:`dtoss.conditions.parse.parse_condition`.
         """
-        from dtoss.conditions.filters import schema_of
-        from dtoss.conditions.parse import parse_condition
-
-        parsed = parse_condition(condition, schema_of(self.parts[0]))
+        parsed = self._parsed(condition)
         names = sorted(parsed.columns)
         carried = [name for name in names if name in self.column_names]
         values = dict(zip(carried, take_columns(self.parts, found, carried), strict=True))
@@ -528,12 +582,12 @@ class Index:
             values["id"] = self.ids_of(found)
         return parsed.matches(values.__getitem__, len(found.distance))
 
-    def _hits(self, found: RawHits, columns: Sequence[str], having: str | None = None) -> Hits:
+    def _hits(self, found: RawHits, columns: Sequence[str], having: str | None = None, first: int = 0) -> Hits:
         column_names(columns, self.column_names)
         if len(found.count) == 1:
-            query = np.zeros(len(found.distance), np.int64)
+            query = np.full(len(found.distance), first)
         else:
-            query = np.repeat(np.arange(len(found.count)), found.count)
+            query = np.repeat(np.arange(first, first + len(found.count)), found.count)
         ids: NDArray[Any]
         if found.ids is not None:
             ids = found.ids
@@ -547,12 +601,6 @@ class Index:
 def _plain(columns: Any, threads: Any) -> bool:
     """Return whether no columns are asked for, and any number of threads: one query by itself needs one."""
     return type(columns) is tuple and not columns and type(threads) is int and threads > 0
-
-
-def _ordered(order: str) -> bool:
-    if order not in ORDERS:
-        raise ValueError(f"order is {order!r}: one of {', '.join(map(repr, ORDERS))} is wanted")
-    return order == ORDERS[0]
 
 
 def _remake(
