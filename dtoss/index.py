@@ -176,7 +176,8 @@ class Index:
             radius = np.full(len(queries), np.inf)
         else:
             radius = distances("max_distance", max_distance, len(queries))
-        return self._hits(self._answer(queries, radius, k, where, threads), columns, having)
+        places = bool(columns) or having is not None
+        return self._hits(self._answer(queries, radius, k, where, threads, places=places), columns, having)
 
     def range(
         self,

@@ -14,11 +14,10 @@ from numba.extending import intrinsic
 from dtoss.compiled.lanes8 import filled
 
 LANES = 16
+_QUARTER = 4
 _INT, _FLOAT, _INDEX, _BYTE = ir.IntType(64), ir.DoubleType(), ir.IntType(32), ir.IntType(8)
 _INTS = ir.VectorType(_INT, LANES)
 _FLOATS = ir.VectorType(_FLOAT, LANES)
-NEVER = 0x7FF0000000000000
-"""A key that is greater than those of all numbers: infinity's bits."""
 
 
 def _load(builder, start, kind):
@@ -65,15 +64,45 @@ gaps_plane = _gaps(2)
 gaps_sphere = _gaps(3)
 
 
+def _mask(builder, values, bound):
+    """Return an int64 with a bit for each of ``values[:16]`` that is at most the bound."""
+    # by quarters: of sixteen comparisons at once LLVM makes a mask by packing them over and over
+    found = None
+    for q in range(0, LANES, _QUARTER):
+        some = _load(builder, builder.gep(values, [_INT(q)]), ir.VectorType(_FLOAT, _QUARTER))
+        flags = builder.fcmp_ordered("<=", some, filled(builder, bound, _QUARTER))
+        bits = builder.zext(builder.bitcast(flags, ir.IntType(_QUARTER)), _INT)
+        bits = bits if q == 0 else builder.shl(bits, _INT(q))
+        found = bits if found is None else builder.or_(found, bits)
+    return found
+
+
 @intrinsic
 def at_most(typingctx, values, bound):
     """Return a bit for each of ``values[:16]``: whether it is at most the bound."""
 
     def codegen(context, builder, sig, args):
-        flags = builder.fcmp_ordered("<=", _load(builder, args[0], _FLOATS), filled(builder, args[1], LANES))
-        return builder.zext(builder.bitcast(flags, ir.IntType(LANES)), _INT)
+        return _mask(builder, *args)
 
     return types.int64(values, types.float64), codegen
+
+
+@intrinsic
+def ball_meets(typingctx, ball, x, y, z, reach):
+    """Return 1 if a ball, ``ball[:4]`` with its centre and its radius, is within reach of a place, else 0."""
+
+    def codegen(context, builder, sig, args):
+        four = ir.VectorType(_FLOAT, 4)
+        place = ir.Constant(four, ir.Undefined)
+        for i, value in enumerate((*args[1:4], builder.fsub(ir.Constant(_FLOAT, -0.0), args[4]))):
+            place = builder.insert_element(place, value, _INDEX(i))
+        step = builder.fsub(_load(builder, args[0], four), place)
+        a, b, c, far = (builder.extract_element(builder.fmul(step, step), _INDEX(i)) for i in range(4))
+        left = builder.fsub(far, builder.fadd(builder.fadd(a, b), c))
+        # the sign of a difference: a comparison becomes a branch that is not to be predicted
+        return builder.add(_INT(1), builder.ashr(builder.bitcast(left, _INT), _INT(63)))
+
+    return types.int64(ball, types.float64, types.float64, types.float64, types.float64), codegen
 
 
 def _append(builder, values, bits, start):
@@ -92,23 +121,34 @@ def _append(builder, values, bits, start):
         _store(builder, packed, builder.gep(start, [at]))
 
 
-@intrinsic
-def append_near(typingctx, values, bound, low, first, out):
-    """Write to ``out`` the bits of those of ``values[:16]`` that are at most the bound; returns how many.
+def _set_bits():
+    """Return the numbers of the bits that are set in each byte, eight bytes each, the rest 0."""
+    return b"".join(bytes(i for i in range(8) if byte >> i & 1).ljust(8, b"\0") for byte in range(256))
 
-    The bits in ``low`` are replaced by first + i for value i. Up to ``out[:16]`` is written.
+
+@intrinsic
+def append_names(typingctx, flags, first, out):
+    """Write first + i to ``out`` for each bit i that is set among the lowest 16; returns how many are.
+
+    Up to ``out[:16]`` is written.
     """
 
     def codegen(context, builder, sig, args):
-        loaded = _load(builder, args[0], _FLOATS)
-        flags = builder.fcmp_ordered("<=", loaded, filled(builder, args[1], LANES))
-        bits = builder.and_(builder.bitcast(loaded, _INTS), filled(builder, builder.not_(args[2]), LANES))
-        names = builder.add(filled(builder, args[3], LANES), ir.Constant(_INTS, list(range(LANES))))
-        mask = builder.bitcast(flags, ir.IntType(LANES))
-        _append(builder, builder.or_(bits, names), mask, args[4])
-        return builder.zext(builder.ctpop(mask), _INT)
+        # processors without AVX-512 take dozens of instructions to pack vectors: the bytes are looked up
+        kind = ir.ArrayType(_BYTE, 256 * 8)
+        table = cgutils.global_constant(builder, "dtoss.set_bits", ir.Constant(kind, bytearray(_set_bits())))
+        flags, first, out = args
+        end = _INT(0)
+        for shift in (0, 8):
+            byte = builder.and_(builder.lshr(flags, _INT(shift)), _INT(255))
+            places = builder.gep(table, [_INT(0), builder.shl(byte, _INT(3))])
+            numbers = builder.zext(_load(builder, places, ir.VectorType(_BYTE, 8)), ir.VectorType(_INT, 8))
+            names = builder.add(numbers, filled(builder, builder.add(first, _INT(shift)), 8))
+            _store(builder, names, builder.gep(out, [end]))
+            end = builder.add(end, builder.ctpop(byte))
+        return end
 
-    return types.int64(values, types.float64, types.int64, types.int64, out), codegen
+    return types.int64(types.int64, types.int64, out), codegen
 
 
 @intrinsic

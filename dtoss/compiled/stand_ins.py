@@ -223,13 +223,6 @@ def _append(values: NDArray[Any], flags: NDArray[np.bool_], out: Pointer) -> int
     return len(found)
 
 
-def append_near(values: Pointer, bound: float, low: int, first: int, out: Pointer) -> int:
-    """Write to ``out`` the named bits of those of ``values[:16]`` that are at most the bound; returns how many."""
-    loaded = values.window(0, _SIXTEEN, "read")
-    names = np.arange(first, first + _SIXTEEN)
-    return _append((loaded.view(np.int64) & ~low) | names, loaded <= bound, out)
-
-
 def append_flagged(mask: int, values: Pointer, first: int, out: Pointer, names: Pointer) -> int:
     """Write those of ``values[:16]`` whose bit is set to ``out``, and their numbers to ``names``."""
     flags = np.concatenate([_flags(mask), _flags(mask >> _EIGHT)])
@@ -237,8 +230,47 @@ def append_flagged(mask: int, values: Pointer, first: int, out: Pointer, names: 
     return _append(np.arange(first, first + _SIXTEEN), flags, names)
 
 
-def _less(keys: Pointer, key: int) -> int:
-    return int(np.count_nonzero(keys.window(0, _SIXTEEN, "read") < key))
+def append_names(mask: int, first: int, out: Pointer) -> int:
+    """Write first + i to ``out`` for each bit i that is set among the lowest 16; returns how many are."""
+    flags = np.concatenate([_flags(mask), _flags(mask >> _EIGHT)])
+    return _append(np.arange(first, first + _SIXTEEN), flags, out)
+
+
+def ball_meets(ball: Pointer, x: float, y: float, z: float, reach: float) -> int:
+    """Return 1 if a ball is within reach of a place, else 0."""
+    step = ball.window(0, 4, "read") - np.array([x, y, z, -reach])
+    a, b, c, far = step * step
+    return int(not np.signbit(far - (a + b + c)))
+
+
+# of dtoss.compiled.rank_sort
+
+
+def _placing(chunks: int) -> Any:
+    def put(keys: Pointer, first: int, count: int, n: int, out: Pointer) -> None:
+        keys.window(first, _SIXTEEN * chunks, "read")
+        every, own = keys.window(0, n, "read"), keys.window(first, count, "read")
+        for key in own.tolist():
+            out[n - 1 - int(np.count_nonzero(every > key))] = key
+
+    return put
+
+
+_put16, _put32, _put48 = _placing(1), _placing(2), _placing(3)
+
+
+# of dtoss.compiled.network_sort
+
+
+def _sorting(count: int) -> Any:
+    def sort(keys: Pointer, n: int, out: Pointer) -> None:
+        room, found = out.window(0, count, "written"), np.sort(keys.window(0, count, "read")[:n])
+        room[:n], room[n:] = found, _NOTHING
+
+    return sort
+
+
+sort16, sort32, sort64 = _sorting(16), _sorting(32), _sorting(64)
 
 
 class Numpy:

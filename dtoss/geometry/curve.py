@@ -207,8 +207,21 @@ def radix_order(keys: NDArray[np.int64]) -> NDArray[np.int32]:
     >>> radix_order(np.array([30, 10, 20, 10])).tolist()
     [1, 3, 2, 0]
     """
+    return sorted_keys(keys)[0]
+
+
+def sorted_keys(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the stable order, int32 (n,), that sorts int64 keys that are not negative, and the sorted keys. Cost O(n).
+
+    Examples
+    --------
+    >>> order, ascending = sorted_keys(np.array([30, 10, 20, 10]))
+    >>> ascending.tolist()
+    [10, 10, 20, 30]
+    """
     copies, orders = np.empty((2, len(keys)), np.int64), np.empty((2, len(keys)), np.int32)
-    return orders[_radix_order(operand(keys), copies, orders)]
+    last = _radix_order(operand(keys), copies, orders)
+    return orders[last], copies[last]
 
 
 @kernel("void(float64[:, ::1], int32[::1], float64[:, ::1])")

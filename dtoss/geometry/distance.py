@@ -13,6 +13,7 @@ from numba import types
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.compiled.kernel import kernel
+from dtoss.compiled.lanes8 import roots
 from dtoss.geometry.place import SPHERE
 
 EARTH_RADIUS = 6_371_008.8
@@ -76,12 +77,22 @@ def _atan(t):
 
 
 @kernel
+def _arcsine_series(s):
+    """Return arcsin(x) / x for s = x^2, of one number or of eight."""
+    tail = _ASIN_9 + s * (_ASIN_11 + s * _ASIN_13)
+    return 1.0 + s * (_ASIN_3 + s * (_ASIN_5 + s * (_ASIN_7 + s * tail)))
+
+
+@kernel
 def near_distance(chord2):
     """Return the great-circle distance in metres for a squared chord of at most ``NEAR_CHORD2``."""
-    s = _QUARTER * chord2
-    tail = _ASIN_9 + s * (_ASIN_11 + s * _ASIN_13)
-    tail = 1.0 + s * (_ASIN_3 + s * (_ASIN_5 + s * (_ASIN_7 + s * tail)))
-    return EARTH_RADIUS * (np.sqrt(chord2) * tail)
+    return EARTH_RADIUS * (np.sqrt(chord2) * _arcsine_series(_QUARTER * chord2))
+
+
+@kernel
+def near_distances(chords2):
+    """Return eight distances as :func:`near_distance` would, of as many squared chords; the bits are the same."""
+    return EARTH_RADIUS * (roots(chords2) * _arcsine_series(_QUARTER * chords2))
 
 
 @kernel

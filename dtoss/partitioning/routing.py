@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
 from dtoss.geometry.distance import EARTH_RADIUS, chord_of
-from dtoss.geometry.place import place_at
+from dtoss.geometry.place import Place, place_at
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import Regions, past_border, pivot_gap2
@@ -35,6 +35,70 @@ def knows(place, fences, reach, home, far):
             if j != home and past_border(place, fences, home, j, gap2) >= allowed:
                 return False
     return True
+
+
+class Inside(NamedTuple):
+    """How far inside its home a place lies, for all that are asked near it: made by :func:`inside_from`.
+
+    Parameters
+    ----------
+    place
+        The place.
+    home
+        The partition that holds it; -1 where nothing is known.
+    depth
+        The distance to the nearest border of its home, or less; negative where one may have been passed.
+    """
+
+    place: Place
+    home: int
+    depth: float
+
+
+@kernel
+def nowhere(dimension):
+    """Return what is known before any place was asked: nothing."""
+    return Inside(Place(0.0, 0.0, 0.0, dimension), -1, 0.0)
+
+
+@kernel
+def inside_from(place, fences, home):
+    """Return how far inside its home a place lies; infinitely where there is one partition only."""
+    gap2 = pivot_gap2(place, fences, home)
+    d = np.sqrt(gap2)
+    past = -np.inf
+    ended = fences.listed == fences.partitions - 1
+    for t in range(home * fences.listed, (home + 1) * fences.listed):
+        if d - fences.border[t] <= past:
+            ended = True  # f_j(q) <= |q - p_i| - border[j], and the list ascends
+            break
+        past = max(past, past_border(place, fences, home, int(fences.order[t]), gap2))
+    if not ended:
+        for j in range(fences.partitions):
+            if j != home:
+                past = max(past, past_border(place, fences, home, j, gap2))
+    return Inside(place, home, -past - 2.0 * PRUNE * d)
+
+
+@kernel
+def inside_near(inside, place, fences, home):
+    """Return what is known of the borders near a place: what was known before, unless half of it is used up."""
+    if inside.home == home and holds(inside, place):
+        return inside
+    return inside_from(place, fences, home)
+
+
+@kernel
+def holds(inside, place):
+    """Return whether another place surely lies in the same home, and what is known of it is enough to go on with."""
+    return inside.depth > 0.0 and depth_at(inside, place) >= 0.5 * inside.depth
+
+
+@kernel
+def depth_at(inside, place):
+    """Return how far inside its home another place lies, at the least: a border comes nearer by what one moves."""
+    x, y, z = place.x - inside.place.x, place.y - inside.place.y, place.z - inside.place.z
+    return inside.depth - np.sqrt(x * x + y * y + z * z) * (1.0 + PRUNE)
 
 
 @kernel

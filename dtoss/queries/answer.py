@@ -36,10 +36,11 @@ def answer(
     threads
         A batch is split among so many; the answer is the same.
     places
-        Whether partitions and objects of hits within a radius are wanted. Ids and distances are there in any case.
+        Whether partitions and objects of hits are wanted. Ids, where they are numbers, and distances are there in any
+        case.
     ordered
         Whether hits within a radius are wanted in the order (distance, id).
     """
     if k > 0:
-        return knn_batch(opened, queries, radius, k, threads)
+        return knn_batch(opened, queries, radius, k, threads, places)
     return range_batch(opened, queries, radius, threads, k < 0, places, ordered)

@@ -58,13 +58,23 @@ def keys_of(opened: OpenSnapshot, queries: NDArray[np.float64]) -> NDArray[np.in
 
 
 def starts_of(
-    opened: OpenSnapshot, table: AddressTable, queries: NDArray[np.float64], keys: NDArray[np.int64]
+    opened: OpenSnapshot,
+    table: AddressTable,
+    queries: NDArray[np.float64],
+    keys: NDArray[np.int64],
+    asked: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return where the queries of a batch in curve order start; empty arrays for queries by themselves."""
+    """Return where the queries of a batch start, in the order of their ascending keys; empty arrays without keys.
+
+    ``asked`` are the rows of the queries in this order; empty, they stand in it.
+    """
     homes, blocks = np.empty(len(keys), np.int32), np.empty(len(keys), np.int32)
     if len(keys):
         r = opened.regions
-        plan_starts(table.rows, r.pivots, r.weights, r.borders.order, r.borders.distance, queries, keys, homes, blocks)
+        borders = r.borders
+        plan_starts(
+            table.rows, r.pivots, r.weights, borders.order, borders.distance, queries, keys, asked, homes, blocks
+        )
     return homes, blocks
 
 

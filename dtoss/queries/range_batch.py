@@ -64,7 +64,7 @@ def _range_piece(
     need = np.zeros(len(opened.parts), np.uint8)
     table = opened.parts.table
     workspace.fit(table)
-    homes, blocks = starts_of(opened, table, queries, keys)
+    homes, blocks = starts_of(opened, table, queries, keys, np.zeros(0, np.int32))
     arguments, runs = arguments_of(opened, table), addresses_of_runs(table)
     chord = chords_of(opened, radius)
     count = np.zeros(m, np.int64)

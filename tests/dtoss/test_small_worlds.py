@@ -303,12 +303,12 @@ def keys_in_order(keys, n, out):
     sort_keys(pointer(keys), n, pointer(out))
 
 
-@pytest.mark.parametrize("n", [0, 15, 16, 40, 60, 300])
+@pytest.mark.parametrize("n", [0, 15, 16, 32, 40, 64, 70, 100, 300])
 def test_sorted_keys(n):
-    """By counting who is less, in one to four groups of 16, and as a heap."""
+    """By networks of 16, 32 and 64, by counting who is greater, and as a heap."""
     rng = np.random.default_rng(n)
-    keys = np.zeros(n + LANES, np.int64)
+    keys = np.zeros(max(n + LANES, 64), np.int64)
     keys[:n] = rng.permutation(3 * n)[:n]
-    expected, out = np.sort(keys[:n]), np.empty(n, np.int64)
+    expected, out = np.sort(keys[:n]), np.empty(len(keys), np.int64)
     CheckedKernel(keys_in_order.py_func)(keys, n, out)
-    assert out.tolist() == expected.tolist()
+    assert out[:n].tolist() == expected.tolist()

@@ -55,12 +55,15 @@ class Query(NamedTuple):
         The largest distance of a hit, as it is reported; infinity is none.
     limit
         The same squared, as vectors see it.
+    known
+        Its home knows everything within this distance, or chord, or more; negative where it may know nothing.
     """
 
     number: int
     place: Place
     radius: float
     limit: float
+    known: float
 
 
 class Ranged(NamedTuple):
@@ -136,11 +139,14 @@ class Trail(NamedTuple):
         Squared distance of its k-th object.
     depth
         How much further than its nearest site it searched, from outside.
+    dense
+        What the density of its first block said of ``last``.
     """
 
     site: int
     last: float
     depth: float
+    dense: float
 
 
 class Scratch(NamedTuple):
@@ -191,6 +197,8 @@ class Answers(NamedTuple):
         Places for hits: of each query where the k nearest are asked for, so k; of the batch where ranges are.
     strings
         Whether ids are strings.
+    places
+        Whether part and item are wanted: who needs neither columns nor strings needs the ids alone.
     """
 
     id: Any
@@ -201,6 +209,7 @@ class Answers(NamedTuple):
     reads: Any
     room: int
     strings: bool
+    places: bool
 
 
 class Listed(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.lanes16 import gaps_plane, gaps_sphere
-from dtoss.compiled.pointers import SIGN_BIT, float64_at, float_bits, int32_at, shifted
+from dtoss.compiled.lanes16 import ball_meets, gaps_plane, gaps_sphere
+from dtoss.compiled.pointers import float64_at, int32_at, shifted
 from dtoss.geometry.place import SPHERE
-from dtoss.partition import BLOCK, RADIUS
+from dtoss.partition import BLOCK
 from dtoss.queries.kernels.address_table import BALLS, BLOCK_FIRST, BLOCK_NEIGHBOURS, RIM, RIM_COUNT, SITE_COUNT, SITES
 from dtoss.queries.kernels.walk import gap2
 
@@ -33,11 +33,7 @@ def gaps_of(row, place, block, out):
 @kernel
 def meets(balls, block, place, reach):
     """Return 1 if the ball of a block meets the disc of a radius, ``reach``, round a place, else 0."""
-    at = block << 2
-    a, b, c = balls[at] - place.x, balls[at + 1] - place.y, balls[at + 2] - place.z
-    far = reach + balls[at + RADIUS]
-    # the sign of a difference: a comparison becomes a branch that is not to be predicted
-    return 1 + (float_bits(far * far - (a * a + b * b + c * c)) >> SIGN_BIT)
+    return ball_meets(shifted(balls, block << 2), place.x, place.y, place.z, reach)
 
 
 @kernel

@@ -5,8 +5,9 @@ query the search spreads to neighbours whose balls meet the disc, and looks at 1
 be is not known and is guessed. Too narrow, it is widened, and only what it left out is looked at again; too wide, the
 k-th nearest of what was found bounds it.
 
-Found sites are 64-bit keys: the upper bits of the squared distance, then where the site was found: the place of its
-block in the queue, and which of the block's sites it is. What is left out of the distance is added to the disc.
+Found sites are listed by name: the place of its block in the queue, and which of the block's sites it is. To be sorted
+they become 64-bit keys: the upper bits of the squared distance, then the name. What is left out of the distance is
+added to the disc.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.lanes16 import LANES, append_near, at_most
+from dtoss.compiled.lanes16 import LANES, append_names, at_most
 from dtoss.compiled.pointers import (
     bits_float,
     float64_at,
@@ -63,21 +64,20 @@ def _weight(row, site):
 
 
 @kernel
-def _take(row, slot, near, bound, listed, count, scratch):
-    """Append the sites within the bound of the block visited as number ``slot``; returns sites and objects listed.
+def _take(row, slot, near, listed, count, scratch):
+    """List the flagged sites of the block visited as number ``slot``; returns sites and objects listed.
 
     Without a mask the objects are not counted: there are at least as many as sites.
     """
-    keys, here = scratch.keys, shifted(scratch.gaps, slot * LANES)
     if row[MASK] == 0:
-        listed += append_near(here, bound, NAMES, slot * BLOCK, shifted(keys, listed))
+        listed += append_names(near, slot * BLOCK, shifted(scratch.keys, listed))
         return listed, listed
     while near != 0:
         i = trailing_zeros(near)
         near &= near - 1
         weight = _weight(row, int(scratch.queue[slot]) * BLOCK + i)
         if weight > 0:
-            keys[listed] = (float_bits(here[i]) & ~NAMES) | (slot * BLOCK + i)
+            scratch.keys[listed] = slot * BLOCK + i
             listed += 1
             count += weight
     return listed, count
@@ -92,6 +92,16 @@ def _count(row, listed, scratch):
         site = site_of(scratch.keys[t], scratch.queue)
         count += objects[site + 1] - objects[site]
     return count
+
+
+@kernel
+def _sort(listed, scratch):
+    """Fill ``scratch.ordered`` with the keys of listed sites in ascending order."""
+    keys, gaps = scratch.keys, scratch.gaps
+    for t in range(listed):
+        name = keys[t]
+        keys[t] = (float_bits(gaps[name]) & ~NAMES) | name
+    sort_keys(keys, listed, scratch.ordered)
 
 
 @kernel
@@ -150,7 +160,7 @@ def expand(row, place, bounds, k, start, guess, limit, scratch):
     uneven = lost(place.dimension)  # the sites of a disc are connected within a little more
     bound = min(guess, most)
     reach = np.sqrt(bound + uneven) * (1.0 + PRUNE)
-    widen, enough, narrowed = 2.0, 2 * k + 2 * LANES, False
+    widen, enough, narrowed = 2.0, k + LANES, False
     # of the queue's ``end`` blocks, distances are known for ``taken``; ``again`` of them are listed
     taken, end, listed, count = 0, 1, 0, 0
     sites, objects, inside, last = 0, 0, bound, np.inf
@@ -178,7 +188,7 @@ def expand(row, place, bounds, k, start, guess, limit, scratch):
             if multiple and count < k:
                 count = _count(row, listed, scratch)
             if count >= k or bound >= most:
-                sort_keys(keys, listed, ordered)
+                _sort(listed, scratch)
                 sites, objects, inside, last = _cut(row, single, k, listed, bound, scratch)
                 if last <= bound or bound >= most:
                     break
@@ -207,13 +217,13 @@ def expand(row, place, bounds, k, start, guess, limit, scratch):
             fetch_ids(row, block)
         else:
             prefetch(objects_on, block * BLOCK)
-        listed, count = _take(row, slot, near, bound, listed, count, scratch)
+        listed, count = _take(row, slot, near, listed, count, scratch)
         if count > enough:
             # far more than k: the k-th of them bounds the disc, and what lies behind is dropped
-            sort_keys(keys, listed, ordered)
+            _sort(listed, scratch)
             listed, count, bound, _ = _cut(row, single, k, listed, bound, scratch)
             for i in range(listed):
-                keys[i] = ordered[i]
+                keys[i] = ordered[i] & NAMES
             reach = np.sqrt(bound + uneven) * (1.0 + PRUNE)
             narrowed = True
             enough = max(enough, 2 * count)

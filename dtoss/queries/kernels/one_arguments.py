@@ -128,8 +128,9 @@ def place_of(row, x, y):
 @kernel
 def answers_at(row, mine, room, out_id, out_distance):
     """Return where the answer of one query is written: ids and distances by the pointers given."""
+    strings = row[STRING_IDS] != 0
     return Answers(out_id, out_distance, int32_at(mine[PART_AT]), int32_at(mine[ITEM_AT]), int64_at(mine[TOLD_AT]),
-                   int32_at(mine[READS_AT]), room, row[STRING_IDS] != 0)  # fmt: skip
+                   int32_at(mine[READS_AT]), room, strings, strings)  # fmt: skip
 
 
 @kernel
@@ -142,4 +143,4 @@ def query_of(place, radius):
             # comparisons with it allow for its rounding: only reported distances decide
             chord = 2.0 * np.sin(radius / (2.0 * EARTH_RADIUS))
             limit = chord * chord
-    return Query(0, place, radius, limit)
+    return Query(0, place, radius, limit, -1.0)

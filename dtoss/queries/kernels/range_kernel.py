@@ -49,7 +49,7 @@ def range_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, 
     total, home = 0, -1
     asked = COUNTS if counting else PLACES if out.placed or strings else IDS_ONLY
     for r in range(begin, m):
-        query = Query(r, place_at(q, r, dimension), radius[r], chord[r])
+        query = Query(r, place_at(q, r, dimension), radius[r], chord[r], -1.0)
         far = np.sqrt(query.limit) * (1.0 + PRUNE)
         # which partition holds it, and which of its blocks is near: planned for a batch in curve order
         block = -1

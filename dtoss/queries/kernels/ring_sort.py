@@ -6,7 +6,7 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import bits_float, float_bits, shifted
-from dtoss.compiled.rank_sort import RANKED, heap_sort_keys, sort_keys
+from dtoss.compiled.rank_sort import RANKED, heap_sort_keys, sort_window
 
 LEAST_DIGIT, MOST_DIGIT = 7, 11
 """Bits of a digit, at the least and at the most."""
@@ -38,7 +38,7 @@ def ring_sort(gaps, n, keys, ordered, counts):
     if n <= RANKED // 2:
         for i in range(n):
             keys[i] = (float_bits(gaps[i]) & ~names) | i
-        sort_keys(keys, n, ordered)
+        sort_window(keys, n, ordered)
         return
     furthest = 0
     for i in range(n):

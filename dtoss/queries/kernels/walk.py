@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import float64_at, int32_at, int64_at, pointer, prefetch
+from dtoss.compiled.pointers import float64_at, int32_at, int64_at, pointer, prefetch, shifted
 from dtoss.geometry.place import SPHERE, XMAX, XMIN, YMAX, YMIN, place_at
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import FAN
 from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import nearest_region
+from dtoss.partitioning.routing import holds, inside_from, nowhere
 from dtoss.queries.kernels.address_table import (
     BALLS,
     BLOCK_FIRST,
@@ -39,6 +40,8 @@ UNEVEN = (16 * 2.0**-53) ** 2
 """With lengths 1 + e and 1 + f, ``|a - b|^2`` has ``(e - f)^2`` that the sphere knows nothing of."""
 CACHE_LINE = 8
 """Numbers of 64 bits in a line of the processor's cache, which is what it loads at a time."""
+LINES_PLANE, LINES_SPHERE = 2 * FAN // CACHE_LINE, SPHERE * FAN // CACHE_LINE
+"""Lines that the sites of a block take."""
 FETCHED_NEIGHBOURS = 7 * FAN
 """Neighbours that are asked for with a run of sites: a site has fewer than six in the mean."""
 
@@ -167,17 +170,25 @@ def block_on_curve(row, key):
 
 @kernel(
     "void(int64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], "
-    "int32[::1], int32[::1])"
+    "int32[::1], int32[::1], int32[::1])"
 )
-def plan_starts(rows, pivots, weights, order, distance, queries, keys, home, block):
-    """Fill the home of each query of a batch in curve order, and the run of sites at its place on the curve."""
-    n, dimension = queries.shape
+def plan_starts(rows, pivots, weights, order, distance, queries, keys, asked, home, block):
+    """Fill the home of each query of a batch in curve order, and the run of sites at its place on the curve.
+
+    ``asked`` are the rows of the queries in this order, that of ``keys``; empty, they stand in it.
+    """
+    dimension = queries.shape[1]
+    rearranged = asked.size > 0
     fences = fences_of(pivots, weights, order, distance)
     q = pointer(queries)
-    p, at, size = -1, 0, 0
+    p, at, size, inside = -1, 0, 0, nowhere(dimension)
     places = int64_at(0)
-    for r in range(n):
-        j = nearest_region(place_at(q, r, dimension), fences, max(p, 0))
+    for r in range(keys.size):
+        place = place_at(q, int(asked[r]) if rearranged else r, dimension)
+        j = p
+        if p < 0 or not holds(inside, place):
+            j = nearest_region(place, fences, max(p, 0))
+            inside = inside_from(place, fences, j)
         key = keys[r]
         if j != p:
             # another partition: its run is searched for by halves
@@ -202,9 +213,12 @@ def plan_starts(rows, pivots, weights, order, distance, queries, keys, home, blo
 @kernel
 def fetch_sites(row, block, dimension):
     """Ask for the sites of a block."""
-    sites = float64_at(row[SITES])
-    for i in range(block * FAN * dimension, (block + 1) * FAN * dimension, CACHE_LINE):
-        prefetch(sites, i)
+    sites = shifted(float64_at(row[SITES]), block * FAN * dimension)
+    for line in range(LINES_PLANE):
+        prefetch(sites, line * CACHE_LINE)
+    if dimension == SPHERE:
+        for line in range(LINES_PLANE, LINES_SPHERE):
+            prefetch(sites, line * CACHE_LINE)
 
 
 @kernel

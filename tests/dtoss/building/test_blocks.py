@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numba import njit
 
 import dtoss
-from dtoss.compiled.lanes16 import LANES, append_flagged, append_near, at_most, gaps_plane, gaps_sphere
+from dtoss.compiled.lanes16 import LANES, append_flagged, append_names, at_most, ball_meets, gaps_plane, gaps_sphere
 from dtoss.compiled.pointers import pointer
-from dtoss.compiled.rank_sort import NAMES, RANKED, sort_keys
+from dtoss.compiled.rank_sort import RANKED, sort_keys
 from dtoss.geometry.distance import distance
 from dtoss.partition import BLOCK
 from dtoss.queries.kernels.ring_sort import RINGS, ring_sort
@@ -25,8 +25,18 @@ SEVERAL = "import tests.dtoss.building.test_blocks as t; t.check_lanes(200)"
 
 
 @njit
-def _near(values, bound, low, first, out):
-    return append_near(pointer(values), bound, low, first, pointer(out)), at_most(pointer(values), bound)
+def _near(values, bound):
+    return at_most(pointer(values), bound)
+
+
+@njit
+def _names(flags, first, out):
+    return append_names(flags, first, pointer(out))
+
+
+@njit
+def _meets(ball, place, reach):
+    return ball_meets(pointer(ball), place[0], place[1], place[2], reach)
 
 
 @njit
@@ -60,9 +70,13 @@ def check_lanes(times):
         bound, first = rng.choice([0.0, 0.5, rng.uniform()]), int(rng.integers(1000)) * LANES
         out, names = np.zeros(2 * LANES, np.int64), np.zeros(2 * LANES, np.int64)
         near = np.flatnonzero(values <= bound)
-        size, flags = _near(values, bound, NAMES, first, out)
+        flags = _near(values, bound)
         assert flags == sum(1 << i for i in near)
-        assert out[:size].tolist() == [int(values[i : i + 1].view(np.int64)[0]) & ~NAMES | first + i for i in near]
+        assert out[: _names(flags, first, out)].tolist() == (first + near).tolist()
+        ball, at, reach = rng.normal(size=4), rng.normal(size=3), rng.choice([0.0, rng.uniform(0, 3)])
+        x, y, z = ball[:3] - at
+        far = reach + ball[3]
+        assert _meets(ball, at, reach) == (not np.signbit(far * far - (x * x + y * y + z * z)))
         flags, floats = int(rng.integers(1 << LANES)), np.zeros(2 * LANES)
         chosen = [i for i in range(LANES) if flags >> i & 1]
         assert _flagged(flags, values, first, floats, names) == len(chosen)
@@ -89,14 +103,29 @@ def test_lanes_of_other_processors():
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 33, 48, 49, RANKED, RANKED + 1, 1000])
+@pytest.mark.parametrize("n", [*range(1, 66), 80, 81, 95, 97, 113, RANKED, RANKED + 1, 1000])
 def test_sorted_keys(n):
+    """Among them keys as small as those of a query that stands on an object; behind the last may stand anything."""
     rng = np.random.default_rng(n)
-    keys = np.zeros(n + LANES, np.int64)
-    keys[:n] = rng.permutation(3 * n)[:n]
-    expected, out = np.sort(keys[:n]), np.empty(n, np.int64)
-    _sorted(keys, n, out)
-    assert out.tolist() == expected.tolist()
+    for _ in range(5):
+        keys, out = rng.integers(-(2**62), 2**62, 64 + n), np.empty(64 + n, np.int64)
+        keys[:n] = rng.permutation(rng.choice(np.r_[np.arange(2 * n), rng.integers(2**62, size=n)], n, replace=False))
+        expected = np.sort(keys[:n])
+        _sorted(keys, n, out)
+        assert out[:n].tolist() == expected.tolist()
+
+
+def test_networks_sort_all_of_0_and_1():
+    """A network that sorts all sequences of 0 and 1 sorts all: a seventh of those of 16, longer ones with one step."""
+    for n in (16, 32, 64):
+        rows = np.arange(1 << 16)[:, None] >> np.arange(16) & 1 if n == 16 else np.tri(n + 1, n, -1, dtype=np.int64)
+        for row in rows if n > 16 else rows[::7]:
+            for bits in (row, row[::-1], np.roll(row, n // 3)):
+                # keys are distinct: of equal bits the place decides
+                keys, out = np.ascontiguousarray(bits * n + np.arange(n)), np.empty(64, np.int64)
+                keys = np.r_[keys, np.zeros(64 - n, np.int64)]
+                _sorted(keys, n, out)
+                assert out[:n].tolist() == sorted(keys[:n].tolist())
 
 
 @given(

@@ -41,7 +41,8 @@ def table(index, monkeypatch):
 
 @pytest.fixture
 def knn(index, table, monkeypatch):
-    call = recorded(monkeypatch, knn_batch, "knn_kernel", lambda: index.knn(ASKED, 20))
+    far = np.full(len(ASKED), np.inf)
+    call = recorded(monkeypatch, knn_batch, "knn_kernel", lambda: index.search(np.asarray(ASKED), far, 20))
     call.arguments["rows"] = table()
     return call
 
