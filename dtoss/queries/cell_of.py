@@ -23,6 +23,7 @@ from dtoss.partition import Ids, Partition
 from dtoss.queries.answer import answer
 from dtoss.queries.find_by_id import Place
 from dtoss.queries.one_cell import CROWDED, Drawn, drawn_cell
+from dtoss.queries.one_edge import counts as edge_counts
 from dtoss.queries.open_snapshot import OpenSnapshot
 
 SHORTEST = 1e-9
@@ -160,9 +161,12 @@ def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
     """Return the cell of the site on which an object is."""
     if seen is None or (place.partition.number, place.site) not in seen.cuts:
         drawn = _draw(view, place.partition, place.site)
-        if drawn is not None and drawn[0].clear:
+        if drawn is not None:
             cell, ids = drawn
-            return Cell(cell.vertices, _taken(ids, cell.owner[cell.owner >= 0]), _area(view, cell.area))
+            count = cell.sure if cell.clear else _settled(view, place.partition, place.site, cell)
+            if count is not None:
+                around = _around_cell(cell.owner, len(cell.others))
+                return Cell(cell.vertices, _taken(ids, around[count[around]]), _area(view, cell.area))
     site = place.partition.sites[place.site]
     seen = Seen() if seen is None else seen
     own = _cut(view, place.partition, place.site, seen)
@@ -173,9 +177,7 @@ def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
         which = which[[edge_length(site, others[i], others, None) > view.shortest for i in which.tolist()]]
     for i, (partition, at) in zip(which.tolist(), _places(view, others[which]), strict=True):
         counts[i] = _is_edge(view, site, own, partition, at, seen)
-    # in the order of their edges; an arc of a hemisphere's rim is in pieces; what only the other side sees comes last
-    owners = dict.fromkeys(shape.owner.tolist())
-    around = np.array([i for i in owners if i >= 0] + [i for i in range(len(others)) if i not in owners], np.int64)
+    around = _around_cell(shape.owner, len(others))
     around = around[counts[around]]
     return Cell(shape.vertices, _taken(ids, around), _area(view, float(shape.area[0])))
 
@@ -185,6 +187,46 @@ def _draw(view: CellView, partition: Partition, site: int) -> tuple[Drawn, Ids] 
     others, ids = candidates(view, partition, site)
     drawn = drawn_cell(partition.sites[site], others, view.opened.box, view.shortest)
     return None if drawn is None else (drawn, ids)
+
+
+def _around_cell(owner: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return candidates in the order of their edges; what only the other side sees comes last.
+
+    An arc of a hemisphere's rim is in pieces.
+    """
+    owners = dict.fromkeys(owner.tolist())
+    return np.array([i for i in owners if i >= 0] + [i for i in range(count) if i not in owners], np.int64)
+
+
+def _settled(view: CellView, partition: Partition, site: int, cell: Drawn) -> NDArray[np.bool_] | None:
+    """Return which candidates of a drawn cell have an edge that counts, None where :func:`_is_edge` has to say.
+
+    Where the edge counts in truth it does, and where it does not, and neither end's cell says that it might, it does
+    not: so says that as well.
+    """
+    graph, here = partition.graph, partition.sites[site]
+    near = graph.neighbours[graph.first[site] : graph.first[site + 1]].tolist()
+    listed_here = not _among(partition.uncertified, site)
+    settled = cell.sure.copy()
+    for i in np.flatnonzero(~cell.sure).tolist():
+        there = cell.others[i]
+        if listed_here and i < len(near) and near[i] < partition.owned_sites:
+            part, at = partition, near[i]
+        else:
+            part, at = next(iter(_places(view, there[None])))
+        found = _draw(view, part, at)
+        if found is None:
+            return None
+        around = _around(here, cell.others, there, found[0].others)
+        known = edge_counts(here, there, around, view.opened.box, view.shortest)
+        if known is None:
+            known = edge_length(here, there, around, view.bounds) > view.shortest
+        if not known:
+            listed = np.flatnonzero((found[0].others == here).all(axis=1)).tolist()
+            if any(found[0].length_of(j) > view.shortest for j in listed) or cell.length_of(i) > view.shortest:
+                return None
+        settled[i] = known
+    return settled
 
 
 def outline_at(view: CellView, place: Place) -> tuple[NDArray[np.float64], float]:

@@ -12,7 +12,7 @@ from dtoss.cells.arguments import outline_in
 from dtoss.cells.cell_polygons import POLYGON_COLUMNS, cut_all, draw
 from dtoss.cells.clipping import PAD, chord, furthest, is_framed, plane_area, sphere_area
 from dtoss.cells.edge_doubt import NEARLY
-from dtoss.compiled.kernel import kernel, step
+from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import part_of, pointer
 from dtoss.geometry.place import SPHERE, Place
 from dtoss.geometry.rounding import EDGE_DOUBT
@@ -26,6 +26,8 @@ CROWDED = 1e-14
 """Chord, 64 nm or 100 ulps, within which rounding decides which sites cut each other's cells."""
 TWICE = 2.0
 """How far from doubt an edge has to be: doubt itself is some thousand times what rounding makes."""
+CORNER_DOUBT = 1e-15
+"""Share of the largest coordinate within which a line goes by a corner."""
 _GAP = 3
 """Where the distance of the other site stands behind the three numbers of an edge's normal."""
 NOT_DRAWN = -1
@@ -39,6 +41,7 @@ class Sketch(NamedTuple):
     vertices: Any
     owner: Any
     length: Any
+    sure: Any
 
 
 @kernel
@@ -83,41 +86,82 @@ def _turn(a, b):
 
 
 @kernel
-def _stays(site, sketch, m, radius):
-    """Return whether no edge would be gone if rounding moved it: :mod:`dtoss.cells.edge_doubt`, with room to spare."""
-    this = _normal(site, sketch, 0, m)
-    sine, cosine = _turn(this, _normal(site, sketch, m - 1, m))
-    for i in range(m):
-        after = _normal(site, sketch, i + 1 if i + 1 < m else 0, m)
+def _stay(site, sketch, kept, count, m, radius):
+    """Note of which edges it is sure that rounding cannot make them go, of ``count`` that are kept of m."""
+    this, before = _normal(site, sketch, kept[0], m), _normal(site, sketch, kept[count - 1], m)
+    sine, cosine = _turn(this, before)
+    for t in range(count):
+        i = kept[t]
+        after = _normal(site, sketch, kept[t + 1 if t + 1 < count else 0], m)
         sine_on, cosine_on = _turn(after, this)
         if sketch.owner[i] >= 0:
             # the lines of the edges before and after meet behind this one, as far as the sine of both turns is positive
             behind = max(sine * cosine_on + cosine * sine_on, 0.0)
             rough = TWICE * EDGE_DOUBT * max(this[_GAP], radius)
-            if not sketch.length[i] * sine * sine_on > rough * behind:
-                return False
+            far_enough = sketch.length[i] * sine * sine_on > rough * behind
+            sketch.sure[sketch.owner[i]] = 1 if far_enough else 0
         this, sine, cosine = after, sine_on, cosine_on
-    return True
 
 
-@step
-def _is_clear(site, sketch, count, m, radius, shortest):
-    """Return whether each candidate has one edge, and all edges are longer than what counts, beyond doubt."""
-    clear, owned = True, 0
+@kernel
+def _pass_by(site, sketch, i, m, radius):
+    """Take back what is sure of the edges at corners by which the line of candidate i goes, which has no edge."""
+    others, vertices, dimension = sketch.others, sketch.vertices, site.dimension
+    x, y, z = others[i * dimension] - site.x, others[i * dimension + 1] - site.y, 0.0
+    if dimension == SPHERE:
+        z = others[i * dimension + 2] - site.z
+    gap = np.sqrt(x * x + y * y + z * z)
+    for j in range(m):
+        at = j * dimension
+        a, b, c = vertices[at], vertices[at + 1], 0.0
+        if dimension == SPHERE:
+            c = vertices[at + 2]
+            depth = (a * x + b * y + c * z) / gap
+        else:
+            depth = ((a - site.x) * x + (b - site.y) * y) / gap - 0.5 * gap
+        rough = max(EDGE_DOUBT * max(gap, radius), CORNER_DOUBT * max(abs(a), abs(b), abs(c)))
+        if not depth < -TWICE * rough:
+            for edge in (j, j - 1 if j > 0 else m - 1):
+                if sketch.owner[edge] >= 0:
+                    sketch.sure[sketch.owner[edge]] = 0
+
+
+@kernel
+def _judge(site, sketch, kept, count, m, radius, shortest):
+    """Fill which candidates have an edge that counts, beyond doubt: one edge, longer than what counts, and it stays.
+
+    As in :mod:`dtoss.cells.edge_doubt`, but that what is sure is so by twice as much. Returns whether all have.
+    """
+    for i in range(count):
+        sketch.sure[i] = 0
+    long = 0
     for i in range(m):
-        mine = sketch.owner[i]
-        clear = clear and sketch.length[i] > shortest * NEARLY * NEARLY
-        for j in range(i):
-            clear = clear and (mine < 0 or sketch.owner[j] != mine)
-        owned += 1 if mine >= 0 else 0
-    return clear and owned == count and _stays(site, sketch, m, radius)
+        if sketch.length[i] > shortest:
+            kept[long] = i
+            long += 1
+    if long > 0:
+        _stay(site, sketch, kept, long, m, radius)
+    clear = True
+    for i in range(count):
+        total, edges = 0.0, 0
+        for j in range(m):
+            if sketch.owner[j] == i:
+                total += sketch.length[j]
+                edges += 1
+        if edges != 1 or not total > shortest * NEARLY * NEARLY:
+            sketch.sure[i] = 0
+        if not total > shortest * NEARLY:
+            _pass_by(site, sketch, i, m, radius)
+    for i in range(count):
+        clear = clear and sketch.sure[i] == 1
+    return clear
 
 
 @kernel(
     "Tuple((int64, boolean, float64))(float64, float64, float64, float64[:, ::1], float64[::1], float64, float64[::1], "
-    "int64[::1], float64[::1], float64[:, ::1], int64[::1])"
+    "int64[::1], float64[::1], float64[:, ::1], int64[::1], uint8[::1])"
 )
-def draw_cell(x, y, z, others_, bounds, shortest, real, whole, length, vertices, owner):
+def draw_cell(x, y, z, others_, bounds, shortest, real, whole, length, vertices, owner, sure):
     """Fill the vertices of a cell and the owners of its edges, as :func:`dtoss.cells.cell_polygons.shapes` does.
 
     Returns how many vertices it has, whether all candidates have an edge that counts beyond doubt, and its area. The
@@ -142,6 +186,8 @@ def draw_cell(x, y, z, others_, bounds, shortest, real, whole, length, vertices,
         float64 (c + 4, dimension).
     owner
         int64 (c + 4,). A candidate, or -1 for the bounds.
+    sure
+        uint8 (c,). Whether a candidate has an edge that counts, beyond doubt.
     """
     count, dimension = others_.shape
     room = VERTICES + 2 * PAD
@@ -160,8 +206,9 @@ def draw_cell(x, y, z, others_, bounds, shortest, real, whole, length, vertices,
         radius, area = chord(far), sphere_area(outline.u, outline.v, m)
     else:
         area = plane_area(outline.u, outline.v, m)
-    sketch = Sketch(others, pointer(vertices), pointer(owner), pointer(length))
-    return m, _is_clear(site, sketch, count, m, radius, shortest), area
+    sketch = Sketch(others, pointer(vertices), pointer(owner), pointer(length), pointer(sure))
+    kept = part_of(pointer(whole), room, VERTICES)
+    return m, _judge(site, sketch, kept, count, m, radius, shortest), area
 
 
 @dataclass(frozen=True)
@@ -178,12 +225,25 @@ class Drawn:
         Square CRS units or steradians.
     clear
         Whether each candidate has an edge that counts, beyond doubt.
+    sure
+        bool (c,). Which of them have.
+    length
+        float64 (v,). Of the edge from each vertex.
+    others
+        float64 (c, dimension). The candidates.
     """
 
     vertices: NDArray[np.float64]
     owner: NDArray[np.int64]
     area: float
     clear: bool
+    sure: NDArray[np.bool_]
+    length: NDArray[np.float64]
+    others: NDArray[np.float64]
+
+    def length_of(self, candidate: int) -> float:
+        """Return the length of the edge of a candidate, 0 where it has none."""
+        return float(self.length[self.owner == candidate].sum())
 
 
 def drawn_cell(
@@ -199,5 +259,8 @@ def drawn_cell(
     x, y, *z = site.tolist()
     real, whole, length = np.empty(DRAWN_ROOM), np.empty(DRAWN_ROOM, np.int64), np.empty(count + 4)
     vertices, owner = np.empty((count + 4, dimension)), np.empty(count + 4, np.int64)
-    m, clear, area = draw_cell(x, y, z[0] if z else 0.0, others, bounds, shortest, real, whole, length, vertices, owner)
-    return None if m < 0 else Drawn(vertices[:m], owner[:m], area, clear)
+    sure = np.empty(count, np.uint8)
+    m, clear, area = draw_cell(
+        x, y, z[0] if z else 0.0, others, bounds, shortest, real, whole, length, vertices, owner, sure
+    )
+    return None if m < 0 else Drawn(vertices[:m], owner[:m], area, clear, sure.view(np.bool_), length[:m], others)

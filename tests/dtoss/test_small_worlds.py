@@ -273,6 +273,18 @@ def test_objects_in_a_polygon(metric):
     assert sorted(index.within(np.array(ring)).id.tolist()) == inside.tolist()
 
 
+@pytest.mark.parametrize("crs", [None, "none"])
+def test_neighbours_on_a_lattice(crs):
+    """Four sites on one circle: none of them is a neighbour across it."""
+    places = np.array([[x, y] for x in range(4) for y in range(4)]) * 10.0
+    index = dtoss.build(np.arange(16), places, crs=crs, partitions=2)
+    for i in (0, 5, 6):
+        beside = np.flatnonzero(np.abs(places - places[i]).sum(axis=1) == 10.0)
+        found = set(index.neighbours(i).tolist())
+        assert found >= set(beside.tolist())
+        assert not any(np.abs(places[j] - places[i]).tolist() == [10.0, 10.0] for j in found)
+
+
 def test_many_objects_on_few_places():
     """More than are put in order one after another, in any order of their ids."""
     ids = np.random.default_rng(9).permutation(60)

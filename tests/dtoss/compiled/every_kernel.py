@@ -141,6 +141,8 @@ def main():
         vectors = index.space.vectors(asked)
         vectors = arranged(vectors, radix_order(curve_keys(vectors)))
         found[f"{name}: distance"] = hashlib.sha256(distance(vectors, vectors[::-1]).tobytes()).hexdigest()
+    lattice = dtoss.build(np.arange(16), [[x, y] for x in range(4) for y in range(4)], crs="none")
+    found["lattice"] = hashlib.sha256(repr([lattice.neighbours(i).tolist() for i in range(16)]).encode()).hexdigest()
     texts = dtoss.build(np.array(["a", "é", "b"], object), places, **how)
     found["texts"] = hashlib.sha256(repr([texts[one] for one in ("b", "é", "a")]).encode()).hexdigest()
     say(found)
