@@ -18,7 +18,7 @@ from dtoss.compiled.pointers import (
 from dtoss.geometry.distance import NEAR_CHORD2
 from dtoss.geometry.place import SPHERE
 from dtoss.geometry.rounding import SURE, TINY
-from dtoss.partition import BLOCK, RADIUS
+from dtoss.partition import BLOCK
 from dtoss.queries.kernels.address_table import BLOCK_FIRST, IDS, MASK, OBJECTS, SINGLE, SITE_COUNT, SITES
 from dtoss.queries.kernels.arguments import NO_ROOM
 from dtoss.queries.kernels.hit_order import reported
@@ -63,15 +63,6 @@ def lanes_before(stop, block):
     """Return a bit for each site of a block before ``stop``."""
     lanes = stop - block * BLOCK
     return ALL_LANES if lanes >= LANES else (1 << max(lanes, 0)) - 1
-
-
-@kernel
-def holds(balls, block, place, sure):
-    """Return whether all sites of a block lie in a disc of which ``sure`` is a little less than the radius."""
-    at = block << 2
-    a, b, c = balls[at] - place.x, balls[at + 1] - place.y, balls[at + 2] - place.z
-    left = sure - balls[at + RADIUS]
-    return left > 0.0 and a * a + b * b + c * c <= left * left
 
 
 @kernel

@@ -1,7 +1,7 @@
 """Finding the blocks of sites in a disc: from one to its neighbours, or down from runs of thousands, if it is large.
 
 A search from block to block comes past no more than the disc and its border, and pays for each with a look at its
-neighbours. A large disc, one wider than the run of 16 blocks round its centre, holds whole runs of blocks along the
+neighbours. A large disc, nearly as wide as the run of 16 blocks round its centre, holds whole runs of blocks along the
 curve: those are taken at once.
 """
 
@@ -23,10 +23,14 @@ from dtoss.queries.kernels.address_table import (
     row_of,
 )
 from dtoss.queries.kernels.arguments import Disc
-from dtoss.queries.kernels.block_search import consider, consider_rim, forget, gaps_of, meets
-from dtoss.queries.kernels.disc_blocks import COUNTS, fetch_ahead, holds, lanes_before, take, within
+from dtoss.queries.kernels.block_search import consider, consider_rim, forget, gaps_of
+from dtoss.queries.kernels.disc_blocks import COUNTS, fetch_ahead, lanes_before, take, within
 from dtoss.queries.kernels.walk import descend, lost, nearest_site, outside, unsure
 
+FAN_BITS = 4
+"""16 to the power of a level is one, shifted by so many for each level."""
+LARGE = 0.6
+"""Radii of the run of 16 blocks round its centre that a disc has at the least to be searched by runs."""
 FETCHED = 3
 """Blocks of the queue ahead of the search that are asked for."""
 
@@ -58,7 +62,7 @@ def _is_large(snapshot, p, block, limit):
     radius = float64_at(row_of(snapshot.rows, p)[BALLS])[(block << 2) + RADIUS]
     if limit <= radius * radius or snapshot.runs[p] <= 0:
         return False
-    radius = float64_at(snapshot.runs[p])[(block // FAN << 2) + RADIUS]
+    radius = LARGE * float64_at(snapshot.runs[p])[(block // FAN << 2) + RADIUS]
     return limit > radius * radius
 
 
@@ -112,41 +116,49 @@ def _spread(row, p, disc, end, size, scratch):
 
 
 @kernel
+def _side(balls, run, place, reach, sure):
+    """Return on which side of a disc's border a ball lies: -1 is without, 1 within, 0 is neither for sure."""
+    at = run << 2
+    a, b, c = balls[at] - place.x, balls[at + 1] - place.y, balls[at + 2] - place.z
+    gap, beyond, left = a * a + b * b + c * c, reach + balls[at + RADIUS], sure - balls[at + RADIUS]
+    if gap > beyond * beyond:
+        return -1
+    return 1 if left > 0.0 and gap <= left * left else 0
+
+
+@kernel
 def _descend_runs(snapshot, p, disc, size, scratch):
     """Take the blocks of a disc in their order on the curve: runs of them, cut where the disc's border meets them.
 
     A run of level l is 16^l blocks; those of level 0 are blocks.
     """
     row, place, gaps = row_of(snapshot.rows, p), disc.query.place, scratch.gaps
-    runs = float64_at(snapshot.runs[p])
+    own, runs = float64_at(row[BALLS]), float64_at(snapshot.runs[p])
     blocks = (row[SITE_COUNT] + BLOCK - 1) // BLOCK
-    top, length = 0, 1
-    while (blocks + length - 1) // length > FAN:
+    top = 0
+    while blocks > FAN << FAN_BITS * top:
         top += 1
-        length *= FAN
     at, level = 0, top
     while at < blocks and size >= 0:
+        length = 1 << FAN_BITS * level
         # the balls of the levels stand one after another, the blocks' own by themselves
-        balls, run, count = float64_at(row[BALLS]), at, blocks
+        balls, run = own, at
         if level > 0:
-            balls, run = runs, at // length
-            for _ in range(level - 1):
-                count = (count + FAN - 1) // FAN
-                run += count
-        if meets(balls, run, place, disc.reach) == 1:
-            if holds(balls, run, place, disc.sure):
-                size = _take_all(row, p, disc, at, min(at + length, blocks), size, scratch)
-            elif level > 0:
-                level -= 1
-                length //= FAN
-                continue
-            else:
-                gaps_of(row, place, at, gaps)
-                size = take(row, p, disc, at, within(row, disc, at, gaps), size, scratch)
+            balls, run = runs, at >> FAN_BITS * level
+            for below in range(1, level):
+                run += ((blocks - 1) >> FAN_BITS * below) + 1
+        side = _side(balls, run, place, disc.reach, disc.sure)
+        if side == 0 and level > 0:
+            level -= 1
+            continue
+        if side > 0:
+            size = _take_all(row, p, disc, at, min(at + length, blocks), size, scratch)
+        elif side == 0:
+            gaps_of(row, place, at, gaps)
+            size = take(row, p, disc, at, within(row, disc, at, gaps), size, scratch)
         at += length
-        while level < top and at % (length * FAN) == 0:
+        while level < top and at & ((FAN << FAN_BITS * level) - 1) == 0:
             level += 1
-            length *= FAN
     return size
 
 

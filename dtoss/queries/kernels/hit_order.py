@@ -129,6 +129,8 @@ def settle_ids(distance, ids, n):
     left = MOVES * n
     for t in range(1, n):
         far, name, i = distance[t], ids[t], t
+        if distance[t - 1] < far or (distance[t - 1] == far and ids[t - 1] <= name):
+            continue
         while i > 0 and (far < distance[i - 1] or (far == distance[i - 1] and name < ids[i - 1])):
             distance[i], ids[i] = distance[i - 1], ids[i - 1]
             i -= 1

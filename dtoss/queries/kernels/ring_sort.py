@@ -6,12 +6,14 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import bits_float, float_bits, shifted
-from dtoss.compiled.rank_sort import RANKED, heap_sort_keys, sort_window
+from dtoss.compiled.rank_sort import heap_sort_keys, sort_window
 
-LEAST_DIGIT, MOST_DIGIT = 7, 11
+LEAST_DIGIT, MOST_DIGIT = 6, 11
 """Bits of a digit, at the least and at the most."""
 RINGS = 2 << MOST_DIGIT
 """Counters of both digits at the most."""
+BY_RANK = 48
+"""Hits up to which counting who is less is faster."""
 SPARSE = 32
 """The square of the greatest digit is so many times the number of hits, or more: few of them share a ring."""
 NEARLY_SORTED = 4
@@ -35,7 +37,7 @@ def ring_sort(gaps, n, keys, ordered, counts):
     out of order. ``keys`` has room for n + 16, ``counts`` for ``RINGS`` + 1.
     """
     names = names_of(n)
-    if n <= RANKED // 2:
+    if n <= BY_RANK:
         for i in range(n):
             keys[i] = (float_bits(gaps[i]) & ~names) | i
         sort_window(keys, n, ordered)

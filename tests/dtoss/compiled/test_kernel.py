@@ -153,7 +153,7 @@ for name, kernel in DECLARED.items():
 """
 
 
-def test_a_change_in_the_sorting_of_rings_compiles_the_range_kernel_alone(tmp_path):
+def test_a_change_in_the_sorting_of_rings_compiles_the_kernels_of_ranges_alone(tmp_path):
     """All other kernels that are kept on disk are taken from there."""
     index = dtoss.build([1, 2, 3], [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
     assert index.knn([0.9, 0.9], 2).id.tolist() == index.range([0.9, 0.9], 1.5e5).id.tolist() == [2, 1]
@@ -177,7 +177,10 @@ def test_a_change_in_the_sorting_of_rings_compiles_the_range_kernel_alone(tmp_pa
     assert sorting.read_text() != text
     after = taken()
     assert {"dtoss.queries.kernels.knn_kernel.knn_kernel", "dtoss.cells.cell_kernel.cut_cells"} <= after
-    assert before - after == {"dtoss.queries.kernels.range_kernel.range_kernel"}
+    assert before - after == {
+        "dtoss.queries.kernels.one_kernel.within_of_one",
+        "dtoss.queries.kernels.range_kernel.range_kernel",
+    }
     assert after < before
 
 
