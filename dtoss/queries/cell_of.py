@@ -165,7 +165,7 @@ def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
             cell, ids = drawn
             count = cell.sure if cell.clear else _settled(view, place.partition, place.site, cell)
             if count is not None:
-                around = _around_cell(cell.owner, len(cell.others))
+                around = cell.owner[cell.owner >= 0] if cell.clear else _around_cell(cell.owner, len(cell.others))
                 return Cell(cell.vertices, _taken(ids, around[count[around]]), _area(view, cell.area))
     site = place.partition.sites[place.site]
     seen = Seen() if seen is None else seen

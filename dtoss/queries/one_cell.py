@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,8 +210,7 @@ def draw_cell(x, y, z, others_, bounds, shortest, real, whole, length, vertices,
     return m, _judge(site, sketch, kept, count, m, radius, shortest), area
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(NamedTuple):
     """A cell of c candidates.
 
     Parameters

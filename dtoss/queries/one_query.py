@@ -107,6 +107,7 @@ class OneQuery:
         self._opened = opened
         # positions of a projected CRS that are compared on the sphere are transformed as a batch
         self._most_k = 0 if space.to_lonlat else opened.objects
+        self._string_ids = opened.string_ids
         self._row: SnapshotRow | None = None
         self._with_runs: AddressTable | None = None
 
@@ -125,7 +126,7 @@ class OneQuery:
                 return None
             row = self._mended(size)
             size = nearest_to_one(row.address, workspace.row, *place, most, ids, distance)
-        if self._opened.string_ids:
+        if self._string_ids:
             ids = self._strings(size)
         if mended:
             workspace.trim()
@@ -138,7 +139,7 @@ class OneQuery:
         size = self._search(positions, radius, False, ordered)
         if size is None:
             return None
-        ids = self._strings(size) if self._opened.string_ids else workspace.id[:size].copy()
+        ids = self._strings(size) if self._string_ids else workspace.id[:size].copy()
         hits = Hits(np.zeros(size, INT64), ids, workspace.far[:size].copy(), {})
         workspace.trim()
         return hits
