@@ -128,6 +128,24 @@ class Nearest(NamedTuple):
     second: float
 
 
+class FirstDisc(NamedTuple):
+    """Where a search for the nearest begins.
+
+    Parameters
+    ----------
+    block
+        A block that the disc meets, or one near the query.
+    square
+        The squared radius.
+    near
+        The distance of the nearest site, if the query is far from all of them, else 0: no less is worth a look.
+    """
+
+    block: int
+    square: float
+    near: float
+
+
 class Trail(NamedTuple):
     """What one query leaves to the next one of the same partition; -1 where it leaves nothing.
 
@@ -138,7 +156,7 @@ class Trail(NamedTuple):
     last
         Squared distance of its k-th object.
     depth
-        How much further than its nearest site it searched, from outside.
+        How much further than its nearest site its k-th object is, if it stood far outside; negative if it did not.
     dense
         What the density of its first block said of ``last``.
     """
@@ -147,6 +165,24 @@ class Trail(NamedTuple):
     last: float
     depth: float
     dense: float
+
+
+class Others(NamedTuple):
+    """What is noted of the partitions that a query reads beside its home.
+
+    Parameters
+    ----------
+    need
+        Pointer to a byte for each partition: set for one that has to be open and is not.
+    nearest
+        Pointer to int32 for each: the site where the last walk in it ended; -1 where there was none.
+    kept
+        Whether ``nearest`` is there at all: a place by itself has none before it.
+    """
+
+    need: Any
+    nearest: Any
+    kept: bool
 
 
 class Scratch(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, lanes_at, put_lanes, roots
-from dtoss.compiled.pointers import bits_float, float_bits, int32_at, int64_at, pointer, prefetch, uint8_at
+from dtoss.compiled.pointers import bits_float, float64_at, float_bits, int32_at, int64_at, pointer, prefetch, uint8_at
 from dtoss.compiled.rank_sort import NAMES
 from dtoss.geometry.distance import NEAR_CHORD2, near_distances
 from dtoss.geometry.place import place_at
@@ -22,26 +22,38 @@ from dtoss.partition import BLOCK
 from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import nearest_region
 from dtoss.partitioning.routing import depth_at, inside_near, knows, nowhere
-from dtoss.queries.kernels.address_table import IDS, MASK, OBJECTS, OWNED_SITES, SINGLE, row_of
-from dtoss.queries.kernels.arguments import NO_ROOM, Answers, Nearest, Query, Snapshot, Trail, scratch_of
+from dtoss.queries.kernels.address_table import IDS, MASK, OBJECTS, OWNED_SITES, SINGLE, SITES, row_of
+from dtoss.queries.kernels.arguments import (
+    NO_ROOM,
+    Answers,
+    FirstDisc,
+    Nearest,
+    Others,
+    Query,
+    Snapshot,
+    Trail,
+    scratch_of,
+)
 from dtoss.queries.kernels.hit_order import far_of, heap_sort, settle
-from dtoss.queries.kernels.nearest_disc import by_density, expand, site_of
+from dtoss.queries.kernels.nearest_disc import at_least, by_density, expand, site_of
 from dtoss.queries.kernels.next_to_read import next_to_read
-from dtoss.queries.kernels.walk import descend, fetch, fetch_blocks, fetch_graph, lost, nearest_site, unsure
+from dtoss.queries.kernels.walk import descend, fetch, fetch_blocks, fetch_graph, gap2, lost, nearest_site, unsure
 
 WIDER = 1.15
 """How much larger than expected a disc is searched at first, in area."""
 LEAST_LAST, MOST_WIDER = 2.0**-10, 2.0**10
 """The last disc counts as no smaller than this share of what density says: it may have been one crowded site. And how
 many times larger than that a first disc may be: where scales differ by hundreds of powers of two, guesses may not."""
-OUTSIDE = 4.0
-"""How many times larger, in area, the last disc was than the sites near a query ask for, if both are far."""
+OUTSIDE = 0.6
+"""Share of the squared distance of the k-th object from which on the nearest one is far: a query from outside."""
 DEEPER = 1.1
 """From outside, how much further beyond its nearest site a query searches than the last one had to."""
 SHALLOW = 0.125
 """And the least it does, in radii of a disc that holds k objects: the last one's may have stood on one site."""
 AHEAD = 12
 """Queries ahead for which memory is asked for."""
+AS_NEAR = 4.0
+"""Times the squared distance of what is known so far within which a walk begins where the last one ended."""
 OVERFULL = 64
 """Hits gathered beyond four times k at which all but the k nearest are dropped."""
 ANSWERED = -2
@@ -155,9 +167,7 @@ def answer_nearest(snapshot, home, query, nearest, out):
     It is not where a site may be as near, where the home may not know what is as near, or where not all objects count.
     """
     row, gap = row_of(snapshot.rows, home), nearest.gap
-    dimension = query.place.dimension
-    sure = nearest.second > gap * (1.0 + PRUNE) + lost(dimension) and gap <= query.limit * (1.0 + PRUNE)
-    if not sure or row[MASK] != 0:
+    if not is_nearest(row, nearest, query.place.dimension) or gap > query.limit * (1.0 + PRUNE):
         return False
     if snapshot.fences.partitions > 1 and not known_at_home(snapshot, home, query, gap):
         return False
@@ -175,8 +185,26 @@ def answer_nearest(snapshot, home, query, nearest, out):
 
 
 @kernel
+def is_nearest(row, nearest, dimension):
+    """Return whether a site is the nearest for sure, and all its objects count."""
+    return nearest.second > nearest.gap * (1.0 + PRUNE) + lost(dimension) and row[MASK] == 0
+
+
+@kernel
+def gather_nearest(row, p, query, owned_only, nearest, size, scratch):
+    """Append the first object of the site that is nearest for sure to the hits, if it lies within the radius."""
+    if owned_only and nearest.site >= row[OWNED_SITES]:
+        return size
+    d = far_of(row, query.place, nearest.site, nearest.gap)
+    if d > query.radius:
+        return size
+    scratch.distance[size], scratch.part[size], scratch.item[size] = d, p, int32_at(row[OBJECTS])[nearest.site]
+    return size + 1
+
+
+@kernel
 def first_disc(row, place, bounds, k, block, nearest, trail):
-    """Return (squared radius, block, nearest site, depth, density) of the disc to search first.
+    """Return the disc to search first, the nearest site, and what the trail says of depth and density from now on.
 
     As wide as the density of the block says, times what it was wrong by for the query before. Neither is trusted
     wholly: of guess, last disc and last guess the powers 1/2, 3/4 and -1/4 leave the least error on streets and in
@@ -185,15 +213,15 @@ def first_disc(row, place, bounds, k, block, nearest, trail):
     """
     guess = by_density(row, k, block)
     if k == 1:
-        return nearest.gap * WIDER, block, nearest, trail.depth, guess
-    if trail.last > OUTSIDE * guess:
-        # far from all sites, where a disc crosses many more of them than a ball of its size holds
+        return FirstDisc(block, nearest.gap * WIDER, 0.0), nearest, trail.depth, guess
+    if trail.depth >= 0.0:
+        # the last one was far from all sites, where a disc crosses many more of them than a ball of its size holds
         nearest = nearest_site(row, place, bounds, nearest.site, block)
         block = nearest.site // BLOCK
         dense = np.sqrt(by_density(row, k, block))
-        depth = DEEPER * max(trail.depth, SHALLOW * dense) if trail.depth >= 0.0 else dense
-        wide = np.sqrt(nearest.gap) + depth
-        return wide * wide, block, nearest, depth, guess
+        depth = DEEPER * max(trail.depth, SHALLOW * dense)
+        near = np.sqrt(nearest.gap)
+        return FirstDisc(block, (near + depth) * (near + depth), near), nearest, depth, guess
     dense = guess
     if trail.last >= 0.0:
         last = max(trail.last, dense * LEAST_LAST)
@@ -202,7 +230,7 @@ def first_disc(row, place, bounds, k, block, nearest, trail):
         bits = (float_bits(dense) >> 1) + (bits >> 1) + ((bits - float_bits(trail.dense)) >> 2)
         guess, most = WIDER * bits_float(max(bits, 0)), dense * MOST_WIDER
         guess = guess if guess < most else most
-    return guess, block, nearest, trail.depth, dense
+    return FirstDisc(block, guess, 0.0), nearest, trail.depth, dense
 
 
 @kernel
@@ -214,6 +242,11 @@ def answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out):
     """
     row, place, k = row_of(snapshot.rows, home), query.place, out.room
     alone, limit = snapshot.fences.partitions == 1, query.limit
+    if k == 1 and is_nearest(row, nearest, place.dimension):
+        limit = min(limit, at_least(nearest.gap))
+        alone = alone or known_at_home(snapshot, home, query, limit)
+        trail = Trail(nearest.site, trail.last, trail.depth, trail.dense)
+        return gather_nearest(row, home, query, not alone, nearest, 0, scratch), alone, limit, trail
     # where the search begins: with a limit at the nearest site, which says whether there is anything within it
     if k > 1 and limit < np.inf:
         nearest = nearest_site(row, place, snapshot.bounds, nearest.site, block)
@@ -223,14 +256,15 @@ def answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out):
     listed, last, depth, dense = 0, trail.last, trail.depth, trail.dense
     some = nearest.gap <= limit * (1.0 + PRUNE)
     if some or unsure(nearest, place.dimension):
-        guess, block, nearest, depth, dense = first_disc(row, place, snapshot.bounds, k, block, nearest, trail)
+        first, nearest, depth, dense = first_disc(row, place, snapshot.bounds, k, block, nearest, trail)
         most = limit if some else np.inf
-        listed, objects, inside, last = expand(row, place, snapshot.bounds, k, block, guess, most, scratch)
+        listed, objects, inside, last = expand(row, place, snapshot.bounds, k, first, most, scratch)
         if listed < 0:
             return NO_ROOM, alone, limit, trail
         if objects >= k:
             limit = min(limit, inside)
-        depth = np.sqrt(last) - np.sqrt(nearest.gap) if nearest.gap > 0.0 and last < np.inf else -1.0
+        near = at_least(bits_float(scratch.ordered[0])) if listed > 0 else 0.0
+        depth = np.sqrt(last) - np.sqrt(near) if last < np.inf and near > OUTSIDE * last else -1.0
         last = last if last < np.inf else -1.0
     trail = Trail(nearest.site, last, depth, dense)
     if not alone and limit < np.inf:
@@ -245,11 +279,25 @@ def answer_at_home(snapshot, home, query, block, nearest, trail, scratch, out):
 
 
 @kernel
-def widen_to_others(snapshot, home, query, k, limit, size, scratch, need):
+def nearest_of_other(row, p, place, bounds, limit, others):
+    """Return the site of another partition nearest to a place, from where the last walk in it ended if that is near."""
+    start = -1
+    if others.kept:
+        start = int(others.nearest[p])
+        if start >= 0 and gap2(float64_at(row[SITES]), start, place) > AS_NEAR * limit:
+            start = -1
+    nearest = nearest_site(row, place, bounds, start, -1)
+    if others.kept:
+        others.nearest[p] = nearest.site
+    return nearest
+
+
+@kernel
+def widen_to_others(snapshot, home, query, k, limit, size, scratch, others):
     """Append to a query's hits what all other partitions own of its answer, nearest borders first, and sort them.
 
     Returns (hits, partitions read); hits is :data:`NO_ROOM`, or :data:`NOT_OPEN`: then all partitions that are not
-    open and have to be are flagged in ``need``.
+    open and have to be are flagged in ``others.need``.
     """
     place = query.place
     reads = 1 if row_of(snapshot.rows, home)[OWNED_SITES] > 0 else 0
@@ -265,19 +313,23 @@ def widen_to_others(snapshot, home, query, k, limit, size, scratch, need):
             continue
         row = row_of(snapshot.rows, p)
         if row[OWNED_SITES] < 0:
-            need[p] = 1
+            others.need[p] = 1
             missing = True
             continue
         reads += 1
         # the disc of what is known so far, from the site that is nearest; none if that lies outside
-        nearest = nearest_site(row, place, snapshot.bounds, -1, -1)
+        nearest = nearest_of_other(row, p, place, snapshot.bounds, limit, others)
         some = nearest.gap <= limit * (1.0 + PRUNE)
         if not some and not unsure(nearest, place.dimension):
             continue
+        if k == 1 and is_nearest(row, nearest, place.dimension):
+            limit = min(limit, at_least(nearest.gap))
+            size = gather_nearest(row, p, query, True, nearest, size, scratch)
+            continue
         block = nearest.site // BLOCK
-        guess = max(by_density(row, k, block), nearest.gap * WIDER)
+        first = FirstDisc(block, max(by_density(row, k, block), nearest.gap * WIDER), 0.0)
         most = limit if some else np.inf
-        listed, objects, inside, _ = expand(row, place, snapshot.bounds, k, block, guess, most, scratch)
+        listed, objects, inside, _ = expand(row, place, snapshot.bounds, k, first, most, scratch)
         if listed < 0:
             return NO_ROOM, reads
         if objects >= k:
@@ -325,11 +377,11 @@ def fetch_ahead(rows, homes, blocks, r, dimension, k):
     "int64(int64[:, ::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], float64[::1], "
     "float64[::1], float64[:, ::1], int32[::1], int32[::1], int32[::1], int64, int64, boolean, float64[::1], "
     "float64[::1], int64[::1], int32[::1], float64[::1], uint8[::1], float64[::1], int64[:, ::1], float64[:, ::1], "
-    "int32[:, ::1], int32[:, ::1], int64[::1], int32[::1], uint8[::1])"
+    "int32[:, ::1], int32[:, ::1], int64[::1], int32[::1], uint8[::1], int32[::1])"
 )
 def knn_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, queries, asked, homes, blocks, begin, k,
                strings, radius, chord, places, visits, gaps, seen, distance, out_id, out_distance, out_part, out_item,
-               out_count, out_reads, need):  # fmt: skip
+               out_count, out_reads, need, others_nearest):  # fmt: skip
     """Answer the queries from ``begin`` on; returns how far it came: all of them, or the one that had too little room.
 
     That one has no answer yet: the caller makes more room and comes again from there. A query that has to read a
@@ -347,6 +399,7 @@ def knn_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, qu
     scratch = scratch_of(places, visits, gaps, seen, distance)
     out = Answers(pointer(out_id), pointer(out_distance), pointer(out_part), pointer(out_item), pointer(out_count),
                   pointer(out_reads), k, strings, out_part.size > 0)  # fmt: skip
+    others = Others(pointer(need), pointer(others_nearest), True)
     q, planned = pointer(queries), homes.size > 0
     home, trail, inside = -1, Trail(-1, -1.0, -1.0, 1.0), nowhere(dimension)
     for r in range(begin, m):
@@ -388,7 +441,7 @@ def knn_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, qu
         if alone and size >= 0:
             settle(snapshot.rows, scratch.distance, scratch.part, scratch.item, 0, size)
         elif size >= 0:
-            size, reads = widen_to_others(snapshot, home, query, k, limit, size, scratch, pointer(need))
+            size, reads = widen_to_others(snapshot, home, query, k, limit, size, scratch, others)
         if size == NO_ROOM:
             return r
         if size == NOT_OPEN:

@@ -44,6 +44,12 @@ def _least(key):
 
 
 @kernel
+def at_least(gap):
+    """Return what is left of a squared distance in a key, made as large as it may have been."""
+    return _least(float_bits(gap)) * COARSE
+
+
+@kernel
 def site_of(key, queue):
     """Return the site that a key names."""
     name = key & NAMES
@@ -123,7 +129,7 @@ def _cut(row, single, k, listed, bound, scratch):
             end += 1
     if count < k:
         return end, count, bound, np.inf
-    last = _least(keys[end - 1]) * COARSE
+    last = at_least(bits_float(keys[end - 1]))
     bound = min(bound, last)
     while end < listed and _least(keys[end]) <= bound:
         count += 1 if single else _weight(row, site_of(keys[end], queue))
@@ -142,11 +148,22 @@ def by_density(row, k, block):
 
 
 @kernel
-def expand(row, place, bounds, k, start, guess, limit, scratch):
+def _wider(row, bound, times, first):
+    """Return the square of a disc so many times as wide in area, or, from far outside, as deep."""
+    if bound <= 0.0:
+        return by_density(row, 1, first.block)
+    if first.near == 0.0:
+        return bound * times
+    radius = first.near + (np.sqrt(bound) - first.near) * times
+    return radius * radius
+
+
+@kernel
+def expand(row, place, bounds, k, first, limit, scratch):
     """List the sites nearest to a query that hold its k nearest objects, with all ties, almost in order.
 
-    The search begins in block ``start`` with a disc of squared radius ``guess``. Sites beyond the squared distance
-    ``limit`` are left out; unless that is infinite, ``start`` holds a site within it.
+    Sites beyond the squared distance ``limit`` are left out; unless that is infinite, the block that the search begins
+    in holds a site within it.
 
     Returns (sites listed, objects on them, a squared distance within which all of them lie, one for the k-th object);
     sites listed is -1 where there was too little room. They stand in ``scratch.ordered``.
@@ -158,14 +175,14 @@ def expand(row, place, bounds, k, start, guess, limit, scratch):
     beyond = outside(bounds, place)
     most = limit * (1.0 + PRUNE)
     uneven = lost(place.dimension)  # the sites of a disc are connected within a little more
-    bound = min(guess, most)
+    bound = min(first.square, most)
     reach = np.sqrt(bound + uneven) * (1.0 + PRUNE)
     widen, enough, narrowed = 2.0, k + LANES, False
     # of the queue's ``end`` blocks, distances are known for ``taken``; ``again`` of them are listed
     taken, end, listed, count = 0, 1, 0, 0
     sites, objects, inside, last = 0, 0, bound, np.inf
-    queue[0] = start
-    seen[start] = 1
+    queue[0] = first.block
+    seen[first.block] = 1
     if beyond:
         end = consider_rim(row, place, reach, end, scratch)
     again = 0
@@ -195,7 +212,7 @@ def expand(row, place, bounds, k, start, guess, limit, scratch):
                 # the k-th object stands at the very edge: what ties with it may lie behind
                 bound = min(last, most)
             else:
-                wider = bound * widen if bound > 0.0 else by_density(row, 1, start)
+                wider = _wider(row, bound, widen, first)
                 bound = min(wider, most) if wider > bound else most
                 widen *= widen
             # what was looked at is listed anew, and its neighbours are asked again

@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import float64_at, int64_at, pointer, uint8_at
+from dtoss.compiled.pointers import float64_at, int32_at, int64_at, pointer, uint8_at
 from dtoss.geometry.curve import coarse_key
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BLOCK, RADIUS
 from dtoss.partitioning.regions import nearest_region
 from dtoss.partitioning.routing import knows
 from dtoss.queries.kernels.address_table import BALLS, OWNED_SITES, row_of
-from dtoss.queries.kernels.arguments import NO_ROOM, Nearest, Trail
+from dtoss.queries.kernels.arguments import NO_ROOM, Nearest, Others, Trail
 from dtoss.queries.kernels.disc_blocks import COUNTS, IDS_ONLY, PLACES
 from dtoss.queries.kernels.disc_search import search
 from dtoss.queries.kernels.hit_order import settle
@@ -31,6 +31,7 @@ from dtoss.queries.kernels.knn_kernel import (
 from dtoss.queries.kernels.next_to_read import next_to_read
 from dtoss.queries.kernels.one_arguments import (
     COUNTERS_AT,
+    ITEM_AT,
     NEED_AT,
     answers_at,
     fits,
@@ -115,7 +116,8 @@ def nearest_to_one(snapshot_row, memory_row, x, y, most, out_id, out_distance):
     if alone and size >= 0:
         settle(snapshot.rows, scratch.distance, scratch.part, scratch.item, 0, size)
     elif size >= 0:
-        size, reads = widen_to_others(snapshot, home, query, k, limit, size, scratch, need)
+        others = Others(need, int32_at(mine[ITEM_AT]), False)
+        size, reads = widen_to_others(snapshot, home, query, k, limit, size, scratch, others)
     if size >= 0:
         write_answer(snapshot.rows, query, size, reads, scratch, out)
     return out.hits[0] if size >= 0 or size == ANSWERED else size
