@@ -23,6 +23,7 @@ from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.open_snapshot import OpenSnapshot
 from dtoss.queries.range_stream import pieces_of
 from dtoss.queries.raw_hits import RawHits
+from dtoss.queries.threads import in_pieces
 
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from dtoss.queries.cell_of import CellView
     from dtoss.queries.find_by_id import Lookup, Place
     from dtoss.queries.within import Shape
+
+MANY = 4096
+"""Positions from which on threads share making vectors of them."""
 
 
 class Index:
@@ -171,7 +175,7 @@ class Index:
                 return hits
         k = whole_number("k", k, 1)
         threads = whole_number("threads", threads, 1)
-        queries = self._queries(positions, crs)
+        queries = self._queries(positions, crs, threads)
         if max_distance is None:
             radius = np.full(len(queries), np.inf)
         else:
@@ -222,7 +226,7 @@ class Index:
             if hits is not None:
                 return hits
         threads = whole_number("threads", threads, 1)
-        queries = self._queries(positions, crs)
+        queries = self._queries(positions, crs, threads)
         radii = distances("radius", radius, len(queries))
         # ids that are numbers come with the hits; all else is found by where an object is
         places = bool(columns) or having is not None
@@ -263,7 +267,7 @@ class Index:
         """
         batch_size = whole_number("batch_size", batch_size, 1)
         threads = whole_number("threads", threads, 1)
-        queries = self._queries(positions, crs)
+        queries = self._queries(positions, crs, threads)
         radii = distances("radius", radius, len(queries))
         column_names(columns, self.column_names)
         if where is not None:
@@ -296,7 +300,7 @@ class Index:
             if count is not None:
                 return count
         threads = whole_number("threads", threads, 1)
-        queries = self._queries(positions, crs)
+        queries = self._queries(positions, crs, threads)
         radii = distances("radius", radius, len(queries))
         return self._answer(queries, radii, -1, where, threads).count
 
@@ -507,9 +511,18 @@ class Index:
             raise KeyError(f"no object has the id {object_id!r}")
         return place
 
-    def _queries(self, positions: ArrayLike, crs: str | None) -> NDArray[np.float64]:
+    def _queries(self, positions: ArrayLike, crs: str | None, threads: int = 1) -> NDArray[np.float64]:
         self._same_crs(crs)
-        return self.space.vectors(as_positions(positions, self.space))
+        places = as_positions(positions, self.space)
+        if threads == 1 or len(places) < MANY or self.space.to_lonlat:
+            return self.space.vectors(places)
+        vectors = np.empty((len(places), self.space.dimension))
+
+        def some(a: int, b: int) -> None:
+            vectors[a:b] = self.space.vectors(places[a:b])
+
+        in_pieces(len(places), threads, some, MANY // 2)
+        return vectors
 
     def _same_crs(self, crs: str | None) -> None:
         if crs is not None and not same_crs(crs, self.crs):

@@ -12,8 +12,11 @@ from dtoss.queries.kernels.knn_kernel import knn_kernel
 from dtoss.queries.open_partitions import needed
 from dtoss.queries.open_snapshot import BATCH, SORTED_FROM, OpenSnapshot, arguments_of, chords_of, keys_of, starts_of
 from dtoss.queries.raw_hits import RawHits, joined
-from dtoss.queries.threads import in_pieces
+from dtoss.queries.threads import LEAST, in_pieces
 from dtoss.queries.workspace import workspace
+
+SHORT = 2048
+"""Hits of a piece of a batch below which another thread takes longer to wake than to answer."""
 
 
 def knn_batch(
@@ -82,11 +85,12 @@ def _knn_sorted(
     def in_order(a: int, b: int) -> None:
         _knn_rows(opened, queries, along[a:b], rows[a:b], radius, k, out)
 
-    left = np.concatenate(in_pieces(len(queries), threads, at_once))
+    least = max(SHORT // k, LEAST)
+    left = np.concatenate(in_pieces(len(queries), threads, at_once, least))
     if len(left):
         order, along = sorted_keys(keys[left] if len(left) < len(keys) else keys)
         rows = order if len(left) == len(keys) else left[order].astype(np.int32)
-        in_pieces(len(rows), threads, in_order)
+        in_pieces(len(rows), threads, in_order, least)
 
 
 def _knn_rows(

@@ -13,12 +13,12 @@ T = TypeVar("T")
 PIECES = 4
 """Pieces for each thread: one that is held up leaves more of them to the others."""
 LEAST = 256
-"""Rows for each thread, or fewer threads work."""
+"""Rows for each thread, or fewer threads work, unless they say how many."""
 MOST_THREADS = 256
 """Threads that are kept at the most; they are started when they are needed."""
 
 
-def in_pieces(rows: int, threads: int, work: Callable[[int, int], T]) -> list[T]:
+def in_pieces(rows: int, threads: int, work: Callable[[int, int], T], least: int = LEAST) -> list[T]:
     """Return what a function makes of each piece of the rows, (first, last), in order.
 
     Parameters
@@ -29,6 +29,9 @@ def in_pieces(rows: int, threads: int, work: Callable[[int, int], T]) -> list[T]
         How many work at a time at the most, the one that calls among them. One gets all rows as one piece.
     work
         Is called with the first row of a piece and the one after its last, in any thread.
+
+    least
+        Rows for each thread, or fewer threads work: waking one takes as long as some hundred short questions.
 
     Raises
     ------
@@ -42,7 +45,7 @@ def in_pieces(rows: int, threads: int, work: Callable[[int, int], T]) -> list[T]
     >>> in_pieces(1024, 2, lambda first, last: last - first)
     [128, 128, 128, 128, 128, 128, 128, 128]
     """
-    threads = min(threads, max(rows // LEAST, 1))
+    threads = min(threads, max(rows // least, 1))
     if threads == 1:
         return [work(0, rows)]
     cuts = np.linspace(0, rows, PIECES * threads + 1).astype(int).tolist()
