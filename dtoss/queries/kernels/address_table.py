@@ -37,8 +37,9 @@ from dtoss.partition import MOST_LEVELS, Partition
     BLOCK_FIRST,
     BLOCK_NEIGHBOURS,
     SINGLE,
-) = range(17)
-LEVEL = 17
+    RIM_BALLS,
+) = range(18)
+LEVEL = 18
 """Column of the first level's graph; each level takes two."""
 COLUMNS = LEVEL + 2 * MOST_LEVELS
 
@@ -126,6 +127,7 @@ def _fill(row: NDArray[np.int64], partition: Partition) -> None:
     row[OWNED_SITES] = partition.owned_sites
     row[RIM] = address(partition.rim, "rim")
     row[RIM_COUNT] = len(partition.rim)
+    row[RIM_BALLS] = address(partition.rim_balls, "balls of the rim")
     row[LEVELS] = len(partition.levels)
     row[KEYS] = address(partition.keys, "curve keys")
     row[BALLS] = address(partition.blocks.balls, "balls")

@@ -8,8 +8,17 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes16 import ball_meets, gaps_plane, gaps_sphere
 from dtoss.compiled.pointers import float64_at, int32_at, shifted
 from dtoss.geometry.place import SPHERE
-from dtoss.partition import BLOCK
-from dtoss.queries.kernels.address_table import BALLS, BLOCK_FIRST, BLOCK_NEIGHBOURS, RIM, RIM_COUNT, SITE_COUNT, SITES
+from dtoss.partition import BLOCK, FAN
+from dtoss.queries.kernels.address_table import (
+    BALLS,
+    BLOCK_FIRST,
+    BLOCK_NEIGHBOURS,
+    RIM,
+    RIM_BALLS,
+    RIM_COUNT,
+    SITE_COUNT,
+    SITES,
+)
 from dtoss.queries.kernels.walk import gap2
 
 
@@ -57,16 +66,21 @@ def consider(row, place, reach, block, end, scratch):
 def consider_rim(row, place, reach, end, scratch):
     """Append the blocks of rim sites that the disc meets, for a query outside the bounds; returns the queue's end.
 
-    The graph ends at the bounds: what is in reach of such a query may be connected across them only.
+    The graph ends at the bounds: what is in reach of such a query may be connected across them only. But the straight
+    way to each site of the disc enters the bounds in the cell of a rim site that is no further.
     """
     queue, seen = scratch.queue, scratch.seen
-    balls, rim = float64_at(row[BALLS]), int32_at(row[RIM])
-    for t in range(row[RIM_COUNT]):
-        block = int(rim[t]) // BLOCK
-        if seen[block] == 0 and meets(balls, block, place, reach) == 1:
-            queue[end] = block
-            seen[block] = 1
-            end += 1
+    balls, rim, runs = float64_at(row[BALLS]), int32_at(row[RIM]), float64_at(row[RIM_BALLS])
+    count = row[RIM_COUNT]
+    for run in range((count + FAN - 1) // FAN):
+        if meets(runs, run, place, reach) == 0:
+            continue
+        for t in range(run * FAN, min((run + 1) * FAN, count)):
+            block = int(rim[t]) // BLOCK
+            if seen[block] == 0 and meets(balls, block, place, reach) == 1:
+                queue[end] = block
+                seen[block] = 1
+                end += 1
     return end
 
 

@@ -13,7 +13,7 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import float64_at, int32_at, int64_at, pointer, prefetch, shifted
 from dtoss.geometry.place import SPHERE, XMAX, XMIN, YMAX, YMIN, place_at
 from dtoss.geometry.rounding import PRUNE
-from dtoss.partition import FAN
+from dtoss.partition import BALL, FAN, RADIUS
 from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import nearest_region
 from dtoss.partitioning.routing import holds, inside_from, nowhere
@@ -29,6 +29,7 @@ from dtoss.queries.kernels.address_table import (
     OBJECTS,
     OWNED_SITES,
     RIM,
+    RIM_BALLS,
     RIM_COUNT,
     SITE_COUNT,
     SITES,
@@ -38,6 +39,8 @@ from dtoss.queries.kernels.arguments import Nearest
 
 UNEVEN = (16 * 2.0**-53) ** 2
 """With lengths 1 + e and 1 + f, ``|a - b|^2`` has ``(e - f)^2`` that the sphere knows nothing of."""
+SURELY = 1.0 + 4.0 * PRUNE
+"""Times which a run of rim sites is further away, by rounding, than is told: what it holds is no tie either."""
 CACHE_LINE = 8
 """Numbers of 64 bits in a line of the processor's cache, which is what it loads at a time."""
 LINES_PLANE, LINES_SPHERE = 2 * FAN // CACHE_LINE, SPHERE * FAN // CACHE_LINE
@@ -122,25 +125,57 @@ def descend(row, place):
 
 
 @kernel
+def nearest_of_rim(row, place, start):
+    """Return the rim site nearest to a place outside the bounds, and squared distances of it and of the next nearest.
+
+    The graph ends at the bounds, and the way to the nearest site leads through its cell there. Runs of rim sites that
+    lie further away than the nearest so far, which is ``start`` at first, if there is one, are passed over.
+    """
+    sites, rim, balls = float64_at(row[SITES]), int32_at(row[RIM]), float64_at(row[RIM_BALLS])
+    count = row[RIM_COUNT]
+    best, least, second = start, np.inf, np.inf
+    if start >= 0:
+        least = gap2(sites, start, place)
+    elif count > 0:
+        # the first of the run whose centre is nearest is not far from the nearest
+        run, near = 0, np.inf
+        for t in range((count + FAN - 1) // FAN):
+            a, b = balls[BALL * t] - place.x, balls[BALL * t + 1] - place.y
+            if a * a + b * b < near:
+                run, near = t, a * a + b * b
+        best = int(rim[run * FAN])
+        least = gap2(sites, best, place)
+    reach = np.sqrt(least)
+    for t in range((count + FAN - 1) // FAN):
+        at = BALL * t
+        a, b = balls[at] - place.x, balls[at + 1] - place.y
+        far = (reach + balls[at + RADIUS]) * SURELY
+        if a * a + b * b > far * far:
+            continue
+        for u in range(t * FAN, min((t + 1) * FAN, count)):
+            site = int(rim[u])
+            gap = gap2(sites, site, place)
+            if gap < least:
+                best, least, second = site, gap, least
+                reach = np.sqrt(least)
+            elif site != best and gap < second:
+                second = gap
+    return Nearest(best, least, second)
+
+
+@kernel
 def nearest_site(row, place, bounds, start, block):
     """Return the site of a partition nearest to a place, its squared distance and that of its nearest neighbour.
 
     ``start`` is a site to walk from, or -1; ``block`` a run of F sites near the place on the curve, or -1. With
     neither, the walk comes down the hierarchy. (-1, inf, inf) where there are no sites. From outside the bounds the
-    last is 0.
+    last is that of the next nearest site, if it is hardly further.
     """
     if row[SITE_COUNT] == 0:
         return Nearest(-1, np.inf, np.inf)
     sites = float64_at(row[SITES])
     if outside(bounds, place):
-        # the graph ends at the bounds: the sites at its rim are all looked at
-        rim = int32_at(row[RIM])
-        best, least = 0, np.inf
-        for t in range(row[RIM_COUNT]):
-            gap = gap2(sites, int(rim[t]), place)
-            if gap < least:
-                best, least = int(rim[t]), gap
-        return Nearest(best, least, 0.0)
+        return nearest_of_rim(row, place, start)
     if block >= 0:
         # the nearest of the run and of where the last walk ended
         least = np.inf

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.geometry.curve import curve_keys
-from dtoss.queries.threads import LEAST, PIECES, in_pieces
+from dtoss.queries.threads import FULL, LEAST, PIECES, in_pieces
 from dtoss.queries.workspace import workspace
 
 
@@ -20,7 +20,9 @@ from dtoss.queries.workspace import workspace
 def test_the_pieces_are_all_rows_in_order(rows, threads):
     pieces = in_pieces(rows, threads, lambda first, last: (first, last))
     assert [i for first, last in pieces for i in range(first, last)] == list(range(rows))
-    assert len(pieces) in (1, PIECES * min(threads, rows // LEAST))
+    used = min(threads, max(rows // LEAST, 1))
+    each = min(max(rows // (used * FULL), 1), PIECES)
+    assert len(pieces) == (1 if used == 1 else each * used)
 
 
 def test_threads_work_at_the_same_time():
@@ -39,13 +41,14 @@ def test_threads_work_at_the_same_time():
 @pytest.mark.parametrize("bad", [0, 3, 7])
 def test_what_a_piece_raises_is_raised(bad):
     def work(first, last):
-        if first == bad * LEAST // 4:
+        if first == bad * FULL:
             raise RuntimeError(f"row {first}")
         return last
 
-    with pytest.raises(RuntimeError, match=f"row {bad * LEAST // 4}"):
-        in_pieces(2 * LEAST, 2, work)
-    assert in_pieces(2 * LEAST, 2, lambda first, last: last)[-1] == 2 * LEAST
+    rows = 2 * PIECES * FULL
+    with pytest.raises(RuntimeError, match=f"row {bad * FULL}"):
+        in_pieces(rows, 2, work)
+    assert in_pieces(rows, 2, lambda first, last: last) == [FULL * (i + 1) for i in range(2 * PIECES)]
 
 
 @pytest.mark.parametrize("text", [False, True])
@@ -72,7 +75,7 @@ def test_batches_that_are_partly_in_curve_order(text):
 def test_a_forked_process_has_threads_of_its_own():
     """The kept threads are not there after a fork: waiting for them would never end."""
     index = dtoss.build(np.arange(50), np.random.default_rng(1).uniform(0, 1, (50, 2)), crs="none")
-    queries = np.random.default_rng(2).uniform(0, 1, (4 * LEAST, 2))
+    queries = np.random.default_rng(2).uniform(0, 1, (16 * LEAST, 2))
     expected = index.knn(queries, 3, threads=2).id
     child = os.fork()
     if child == 0:
@@ -90,7 +93,7 @@ def test_a_thread_does_not_keep_the_room_of_a_huge_answer(monkeypatch):
 
 def test_batches_from_several_threads_at_a_time():
     index = dtoss.build(np.arange(500), np.random.default_rng(1).uniform(0, 1, (500, 2)), crs="none")
-    queries = np.random.default_rng(2).uniform(0, 1, (4 * LEAST, 2))
+    queries = np.random.default_rng(2).uniform(0, 1, (16 * LEAST, 2))
     expected = index.knn(queries, 3).id
     same = []
 
