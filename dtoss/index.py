@@ -21,9 +21,9 @@ from dtoss.queries.gather import take_columns, take_ids
 from dtoss.queries.one_query import OneQuery
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.open_snapshot import OpenSnapshot
+from dtoss.queries.query_vectors import query_vectors
 from dtoss.queries.range_stream import pieces_of
 from dtoss.queries.raw_hits import RawHits
-from dtoss.queries.threads import in_pieces
 
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from dtoss.queries.cell_of import CellView
     from dtoss.queries.find_by_id import Lookup, Place
     from dtoss.queries.within import Shape
-
-MANY = 4096
-"""Positions from which on threads share making vectors of them."""
 
 
 class Index:
@@ -513,16 +510,7 @@ class Index:
 
     def _queries(self, positions: ArrayLike, crs: str | None, threads: int = 1) -> NDArray[np.float64]:
         self._same_crs(crs)
-        places = as_positions(positions, self.space)
-        if threads == 1 or len(places) < MANY or self.space.to_lonlat:
-            return self.space.vectors(places)
-        vectors = np.empty((len(places), self.space.dimension))
-
-        def some(a: int, b: int) -> None:
-            vectors[a:b] = self.space.vectors(places[a:b])
-
-        in_pieces(len(places), threads, some, MANY // 2)
-        return vectors
+        return query_vectors(as_positions(positions, self.space), self.space, threads)
 
     def _same_crs(self, crs: str | None) -> None:
         if crs is not None and not same_crs(crs, self.crs):

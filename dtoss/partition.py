@@ -13,9 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.geometry.rounding import PRUNE
-from dtoss.locks import once
-
 BLOCK = 16
 """Sites in a block; the last one may hold fewer."""
 BALL, RADIUS = 4, 3
@@ -110,20 +107,6 @@ class Partition:
     uncertified: NDArray[np.int32]
     furthest: float
     attributes: dict[str, pa.Array] = field(default_factory=dict)
-
-    @once
-    def rim_balls(self) -> NDArray[np.float64]:
-        """Balls that hold F rim sites each, in their order, float64 (r, 4) as those of blocks."""
-        sites = self.sites[self.rim]
-        runs = -(-len(sites) // FAN)
-        balls = np.zeros((runs, BALL))
-        if runs:
-            # the last run is filled up with its last site
-            padded = sites[np.minimum(np.arange(runs * FAN), len(sites) - 1)].reshape(runs, FAN, -1)
-            balls[:, : padded.shape[2]] = centre = (padded.min(axis=1) + padded.max(axis=1)) / 2.0
-            away = np.sqrt(((padded - centre[:, None]) ** 2).sum(axis=2)).max(axis=1)
-            balls[:, RADIUS] = away * (1.0 + PRUNE)
-        return balls
 
     @property
     def owned_objects(self) -> int:

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.memory import address
-from dtoss.geometry.rounding import PRUNE
-from dtoss.partition import FAN, RADIUS
+from dtoss.partition import BALL, FAN
 from dtoss.queries.kernels.address_table import AddressTable
+from dtoss.queries.kernels.grouped_balls import grouped_balls
 
 
 def addresses_of_runs(table: AddressTable) -> NDArray[np.int64]:
@@ -41,25 +41,8 @@ def balls_of_runs(balls: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> balls_of_runs(np.array([[float(i), 0.0, 0.0, 0.5] for i in range(20)])).round(6).tolist()
     [[7.5, 0.0, 0.0, 8.0], [17.5, 0.0, 0.0, 2.0]]
     """
-    levels = [np.zeros((0, RADIUS + 1))]
+    levels = [np.zeros((0, BALL))]
     while len(balls) > FAN:
-        balls = _round_each(balls)
+        balls = grouped_balls(balls)
         levels.append(balls)
     return np.concatenate(levels)
-
-
-def _round_each(balls: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a ball round each 16 balls; the last one is round those that are left."""
-    left = np.repeat(balls[-1:], -len(balls) % FAN, axis=0)
-    grouped = np.concatenate([balls, left]).reshape(-1, FAN, RADIUS + 1)
-    each = [np.ascontiguousarray(grouped[:, i].T) for i in range(FAN)]
-    low, high = each[0][:RADIUS].copy(), each[0][:RADIUS].copy()
-    for ball in each:
-        np.minimum(low, ball[:RADIUS], out=low)
-        np.maximum(high, ball[:RADIUS], out=high)
-    middle = 0.5 * (low + high)
-    far = np.zeros(len(grouped))
-    for ball in each:
-        gap = ball[:RADIUS] - middle
-        np.maximum(far, np.sqrt((gap * gap).sum(axis=0)) + ball[RADIUS], out=far)
-    return np.column_stack([*middle, far * (1.0 + PRUNE)])

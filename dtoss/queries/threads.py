@@ -12,7 +12,7 @@ import numpy as np
 T = TypeVar("T")
 PIECES = 4
 """Pieces for each thread at the most: one that is held up leaves more of them to the others."""
-FULL = 16384
+WHOLE_PIECE = 16384
 """Rows of a piece, unless it is the only one of its thread: each costs some 30 microseconds before it begins."""
 LEAST = 256
 """Rows for each thread, or fewer threads work, unless they say how many."""
@@ -50,7 +50,7 @@ def in_pieces(rows: int, threads: int, work: Callable[[int, int], T], least: int
     threads = min(threads, max(rows // least, 1))
     if threads == 1:
         return [work(0, rows)]
-    pieces = min(max(rows // (threads * FULL), 1), PIECES)
+    pieces = min(max(rows // (threads * WHOLE_PIECE), 1), PIECES)
     cuts = np.linspace(0, rows, pieces * threads + 1).astype(int).tolist()
     made: dict[int, T] = {}
     turns = iter(range(len(cuts) - 1))

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.memory import address
 from dtoss.compiled.pointers import part_of
-from dtoss.partition import MOST_LEVELS, Partition
+from dtoss.partition import BALL, MOST_LEVELS, Partition
+from dtoss.queries.kernels.grouped_balls import grouped_balls
 
 (
     SITES,
@@ -66,6 +67,8 @@ class AddressTable:
         Neighbours of blocks, and rim sites, of the partition with the most.
     partitions
         What keeps the addresses valid; None for one that is not open.
+    rims
+        The balls of rim sites of each partition that is open, kept like them.
     runs
         int64 (P,). -1 until ``addresses_of_runs`` fills them.
     """
@@ -75,6 +78,7 @@ class AddressTable:
     most_blocks: int
     most_links: int
     partitions: tuple[Partition | None, ...]
+    rims: tuple[NDArray[np.float64] | None, ...]
     runs: NDArray[np.int64]
 
 
@@ -84,33 +88,37 @@ def make_table(partitions: Sequence[Partition | None], sites: Sequence[int], fur
     One that is not open has -1 owned sites, so that kernels ask for it, or 0 where it is known to be empty.
     """
     rows = np.zeros((len(partitions), COLUMNS), np.int64)
+    rims: list[NDArray[np.float64] | None] = [None] * len(partitions)
     blocks = links = 0
     for number, partition in enumerate(partitions):
         if partition is None:
             rows[number, OWNED_SITES] = -1 if sites[number] else 0
         else:
-            _fill(rows[number], partition)
+            rims[number] = _fill(rows[number], partition)
             blocks, links = max(blocks, len(partition.blocks.balls)), max(links, _links(partition))
-    return AddressTable(rows, np.array(furthest, dtype=np.float64), blocks, links, tuple(partitions), _unmade(rows))
+    return AddressTable(
+        rows, np.array(furthest, dtype=np.float64), blocks, links, tuple(partitions), tuple(rims), _unmade(rows)
+    )
 
 
 def with_partitions(table: AddressTable, partitions: Sequence[Partition]) -> AddressTable:
     """Return the table with more partitions open."""
     rows = table.rows.copy()
-    kept = list(table.partitions)
+    kept, rims = list(table.partitions), list(table.rims)
     blocks, links = table.most_blocks, table.most_links
     for partition in partitions:
-        _fill(rows[partition.number], partition)
+        rims[partition.number] = _fill(rows[partition.number], partition)
         kept[partition.number] = partition
         blocks, links = max(blocks, len(partition.blocks.balls)), max(links, _links(partition))
-    return AddressTable(rows, table.furthest, blocks, links, tuple(kept), _unmade(rows))
+    return AddressTable(rows, table.furthest, blocks, links, tuple(kept), tuple(rims), _unmade(rows))
 
 
 def _unmade(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.full(len(rows), -1, np.int64)
 
 
-def _fill(row: NDArray[np.int64], partition: Partition) -> None:
+def _fill(row: NDArray[np.int64], partition: Partition) -> NDArray[np.float64]:
+    """Fill a row of the table; returns the balls of the rim, which nobody else keeps."""
     row[SITES] = address(partition.sites, "sites")
     row[OBJECTS] = address(partition.first_object, "first objects")
     row[FIRST] = address(partition.graph.first, "graph")
@@ -127,7 +135,8 @@ def _fill(row: NDArray[np.int64], partition: Partition) -> None:
     row[OWNED_SITES] = partition.owned_sites
     row[RIM] = address(partition.rim, "rim")
     row[RIM_COUNT] = len(partition.rim)
-    row[RIM_BALLS] = address(partition.rim_balls, "balls of the rim")
+    balls = rim_balls(partition)
+    row[RIM_BALLS] = address(balls, "balls of the rim")
     row[LEVELS] = len(partition.levels)
     row[KEYS] = address(partition.keys, "curve keys")
     row[BALLS] = address(partition.blocks.balls, "balls")
@@ -137,6 +146,15 @@ def _fill(row: NDArray[np.int64], partition: Partition) -> None:
     for level, graph in enumerate(partition.levels):
         row[LEVEL + 2 * level] = address(graph.first, f"level {level + 1}")
         row[LEVEL + 2 * level + 1] = address(graph.neighbours, f"neighbours of level {level + 1}")
+    return balls
+
+
+def rim_balls(partition: Partition) -> NDArray[np.float64]:
+    """Return a ball round each 16 rim sites, in their order, float64 (r, 4)."""
+    sites = partition.sites[partition.rim]
+    balls = np.zeros((len(sites), BALL))
+    balls[:, : sites.shape[1]] = sites
+    return grouped_balls(balls)
 
 
 def _links(partition: Partition) -> int:

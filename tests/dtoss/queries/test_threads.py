@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.geometry.curve import curve_keys
-from dtoss.queries.threads import FULL, LEAST, PIECES, in_pieces
+from dtoss.queries.threads import LEAST, PIECES, WHOLE_PIECE, in_pieces
 from dtoss.queries.workspace import workspace
 
 
@@ -21,7 +21,7 @@ def test_the_pieces_are_all_rows_in_order(rows, threads):
     pieces = in_pieces(rows, threads, lambda first, last: (first, last))
     assert [i for first, last in pieces for i in range(first, last)] == list(range(rows))
     used = min(threads, max(rows // LEAST, 1))
-    each = min(max(rows // (used * FULL), 1), PIECES)
+    each = min(max(rows // (used * WHOLE_PIECE), 1), PIECES)
     assert len(pieces) == (1 if used == 1 else each * used)
 
 
@@ -41,14 +41,14 @@ def test_threads_work_at_the_same_time():
 @pytest.mark.parametrize("bad", [0, 3, 7])
 def test_what_a_piece_raises_is_raised(bad):
     def work(first, last):
-        if first == bad * FULL:
+        if first == bad * WHOLE_PIECE:
             raise RuntimeError(f"row {first}")
         return last
 
-    rows = 2 * PIECES * FULL
-    with pytest.raises(RuntimeError, match=f"row {bad * FULL}"):
+    rows = 2 * PIECES * WHOLE_PIECE
+    with pytest.raises(RuntimeError, match=f"row {bad * WHOLE_PIECE}"):
         in_pieces(rows, 2, work)
-    assert in_pieces(rows, 2, lambda first, last: last) == [FULL * (i + 1) for i in range(2 * PIECES)]
+    assert in_pieces(rows, 2, lambda first, last: last) == [WHOLE_PIECE * (i + 1) for i in range(2 * PIECES)]
 
 
 @pytest.mark.parametrize("text", [False, True])
