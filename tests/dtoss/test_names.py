@@ -84,6 +84,7 @@ def asked(index, name, fresh, queries):
     methods = {
         "knn": lambda **o: index.knn(queries, 5, **o),
         "range": lambda **o: index.range(queries, 2e5, **o),
+        "range_batches": lambda **o: next(index.range_batches(queries, 2e5, **o)),
         "box": lambda **o: index.box([-2.0, -2.0, 2.0, 2.0], **o),
         "within": lambda **o: index.within(corners, **o),
     }

@@ -295,6 +295,27 @@ def test_many_objects_on_few_places():
         assert rows(index.knn(asked, k)) == oracles.knn(index.space, ids.tolist(), positions, asked, k)
 
 
+def test_many_objects_as_far():
+    """48 places of whole numbers on one circle, with descending ids along the curve and with others."""
+    side = np.arange(-75, 76)
+    x, y = (a.ravel() for a in np.meshgrid(side, side))
+    positions = np.column_stack([x, y])[x * x + y * y == 5525].astype(float)
+    for ids in (np.random.default_rng(4).permutation(48), np.arange(48)[::-1]):
+        index = dtoss.build(ids, positions, crs="none")
+        assert index.range([0.0, 0.0], 75.0).id.tolist() == list(range(48))
+        assert index.knn([0.0, 0.0], 40).id.tolist() == list(range(40))
+
+
+def test_a_disc_of_many_blocks():
+    """What a search comes to next is asked for ahead: sites, objects and ids; with one object a site and with two."""
+    positions = np.random.default_rng(2).uniform(0.0, 9.0, (150, 2))
+    for ids, at in ((np.arange(150), positions), (np.arange(300), np.repeat(positions, 2, axis=0))):
+        index, asked = dtoss.build(ids, at, crs="none"), np.array([[4.0, 5.0]])
+        expected = oracles.within(index.space, ids.tolist(), at, asked, 20.0)
+        assert rows(index.range(asked, 20.0)) == expected
+        assert index.count(asked, 20.0).tolist() == [len(expected)]
+
+
 def test_sites_of_one_line_follow_each_other():
     """Two tilted circles of the sphere, and sites that lie on neither: at random they would alternate 80 times."""
     rng, turn = np.random.default_rng(2), np.linspace(0.0, 6.0, 36)

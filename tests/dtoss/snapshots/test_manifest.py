@@ -47,6 +47,7 @@ def answers(index, ids, scratch):
     hits = index.knn(QUERIES, 7, columns=["kind"], where="kind = 'bus'")
     some = {"where": "kind = 'bus'", "having": "id is not null", "columns": ["kind"]}
     found["range"] = index.range(QUERIES, 1e5, **some)
+    found["range_batches"] = [hit for some_hits in index.range_batches(QUERIES, 1e5, **some) for hit in some_hits]
     found["box"] = index.box([-2, -2, 2, 2], **some)
     found["within"] = index.within(CORNERS, **some)
     found["knn"] = hits
