@@ -20,7 +20,7 @@ from pykdtree.kdtree import KDTree
 from scipy.spatial import cKDTree
 
 import dtoss
-from bench.measuring.places import ORDERS, PLACES, WORLDS, missing, places, world
+from bench.measuring.places import ORDERS, World, places, race_options, worlds
 from dtoss.geometry.distance import EARTH_RADIUS
 
 try:
@@ -45,29 +45,21 @@ SOME = 50
 
 def main() -> None:
     """Race over all worlds that are there, a table each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--world", nargs="*", default=list(WORLDS), choices=WORLDS)
-    parser.add_argument("--objects", type=int, default=1_000_000)
+    parser = race_options(__doc__)
     parser.add_argument("--queries", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--k", type=int, nargs="*", default=list(KS))
-    parser.add_argument("--place", nargs="*", default=list(PLACES), choices=PLACES)
     parser.add_argument("--order", nargs="*", default=list(ORDERS), choices=list(ORDERS))
     options = parser.parse_args()
-    for name in options.world:
-        if missing(name):
-            print(f"{name}: {missing(name)}")
-        else:
-            race_world(name, options)
+    for w in worlds(options):
+        race_world(w, options)
 
 
-def race_world(name: str, options: argparse.Namespace) -> None:
+def race_world(w: World, options: argparse.Namespace) -> None:
     """Print the table of one world, and the worst cell of each k against each rival."""
-    w = world(name, options.objects)
     index = dtoss.build(np.arange(len(w.objects)), w.objects, metric="plane" if w.planar else None, threads=2)
     vectors = np.ascontiguousarray(index.space.vectors(w.objects))
     trees = cKDTree(vectors), KDTree(vectors), napf.KDT(vectors, leaf_size=10, nthread=1) if napf else None
-    print(f"\n## {name}, {len(w.objects):,} objects on {index.sites:,} sites\n")
+    print(f"\n## {w.name}, {len(w.objects):,} objects on {index.sites:,} sites\n")
     heads = [f"k = {k}: ours, us | {' | '.join(RIVALS)}" for k in options.k]
     print(f"| places | order | {' | '.join(heads)} |")
     print("|---|---|" + "---|" * (len(options.k) * (1 + len(RIVALS))), flush=True)

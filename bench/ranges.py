@@ -24,7 +24,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 import dtoss
-from bench.measuring.places import METRE, ORDERS, PLACES, WORLDS, World, missing, places, world
+from bench.measuring.places import METRE, ORDERS, World, places, race_options, worlds
 from dtoss.geometry.distance import EARTH_RADIUS, chord_of
 
 HITS = (10, 100, 500, 1000, 3000, 10_000, 50_000)
@@ -62,19 +62,12 @@ class Cell:
 
 def main() -> None:
     """Race over all worlds that are there, a table each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--world", nargs="*", default=list(WORLDS), choices=WORLDS)
-    parser.add_argument("--objects", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser = race_options(__doc__)
     parser.add_argument("--hits", type=int, nargs="*", default=list(HITS))
-    parser.add_argument("--place", nargs="*", default=list(PLACES), choices=PLACES)
     parser.add_argument("--order", nargs="*", default=list(SHOWN), choices=list(ORDERS))
     options = parser.parse_args()
-    for name in options.world:
-        if missing(name):
-            print(f"{name}: {missing(name)}")
-        else:
-            race_world(world(name, options.objects), options)
+    for w in worlds(options):
+        race_world(w, options)
 
 
 def race_world(w: World, options: argparse.Namespace) -> None:

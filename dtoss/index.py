@@ -217,7 +217,7 @@ class Index:
         -----
         Cost O(hits) a query, once it is found where it starts.
         """
-        ordered = order == "distance" or by_distance(order)
+        ordered = by_distance(order)
         if where is None and having is None and crs is None and _plain(columns, threads):
             hits = self._one.within(positions, radius, ordered)
             if hits is not None:

@@ -6,7 +6,8 @@ where the query stands. And an order that suits our curve says little of one tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +46,25 @@ class World:
     name: str
     objects: Floats
     planar: bool
+
+
+def race_options(description: str | None) -> argparse.ArgumentParser:
+    """Return the options that races over places share."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--world", nargs="*", default=list(WORLDS), choices=WORLDS)
+    parser.add_argument("--objects", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--place", nargs="*", default=list(PLACES), choices=PLACES)
+    return parser
+
+
+def worlds(options: argparse.Namespace) -> Iterator[World]:
+    """Yield the worlds that are asked for and there; of the others it is said why they are not."""
+    for name in options.world:
+        if why := missing(name):
+            print(f"{name}: {why}")
+        else:
+            yield world(name, options.objects)
 
 
 def missing(name: str) -> str | None:

@@ -16,7 +16,7 @@ from dtoss.compiled.pointers import pointer
 from dtoss.geometry.place import place_at
 from dtoss.geometry.rounding import CERTIFY
 from dtoss.partitioning.fences import fences_of
-from dtoss.partitioning.regions import Regions, past_border, pivot_gap2
+from dtoss.partitioning.regions import Regions, furthest_past_border
 
 
 @kernel("void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], int64, float64[::1])")
@@ -25,22 +25,7 @@ def _furthest_past(points, pivots, weights, order, distance, region, out):
     fences = fences_of(pivots, weights, order, distance)
     v = pointer(points)
     for r in range(n):
-        place = place_at(v, r, dimension)
-        gap2 = pivot_gap2(place, fences, region)
-        d = np.sqrt(gap2)
-        most = -np.inf
-        ended = fences.listed == fences.partitions - 1
-        for t in range(region * fences.listed, (region + 1) * fences.listed):
-            # f_j(x) <= |x - p_i| - border[j], and the list ascends
-            if d - fences.border[t] < most:
-                ended = True
-                break
-            most = max(most, past_border(place, fences, region, int(fences.order[t]), gap2))
-        if not ended:
-            for j in range(fences.partitions):
-                if j != region:
-                    most = max(most, past_border(place, fences, region, j, gap2))
-        out[r] = most
+        out[r] = furthest_past_border(place_at(v, r, dimension), fences, region)
 
 
 def furthest_past(points: NDArray[np.float64], regions: Regions, region: int) -> NDArray[np.float64]:

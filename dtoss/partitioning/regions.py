@@ -172,6 +172,26 @@ def past_border(place, fences, i, j, gap2):
 
 
 @kernel
+def furthest_past_border(place, fences, i):
+    """Return ``max_j f_j(x)`` seen from region i, negative inside it; -inf where it is the only one."""
+    gap2 = pivot_gap2(place, fences, i)
+    d = np.sqrt(gap2)
+    most = -np.inf
+    ended = fences.listed == fences.partitions - 1
+    for t in range(i * fences.listed, (i + 1) * fences.listed):
+        # f_j(x) <= |x - p_i| - border[j], and the list ascends
+        if d - fences.border[t] < most:
+            ended = True
+            break
+        most = max(most, past_border(place, fences, i, int(fences.order[t]), gap2))
+    if not ended:
+        for j in range(fences.partitions):
+            if j != i:
+                most = max(most, past_border(place, fences, i, j, gap2))
+    return most
+
+
+@kernel
 def nearest_region(place, fences, guess):
     """Return the region that holds a place: the least power, ties to the lowest number, whatever the guess.
 

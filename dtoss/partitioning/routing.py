@@ -13,7 +13,7 @@ from dtoss.geometry.distance import EARTH_RADIUS, chord_of
 from dtoss.geometry.place import Place, place_at
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partitioning.fences import fences_of
-from dtoss.partitioning.regions import Regions, past_border, pivot_gap2
+from dtoss.partitioning.regions import Regions, furthest_past_border, past_border, pivot_gap2
 
 
 @kernel
@@ -64,20 +64,8 @@ def nowhere(dimension):
 @kernel
 def inside_from(place, fences, home):
     """Return how far inside its home a place lies; infinitely where there is one partition only."""
-    gap2 = pivot_gap2(place, fences, home)
-    d = np.sqrt(gap2)
-    past = -np.inf
-    ended = fences.listed == fences.partitions - 1
-    for t in range(home * fences.listed, (home + 1) * fences.listed):
-        if d - fences.border[t] <= past:
-            ended = True  # f_j(q) <= |q - p_i| - border[j], and the list ascends
-            break
-        past = max(past, past_border(place, fences, home, int(fences.order[t]), gap2))
-    if not ended:
-        for j in range(fences.partitions):
-            if j != home:
-                past = max(past, past_border(place, fences, home, j, gap2))
-    return Inside(place, home, -past - 2.0 * PRUNE * d)
+    slack = 2.0 * PRUNE * np.sqrt(pivot_gap2(place, fences, home))
+    return Inside(place, home, -furthest_past_border(place, fences, home) - slack)
 
 
 @kernel

@@ -235,6 +235,8 @@ class Answers(NamedTuple):
         Whether ids are strings.
     places
         Whether part and item are wanted: who needs neither columns nor strings needs the ids alone.
+    ordered
+        Whether the hits of a query are put in order: those of ranges need not be.
     """
 
     id: Any
@@ -246,30 +248,6 @@ class Answers(NamedTuple):
     room: int
     strings: bool
     places: bool
-
-
-class Listed(NamedTuple):
-    """Where the hits of ranges are written.
-
-    Parameters
-    ----------
-    id, distance, part, item, hits, reads, room, strings
-        As in :class:`Answers`.
-    placed
-        Whether partitions and objects are written: ids that are numbers may be all that is asked for.
-    ordered
-        Whether the hits of a query are put in order.
-    """
-
-    id: Any
-    distance: Any
-    part: Any
-    item: Any
-    hits: Any
-    reads: Any
-    room: int
-    strings: bool
-    placed: bool
     ordered: bool
 
 

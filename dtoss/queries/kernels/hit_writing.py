@@ -72,7 +72,7 @@ def _sort_hits(rows, query, named, size, distance, name, scratch, counters):
 @kernel
 def write_hits(rows, query, size, total, scratch, counters, out):
     """Write the hits of a query behind the ``total`` that are written; in order, if that is asked for."""
-    distance, named = shifted(out.distance, total), not (out.placed or out.strings)
+    distance, named = shifted(out.distance, total), not (out.places or out.strings)
     name = shifted(out.id, total) if named else scratch.item
     if out.ordered:
         _sort_hits(rows, query, named, size, distance, name, scratch, counters)
@@ -80,7 +80,7 @@ def write_hits(rows, query, size, total, scratch, counters, out):
         _distances(scratch.distance, size, query, distance)
         for t in range(size):
             name[t] = scratch.part[t]
-    if out.placed:
+    if out.places:
         for t in range(size):
             out.part[total + t] = name[t] >> PART_SHIFT
             out.item[total + t] = name[t] & ITEMS

@@ -398,7 +398,7 @@ def knn_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, qu
     snapshot = Snapshot(pointer(rows), fences, pointer(reach), pointer(furthest), pointer(bounds))
     scratch = scratch_of(places, visits, gaps, seen, distance)
     out = Answers(pointer(out_id), pointer(out_distance), pointer(out_part), pointer(out_item), pointer(out_count),
-                  pointer(out_reads), k, strings, out_part.size > 0)  # fmt: skip
+                  pointer(out_reads), k, strings, out_part.size > 0, True)  # fmt: skip
     others = Others(pointer(need), pointer(others_nearest), True)
     q, planned = pointer(queries), homes.size > 0
     home, trail, inside = -1, Trail(-1, -1.0, -1.0, 1.0), nowhere(dimension)

@@ -15,7 +15,7 @@ from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.place import SPHERE, Place
 from dtoss.geometry.space import FURTHEST, HALF_TURN, QUARTER_TURN, unit_vector
 from dtoss.partitioning.fences import Fences
-from dtoss.queries.kernels.arguments import Answers, Listed, Query, Ranged, Scratch, Snapshot
+from dtoss.queries.kernels.arguments import Answers, Query, Ranged, Scratch, Snapshot
 
 (
     ROWS_AT,
@@ -81,7 +81,7 @@ def ranged_at(row):
 def listed_at(row, mine, ordered):
     """Return where the hits within a radius of one place are written: to the memory of the thread."""
     strings = row[STRING_IDS] != 0
-    return Listed(int64_at(mine[ID_AT]), float64_at(mine[FAR_AT]), int32_at(mine[PART_AT]), int32_at(mine[ITEM_AT]),
+    return Answers(int64_at(mine[ID_AT]), float64_at(mine[FAR_AT]), int32_at(mine[PART_AT]), int32_at(mine[ITEM_AT]),
                   int64_at(mine[TOLD_AT]), int32_at(mine[READS_AT]), mine[ROOM_OF_HITS], strings, strings,
                   ordered)  # fmt: skip
 
@@ -130,7 +130,7 @@ def answers_at(row, mine, room, out_id, out_distance):
     """Return where the answer of one query is written: ids and distances by the pointers given."""
     strings = row[STRING_IDS] != 0
     return Answers(out_id, out_distance, int32_at(mine[PART_AT]), int32_at(mine[ITEM_AT]), int64_at(mine[TOLD_AT]),
-                   int32_at(mine[READS_AT]), room, strings, strings)  # fmt: skip
+                   int32_at(mine[READS_AT]), room, strings, strings, True)  # fmt: skip
 
 
 @kernel

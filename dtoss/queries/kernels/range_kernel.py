@@ -16,7 +16,7 @@ from dtoss.partitioning.fences import fences_of
 from dtoss.partitioning.regions import nearest_region
 from dtoss.partitioning.routing import knows
 from dtoss.queries.kernels.address_table import OWNED_SITES, row_of
-from dtoss.queries.kernels.arguments import Listed, Query, Ranged, scratch_of
+from dtoss.queries.kernels.arguments import Answers, Query, Ranged, scratch_of
 from dtoss.queries.kernels.disc_blocks import COUNTS, IDS_ONLY, PLACES
 from dtoss.queries.kernels.disc_search import search
 from dtoss.queries.kernels.hit_writing import write_hits
@@ -43,11 +43,11 @@ def range_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, 
     fences = fences_of(pivots, weights, order, border)
     snapshot = Ranged(pointer(rows), fences, pointer(reach), pointer(furthest), pointer(bounds), pointer(runs))
     scratch = scratch_of(places, visits, gaps, seen, distance)
-    out = Listed(pointer(out_id), pointer(out_distance), pointer(out_part), pointer(out_item), pointer(out_count),
-                 pointer(out_reads), out_distance.size, strings, out_part.size > 0, ordered)  # fmt: skip
+    out = Answers(pointer(out_id), pointer(out_distance), pointer(out_part), pointer(out_item), pointer(out_count),
+                  pointer(out_reads), out_distance.size, strings, out_part.size > 0, ordered)  # fmt: skip
     q, planned = pointer(queries), homes.size > 0
     total, home = 0, -1
-    asked = COUNTS if counting else PLACES if out.placed or strings else IDS_ONLY
+    asked = COUNTS if counting else PLACES if out.places or strings else IDS_ONLY
     for r in range(begin, m):
         query = Query(r, place_at(q, r, dimension), radius[r], chord[r], -1.0)
         far = np.sqrt(query.limit) * (1.0 + PRUNE)
