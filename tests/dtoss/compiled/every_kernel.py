@@ -24,6 +24,7 @@ from dtoss.compiled.mode import CHECKED
 from dtoss.export.export import export
 from dtoss.geometry.curve import arranged, curve_keys, radix_order
 from dtoss.geometry.distance import distance
+from dtoss.partitioning.routing import reads_of
 from dtoss.snapshots.border_file import encode_border
 from dtoss.snapshots.partition_file import decode, encode
 from dtoss.snapshots.structure import Claims, check_partition
@@ -60,6 +61,10 @@ def answers(index, asked):
     yield "range", index.range(asked, reach)
     yield "range where", index.range(asked, reach, where="grade > 90")
     yield "count", index.count(asked, reach)
+    manifest = {"partitions": [{"furthest": part.furthest} for part in index.parts.all()], "reach": index.reach}
+    vectors = index.space.vectors(asked)
+    far = np.full(len(asked), reach)
+    yield "reads", reads_of(manifest, index.regions, vectors, index.regions.nearest(vectors), far)
     yield "box", index.box([-30.0, -20.0, 25.0, 30.0])
     yield "within", index.within(np.array(POLYGON))
     yield "reverse", index.reverse_nearest(asked[: len(asked) // 4])
