@@ -49,18 +49,26 @@ def test_how_to_install_and_what_is_printed_are_seen_first():
     assert first.count("```") == 6
 
 
-def cells(heading, columns):
-    """The figures in some columns of the table of BENCHMARKS whose head begins with a text."""
+def cells(heading, columns, place=0, size=""):
+    """Figures in columns of BENCHMARKS' table whose head begins with a text: each one's `place`-th, of one size."""
     table = BENCHMARKS[BENCHMARKS.index(f"\n| {heading}") + 1 :].partition("\n\n")[0].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
-    return [float(row[column].rstrip("x")) for row in rows if row[1] != "processor time" for column in columns]
+    rows = [row for row in rows if row[1] != "processor time" and (not size or size in row)]
+    return [float(row[column].split(", ")[place].rstrip("x")) for row in rows for column in columns]
+
+
+def test_knn_row_is_the_table_of_every_kind_of_place():
+    """The median of the medians of a million objects, and the worst of the worst."""
+    (said,) = re.findall(r"^\| kNN.*?\| (.*?) \|", README, re.MULTILINE)
+    medians, worst = (cells("data | objects | k | cKDTree", [3], place, "1 M") for place in (0, 1))
+    assert len(medians) == len(worst) == 12
+    assert said == f"{median(medians):.1f}x, worst {min(worst):.1f}x"
 
 
 @pytest.mark.parametrize(
     ("row", "heading", "columns", "worst"),
     [
-        ("kNN", "data | kNN", [3], min),
-        ("range of", "data | range", [3], min),
+        ("range of", "data | by distance: ns", [2], min),
         ("join in Spark", "data | clock", [3, 4, 5], min),
         ("exact cells", "sites | microseconds", [2], min),
         ("rebuild", "data | rebuild", [3], max),
