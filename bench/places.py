@@ -19,8 +19,7 @@ import numpy as np
 from pykdtree.kdtree import KDTree
 from scipy.spatial import cKDTree
 
-import dtoss
-from bench.measuring.places import ORDERS, World, places, race_options, worlds
+from bench.measuring.places import ORDERS, World, indexed, places, race_options, worlds
 from dtoss.geometry.distance import EARTH_RADIUS
 
 try:
@@ -56,8 +55,7 @@ def main() -> None:
 
 def race_world(w: World, options: argparse.Namespace) -> None:
     """Print the table of one world, and the worst cell of each k against each rival."""
-    index = dtoss.build(np.arange(len(w.objects)), w.objects, metric="plane" if w.planar else None, threads=2)
-    vectors = np.ascontiguousarray(index.space.vectors(w.objects))
+    index, vectors = indexed(w)
     trees = cKDTree(vectors), KDTree(vectors), napf.KDT(vectors, leaf_size=10, nthread=1) if napf else None
     print(f"\n## {w.name}, {len(w.objects):,} objects on {index.sites:,} sites\n")
     heads = [f"k = {k}: ours, us | {' | '.join(RIVALS)}" for k in options.k]

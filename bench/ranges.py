@@ -24,7 +24,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 import dtoss
-from bench.measuring.places import METRE, ORDERS, World, places, race_options, worlds
+from bench.measuring.places import METRE, ORDERS, World, indexed, places, race_options, worlds
 from dtoss.geometry.distance import EARTH_RADIUS, chord_of
 
 HITS = (10, 100, 500, 1000, 3000, 10_000, 50_000)
@@ -72,8 +72,7 @@ def main() -> None:
 
 def race_world(w: World, options: argparse.Namespace) -> None:
     """Print the table of one world, and the worst cell of each question."""
-    index = dtoss.build(np.arange(len(w.objects)), w.objects, metric="plane" if w.planar else None, threads=2)
-    vectors = np.ascontiguousarray(index.space.vectors(w.objects))
+    index, vectors = indexed(w)
     tree, own = cKDTree(vectors), flat_tree(w.objects)
     print(f"\n## {w.name}, {len(w.objects):,} objects on {index.sites:,} sites; ns a hit (times as fast as cKDTree)\n")
     print("| places | order | hits | by distance | order none | counted | cKDTree | its count | geoindex-rs |")

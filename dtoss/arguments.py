@@ -34,7 +34,7 @@ def distances(name: str, value: ArrayLike, count: int) -> NDArray[np.float64]:
     """
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} is {value!r}: a number that is not negative is wanted") from None
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != count):
         raise ValueError(f"{name} has shape {array.shape}: one number, or one for each of the {count} positions")

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+import dtoss
 from bench.measuring.points import DATA
 from dtoss.geometry.curve import curve_keys, radix_order
 from dtoss.geometry.distance import EARTH_RADIUS
@@ -65,6 +66,12 @@ def worlds(options: argparse.Namespace) -> Iterator[World]:
             print(f"{name}: {why}")
         else:
             yield world(name, options.objects)
+
+
+def indexed(w: World) -> tuple[dtoss.Index, Floats]:
+    """Return the index of a world, and the vectors of its objects, of which rivals build their trees."""
+    index = dtoss.build(np.arange(len(w.objects)), w.objects, metric="plane" if w.planar else None, threads=2)
+    return index, np.ascontiguousarray(index.space.vectors(w.objects))
 
 
 def missing(name: str) -> str | None:

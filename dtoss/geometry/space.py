@@ -192,7 +192,7 @@ def as_positions(positions: ArrayLike, space: Space, name: str = "positions") ->
         positions = by_name(positions)
     try:
         array = operand(positions, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} are not numbers: give an array of shape (n, 2)") from None
     if array.ndim == 1 and array.shape[0] == 2:
         array = array[None]

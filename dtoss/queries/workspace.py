@@ -25,6 +25,22 @@ KEPT_ROOM = 1 << 20
 
 WRITTEN = 1 << 20
 """Hits that kernels of ranges write at a time, unless one query has more: 24 MB a thread, where all is asked for."""
+ADDRESSES = (
+    (one.PLACES_AT, "places"),
+    (one.VISITS_AT, "visits"),
+    (one.GAPS_AT, "gaps"),
+    (one.SEEN_AT, "seen"),
+    (one.DISTANCE_AT, "distance"),
+    (one.NEED_AT, "need"),
+    (one.PART_AT, "part"),
+    (one.ITEM_AT, "item"),
+    (one.TOLD_AT, "told"),
+    (one.READS_AT, "reads"),
+    (one.ID_AT, "id"),
+    (one.FAR_AT, "far"),
+    (one.COUNTERS_AT, "counters"),
+)
+"""Columns of a thread's row, and the arrays of its workspace whose addresses they hold."""
 
 
 class Workspace(threading.local):
@@ -100,19 +116,8 @@ class Workspace(threading.local):
 
     def _note(self) -> None:
         row = self._row
-        row[one.PLACES_AT] = address(self.places, "places")
-        row[one.VISITS_AT] = address(self.visits, "visits")
-        row[one.GAPS_AT] = address(self.gaps, "gaps")
-        row[one.SEEN_AT] = address(self.seen, "seen")
-        row[one.DISTANCE_AT] = address(self.distance, "distance")
-        row[one.NEED_AT] = address(self.need, "need")
-        row[one.PART_AT] = address(self.part, "part")
-        row[one.ITEM_AT] = address(self.item, "item")
-        row[one.TOLD_AT] = address(self.told, "told")
-        row[one.READS_AT] = address(self.reads, "reads")
-        row[one.ID_AT] = address(self.id, "id")
-        row[one.FAR_AT] = address(self.far, "far")
-        row[one.COUNTERS_AT] = address(self.counters, "counters")
+        for column, name in ADDRESSES:
+            row[column] = address(getattr(self, name), name)
         row[one.ROOM_OF_HITS] = len(self.distance)
         row[one.ROOM_OF_VISITS] = len(self.visits)
         row[one.ROOM_OF_SEEN] = len(self.seen)

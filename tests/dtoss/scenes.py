@@ -39,6 +39,12 @@ def taxis(rng, n):
 PARTITIONS = [1, 2, 7, 64]
 
 
+def spread_ids(rng, n, strings):
+    """Ids in no order and with gaps, some below 0; or strings, some of them not ASCII."""
+    ids = rng.permutation(n) * 3 - 20
+    return np.array([f"é{i}" if i % 2 else f"z{i}" for i in ids.tolist()], dtype=object) if strings else ids
+
+
 def rows(hits):
     return list(zip(hits.query.tolist(), hits.id.tolist(), hits.distance.tolist(), strict=True))
 

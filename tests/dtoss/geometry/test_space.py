@@ -90,6 +90,7 @@ def test_a_crs_that_does_not_fit_is_named(crs, metric, words):
         ([[0.0, np.inf]], "inf"),
         ([[1.0, 2.0, 3.0]], r"\(1, 3\)"),
         (["a", "b"], "not numbers"),
+        ([10**400, 0], "not numbers"),
     ],
 )
 def test_illegal_positions_are_named(positions, words):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.queries import one_query, workspace
 from dtoss.queries.one_query import OneQuery, one_position
-from tests.dtoss.scenes import PARTITIONS, taxis
+from tests.dtoss.scenes import PARTITIONS, spread_ids, taxis
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 
@@ -51,9 +51,7 @@ def assert_equal(one, ids, distance):
 def test_on_the_sphere(positions, partitions, reach, strings, seed):
     """Ties, duplicates, lines, poles, the antimeridian, one object, none; integer and string ids."""
     rng = np.random.default_rng(seed)
-    ids = rng.permutation(len(positions)) * 3 - 20
-    if strings:
-        ids = np.array([f"é{i}" if i % 2 else f"z{i}" for i in ids.tolist()], dtype=object)
+    ids = spread_ids(rng, len(positions), strings)
     index = dtoss.build(ids, positions, partitions=partitions, reach=reach)
     edges = [[180.0, 0.5], [-180.0, 0.5], [77.0, 90.0], [-180.0, -90.0], [-0.0, -0.0]]
     queries = np.concatenate([lonlat_queries(rng, positions, 4), edges])

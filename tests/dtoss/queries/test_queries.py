@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.geometry.space import space_of
 from tests import oracles
-from tests.dtoss.scenes import PARTITIONS, rows, taxis
+from tests.dtoss.scenes import PARTITIONS, rows, spread_ids, taxis
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 
 
@@ -33,9 +33,7 @@ def check(index, ids, positions, queries, ks=(1, 2, 8), radii=(0.0,)):
 def test_on_the_sphere(positions, partitions, reach, strings, seed):
     """Ties, duplicates, lines, poles, one object, none; lambda chosen, 0, or large; integer and string ids."""
     rng = np.random.default_rng(seed)
-    ids = rng.permutation(len(positions)) * 3 - 20
-    if strings:
-        ids = np.array([f"é{i}" if i % 2 else f"z{i}" for i in ids.tolist()], dtype=object)
+    ids = spread_ids(rng, len(positions), strings)
     index = dtoss.build(ids, positions, partitions=partitions, reach=reach)
     assert len(index) == len(positions)
     queries = lonlat_queries(rng, positions)
@@ -179,9 +177,9 @@ def test_a_bad_k_is_named(small, k):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("radius", [-1.0, np.nan, "far", [1.0, 2.0]])
+@pytest.mark.parametrize("radius", [-1.0, np.nan, "far", 10**400, [1.0, 2.0]])
 def test_a_bad_radius_is_named(small, radius):
-    """Negative, not a number, or not one a query."""
+    """Negative, not a number, beyond all numbers, or not one a query."""
     with pytest.raises(ValueError, match="radius"):
         small.range([[0.0, 0.0]], radius)
     if not isinstance(radius, list):
