@@ -42,7 +42,7 @@ def settings_stay():
 @pytest.fixture(scope="session")
 def spark():
     """A Spark of two cores that tries a failed task once more, with what our jobs set on every session."""
-    pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark", reason="pipelines need pyspark, of the extra spark")
     from dtoss.warm import warm
 
     warm()  # else each worker compiles, within stages whose lines and seconds tests look at

