@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,30 +38,38 @@ class _Cover:
 
 
 def cheapest_fleet(
-    problem: Problem, rate: float | None = None, room: float | None = None, each: int | None = None
+    problem: Problem,
+    rate: float | None = None,
+    room: float | None = None,
+    each: int | None = None,
+    deadline: float | None = None,
 ) -> Counts | None:
     """int64 (J,), the cheapest fleet whose servers together have enough requests/s, bytes and number.
 
     Ties: the fewest servers. `rate` (requests/s at target utilisation) and `room` (bytes) raise what is asked
     for above the problem's own need. With `each`, of fleets that have at most so many servers of a type; None where
     there is none. Branch and bound over the types; fast up to about ten types. Where it takes more than `_NODES`
-    steps, the cheapest fleet that it found.
+    steps, or goes on past `deadline` (`time.monotonic`), the cheapest fleet that it found.
     """
-    return _cheapest(problem, rate, room, each)[0]
+    return _cheapest(problem, rate, room, each, deadline)[0]
 
 
-def least_fleet_cost(problem: Problem) -> float:
+def least_fleet_cost(problem: Problem, deadline: float | None = None) -> float:
     """Dollars an hour that no fleet undercuts which has enough requests/s, bytes and servers.
 
     The cost of `cheapest_fleet`; of the linear relaxation where the search for it was cut short.
     """
-    counts, relaxed = _cheapest(problem)
+    counts, relaxed = _cheapest(problem, deadline=deadline)
     assert counts is not None
     return fleet_cost(problem, counts) if relaxed is None else min(relaxed, fleet_cost(problem, counts))
 
 
 def _cheapest(
-    problem: Problem, rate: float | None = None, room: float | None = None, each: int | None = None
+    problem: Problem,
+    rate: float | None = None,
+    room: float | None = None,
+    each: int | None = None,
+    deadline: float | None = None,
 ) -> tuple[Counts | None, float | None]:
     """Cheapest fleet found, and, where it may not be the cheapest of all, what none undercuts."""
     cover = _cover(problem, rate, room)
@@ -76,6 +85,7 @@ def _cheapest(
     reach = [tuple(row) for row in np.cumsum((cover.supply.T[order] * useful[:, None])[::-1], axis=0)[::-1].tolist()]
     supply = [tuple(column) for column in cover.supply.T[order].tolist()]
     prices, dual = cover.prices[order].tolist(), tuple(cover.dual.tolist())
+    unit = prices[0] if min(prices) == max(prices) else 0.0  # all fleets cost multiples of it
     best_cost, best, cut, nodes, looked = np.inf, (0,) * len(order), False, 0, 0
     seen: dict[tuple[float, ...], float] = {}
     stack: list[tuple[float, tuple[float, float, float], tuple[int, ...]]] = [(0.0, (1.0, 1.0, 1.0), ())]
@@ -84,6 +94,8 @@ def _cheapest(
         level = len(counts)
         looked += 1
         least = cost + sum(price * gap for price, gap in zip(dual, missing, strict=True) if gap > 0)
+        if unit:
+            least = unit * math.ceil(least / unit - 1e-6)
         if least >= best_cost - cover.finest / 10:
             continue
         if max(missing) <= _SLACK:
@@ -95,7 +107,8 @@ def _cheapest(
         if any(gap > most + _SLACK for gap, most in zip(missing, reach[level], strict=True)):
             continue
         nodes += 1
-        if (nodes > _NODES or looked > _LOOKED) and best_cost < np.inf:
+        late = deadline is not None and looked % 256 == 0 and monotonic() >= deadline
+        if (nodes > _NODES or looked > _LOOKED or late) and best_cost < np.inf:
             cut = True
             break
         seen[key] = cost
@@ -135,27 +148,31 @@ def _useful(problem: Problem, endless: NDArray[np.bool_]) -> Counts:
     return most
 
 
-def fleets_between(problem: Problem, least: float, below: float, limit: int = 20_000) -> list[Counts]:
+def fleets_between(
+    problem: Problem, least: float, below: float, limit: int = 20_000, deadline: float | None = None
+) -> list[Counts]:
     """Fleets that cover the need and cost at least `least` and less than `below` dollars an hour, cheapest first.
 
     Ties: the fewest servers, then more of the types that stand first. Looks at no more than `limit` partial
-    fleets, large types first, so a long list may be cut.
+    fleets, large types first, and not on past `deadline` (`time.monotonic`), so a long list may be cut.
     """
     cover = _cover(problem)
     if cover is None:
         return []
     order = np.argsort(-problem.rates, kind="stable")
     found = []
-    for counts, cost in _walk(cover, order, min(len(problem), 10_000), below * (1 - _SLACK), limit):
+    for counts, cost in _walk(cover, order, min(len(problem), 10_000), below * (1 - _SLACK), limit, deadline):
         if cost >= least * (1 - _SLACK):
             found.append((cost, tuple(-counts), counts))
     return [entry[2] for entry in sorted(found, key=lambda entry: entry[:2])]
 
 
-def _walk(cover: _Cover, order: NDArray, most: int, below: float, limit: int) -> Iterator[tuple[Counts, float]]:
+def _walk(
+    cover: _Cover, order: NDArray, most: int, below: float, limit: int, deadline: float | None
+) -> Iterator[tuple[Counts, float]]:
     stack = [(0, np.ones(3), 0.0, np.zeros(len(order), dtype=np.int64))]
     limit *= _TRIED
-    while stack and limit > 0:
+    while stack and limit > 0 and (deadline is None or monotonic() < deadline):
         limit -= 1
         level, missing, cost, counts = stack.pop()
         if level == len(order):

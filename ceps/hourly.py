@@ -84,10 +84,12 @@ def schedule(
     hours = found.types.shape[1]
     dearest = np.array([row[problem.prices[row].argmax()] for row in found.types], dtype=np.int64)
     extras = {"resizes": found.resizes * 24 / max(hours, 1)}
-    made = assemble(given, problem, Outcome(found.labels, dearest, found.cost_per_day, extras), "hourly")
+    made = assemble(
+        given, problem, Outcome(found.labels, dearest, found.cost_per_day, extras), "hourly", deadline=effort.deadline
+    )
     settings: dict[str, Any] = {"growth": growth, "seed": seed if isinstance(seed, int) else None}
     # Without a plan in force, servers keep the order of their clusters.
-    return replace(made, types_by_hour=found.types, lower_bound=hourly_bound(problem), **settings)
+    return replace(made, types_by_hour=found.types, lower_bound=hourly_bound(problem, effort.deadline), **settings)
 
 
 def best_schedule(problem: Problem, rng: np.random.Generator, effort: Effort) -> Schedule:
@@ -102,8 +104,7 @@ def best_schedule(problem: Problem, rng: np.random.Generator, effort: Effort) ->
     most = min(len(problem), max(least, int(2 * np.ceil(problem.need[0] / problem.rates.min()))))
     promise = []
     for count in range(least, most + 1):
-        alike = np.tile(problem.total / count, (count, 1))
-        promise.append((price_hours(problem, alike)[1], count))
+        promise.append((count * price_hours(problem, problem.total[None] / count)[1], count))
     found: list[Schedule] = []
     for _, count in sorted(promise)[:_CANDIDATES]:
         if found and effort.over:

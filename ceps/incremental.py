@@ -138,7 +138,7 @@ def repair(
     moved = bytes_away(problem, labels, home)
     bound = fleet_bound(problem)
     if best.cost_per_day > bound * (1 + TOLERANCE):
-        for fleet in fleet_ladder(problem, best.cost_per_day / 24)[:_FEWER]:
+        for fleet in fleet_ladder(problem, best.cost_per_day / 24, effort)[:_FEWER]:
             if 24 * problem.prices[fleet].sum() >= best.cost_per_day * (1 - TOLERANCE) or effort.over:
                 break
             shrunk = _fit(problem, home, columns, fleet, rng, effort)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ceps.arguments import number, whole
-from ceps.bounds.lower_bounds import fleet_bound
+from ceps.bounds.lower_bounds import fleet_bound, least_servers
+from ceps.own_machines import counted, free_types, largest_free_types
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
 from ceps.plans import Plan, require_same_pivots
@@ -75,8 +76,9 @@ def plan(
     """Plan which server holds which partition, at the least cost found.
 
     A server of type j may be loaded to `utilisation` times its requests/s in every slot, and hold its bytes; each
-    server is rented all day as the cheapest type that does. Same arguments, same plan, unless there is a time limit;
-    how the partitions are numbered plays no part.
+    server is rented all day as the cheapest type that does. Where everything fits servers that cost nothing, the
+    fewest of them are sought; extras: `least_servers`, the number that no plan undercuts. Same arguments, same plan,
+    unless there is a time limit; how the partitions are numbered plays no part.
 
     Parameters
     ----------
@@ -100,7 +102,7 @@ def plan(
         With `previous`: repair that plan, moving at most about this many bytes for the sake of cost; what is
         overloaded is moved whatever that takes. None: plan afresh.
     time_limit
-        Seconds after which the best plan so far is taken, or None.
+        Seconds after which the best plan so far is taken and no proof is looked for, or None.
     growth
         Factor on all loads, above 0.
     spare
@@ -170,19 +172,36 @@ def plan(
     if move_budget is not None and homes is not None and previous is not None:
         from ceps.incremental import repair
 
-        outcome = repair(problem, item_homes(problem, homes), previous, move_budget, rng, effort)
+        free = bool(free_types(problem).all())  # then the fewest servers are sought
+        priced = counted(problem, np.arange(len(types))) if free else problem
+        outcome = repair(priced, item_homes(problem, homes), previous, move_budget, rng, effort)
+        outcome = replace(outcome, cost_per_day=0.0) if free and np.isfinite(outcome.cost_per_day) else outcome
     else:
         outcome = run(method, problem, rng, effort, progress, spare=spare, **options)
     if not np.isfinite(outcome.cost_per_day):
         raise _infeasible(given, problem, outcome, method)
-    made = assemble(given, problem, outcome, method, previous, spare=spare)
-    if prove > 0 and not spare and made.gap > 1 + TOLERANCE and len(problem) <= _PROVABLE:
-        from ceps.bounds.configurations import configuration_bound
-
-        made = replace(made, lower_bound=min(configuration_bound(problem, 0, prove).bound, made.cost_per_day))
+    made = assemble(given, problem, outcome, method, previous, spare=spare, deadline=effort.deadline)
+    if effort.deadline is not None:
+        prove = min(prove, effort.deadline - monotonic())
+    if prove > 0 and not spare and len(problem) <= _PROVABLE:
+        made = _proved(made, problem, prove)
     return replace(
         made, growth=growth, seed=seed if isinstance(seed, int) else None, options=_plain(options, move_budget)
     )
+
+
+def _proved(made: Plan, problem: Problem, seconds: float) -> Plan:
+    """Plan with a better bound, on dollars or on free servers, if it is over its bound and one is found in time."""
+    from ceps.bounds.configurations import configuration_bound
+
+    if made.gap > 1 + TOLERANCE and (problem.prices > 0).all():
+        return replace(made, lower_bound=min(configuration_bound(problem, 0, seconds).bound, made.cost_per_day))
+    least = made.extras.get("least_servers")
+    if least is not None and len(made) > least and not made.cost_per_day:
+        proven = configuration_bound(counted(problem, largest_free_types(problem)), 0, seconds).bound / 24
+        fewest = min(math.ceil(proven * (1 - TOLERANCE)), len(made))
+        return replace(made, extras={**made.extras, "least_servers": fewest})
+    return made
 
 
 def run(
@@ -222,7 +241,11 @@ def run(
         found.append(replace(outcome, type_of=allowed[outcome.type_of]))
     if not found:
         return call(problem, rng, effort, progress, **fixed, **options)
-    return min(found, key=lambda outcome: outcome.cost_per_day + 24 * problem.prices[spare_type(problem, outcome)])
+
+    def worth(outcome: Outcome) -> tuple[float, int]:
+        return outcome.cost_per_day + 24 * problem.prices[spare_type(problem, outcome)], len(outcome.type_of)
+
+    return min(found, key=worth)
 
 
 def spare_type(problem: Problem, outcome: Outcome) -> int:
@@ -260,8 +283,12 @@ def assemble(
     previous: Plan | None = None,
     *,
     spare: bool = False,
+    deadline: float | None = None,
 ) -> Plan:
-    """Plan of an outcome: servers numbered (as in `previous` where they share most bytes), loads summed afresh."""
+    """Plan of an outcome: servers numbered (as in `previous` where they share most bytes), loads summed afresh.
+
+    Bounds are looser where the search for them goes on past `deadline` (`time.monotonic`).
+    """
     from ceps.incremental import number_servers
 
     ids = number_servers(problem, outcome, None if previous is None else (homes_of(patterns, previous), previous))
@@ -271,7 +298,8 @@ def assemble(
     columns = problem.cluster_columns(outcome.labels)[order]
     kinds = outcome.type_of[order]
     ids, loads = ids[order], columns[:, :-1]
-    cost, bound = outcome.cost_per_day, fleet_bound(problem)
+    cost, bound = outcome.cost_per_day, fleet_bound(problem, deadline)
+    least = least_servers(problem, deadline)
     if spare:
         kind = spare_type(problem, outcome)
         ids = np.append(ids, ids.max(initial=-1) + 1)
@@ -300,7 +328,7 @@ def assemble(
         requests_per_event=patterns.requests_per_event,
         pivots_hash=patterns.pivots_hash,
         spare=int(spare),
-        extras=outcome.extras,
+        extras=outcome.extras if least is None else {**outcome.extras, "least_servers": least + spare},
     )
 
 

@@ -140,8 +140,10 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """Cost over lower bound; 1 is proven optimal, and 1 where nothing is needed."""
-        return self.cost_per_day / self.lower_bound if self.lower_bound else 1.0
+        """Cost over lower bound; 1 is proven optimal, and 1 where nothing is paid; infinite over a bound of 0."""
+        if not self.cost_per_day:
+            return 1.0
+        return self.cost_per_day / self.lower_bound if self.lower_bound else float("inf")
 
     def members(self, server: int) -> Ints:
         """int64, rows of the partitions of which the server with this index holds a copy."""

@@ -7,37 +7,53 @@ from dataclasses import replace
 import numpy as np
 
 from ceps.fleet import fleet_cost, fleets_between, least_fleet_cost
+from ceps.own_machines import counted, free_types, largest_free_types, paid_part, to_pay_for
 from ceps.patterns import hour_slices
 from ceps.problem import TOLERANCE, Problem
 
 
-def fleet_bound(problem: Problem) -> float:
+def fleet_bound(problem: Problem, deadline: float | None = None) -> float:
     """Dollars a day that no plan can undercut: the cheapest fleet that covers the summed load at its peak.
 
     Its servers must together have the requests/s of the busiest slot, all bytes, and as many servers as there are
-    copies of a partition; how partitions are cut plays no part. 0 without partitions.
+    copies of a partition; how partitions are cut plays no part. What fits a server that costs nothing counts for
+    nothing. 0 without partitions. Looser where the search goes on past `deadline` (`time.monotonic`).
     """
-    return 24 * least_fleet_cost(problem)
+    return 24 * least_fleet_cost(paid_part(problem), deadline)
 
 
-def hourly_bound(problem: Problem) -> float:
+def least_servers(problem: Problem, deadline: float | None = None) -> int | None:
+    """Servers that no plan on free types undercuts; None where something fits none of them, so that there is a cost."""
+    if not free_types(problem).any() or to_pay_for(problem).any():
+        return None
+    within = counted(problem, largest_free_types(problem))
+    return int(np.ceil(least_fleet_cost(within, deadline) * (1 - TOLERANCE)))
+
+
+def hourly_bound(problem: Problem, deadline: float | None = None) -> float:
     """Dollars a day that no plan can undercut whose fleet stays fixed within each clock hour.
 
     The mean over hours of the fleet bound of the hour's own peak. Moving data costs nothing here, so autoscaling
-    is bounded by it as well; the static bound does not hold for it.
+    is bounded by it as well; the static bound does not hold for it. What fits a server that costs nothing in an hour
+    counts for nothing in it. Looser where the searches go on past `deadline` (`time.monotonic`).
     """
     if not len(problem):
         return 0.0
-    total, costs = problem.total, {}
+    costs: dict[tuple[float, float], float] = {}
     hourly = []
-    for part in hour_slices(len(total) - 1, problem.slot_seconds):
-        peak = float(total[:-1][part].max())
-        if peak not in costs:
-            flat = np.array([[peak, total[-1]]])
+    for hour in hour_slices(len(problem.total) - 1, problem.slot_seconds):
+        total, paid = np.append(problem.total[:-1][hour], problem.total[-1]), problem
+        if free_types(problem).any():
+            paid = paid_part(
+                replace(problem, columns=np.append(problem.loads[:, hour], problem.columns[:, -1:], axis=1))
+            )
+            total = paid.total
+        need = float(total[:-1].max()), float(total[-1])
+        if need not in costs:
             # One item that stands for all: its own fleet is the bound of the hour.
-            alone = replace(problem, columns=flat, pins=problem.pins[:1])
-            costs[peak] = 24 * least_fleet_cost(alone)
-        hourly.append(costs[peak])
+            alone = replace(paid, columns=np.array([need]), pins=paid.pins[:1])
+            costs[need] = 24 * least_fleet_cost(alone, deadline) if len(paid) else 0.0
+        hourly.append(costs[need])
     return float(np.mean(hourly))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import monotonic
 
 import numpy as np
 
 from ceps.fleet import cheapest_fleet, fleet_cost, fleet_types, fleets_between, least_fleet_cost
+from ceps.own_machines import counted, free_types, largest_free_types, part, to_pay_for
 from ceps.packing import Effort, Packing
 from ceps.problem import TOLERANCE, Ints, Outcome, Problem, Progress, price
 
@@ -35,9 +37,12 @@ def search_fleets(
     """As `fleet_first`, started from clusters `start` (M,): the fullest keep a server, the others are dissolved.
 
     First up the fleets by capacity until one takes everything; then, where that is not the cheapest fleet of all,
-    through the fleets of every shape that cost less, as long as the size of the problem allows.
+    through the fleets of every shape that cost less, as long as the size of the problem allows. Where some types cost
+    nothing, only what fits none of them is paid for, and for the rest the fewest servers are sought.
     """
-    bound = least_fleet_cost(problem)
+    if free_types(problem).any():
+        return _on_own_machines(problem, start, rng, effort, progress)
+    bound = least_fleet_cost(problem, effort.deadline)
     best = first_fit_plan(problem)
     tell = progress or (lambda name, cost, least: None)
     tell("fleet", best.cost_per_day, 24 * bound)
@@ -51,6 +56,59 @@ def search_fleets(
     return replace(best, extras={"fleets": tried, "worst": relative_peak(problem, best)})
 
 
+def _on_own_machines(
+    problem: Problem, start: Ints, rng: np.random.Generator, effort: Effort, progress: Progress | None
+) -> Outcome:
+    """Cheapest servers found for what fits no free type, filled up with the rest; the fewest free ones for what stays.
+
+    Any number of free servers may be used, so the cost is that of the items that fit none.
+    """
+    free, fleets, count = free_types(problem), 0.0, 0
+    label = np.full(len(problem), -1)
+    must = np.flatnonzero(to_pay_for(problem))
+    if len(must):
+        found = search_fleets(part(problem, must, np.flatnonzero(~free)), start[must], rng, effort, progress)
+        label[must], count, fleets = found.labels, len(found.type_of), found.extras["fleets"]
+        _fill_up(problem, label, np.flatnonzero(~free)[found.type_of], effort)
+    rest = np.flatnonzero(label < 0)
+    if len(rest):
+        kinds, whole = largest_free_types(problem), len(rest) == len(problem)
+        within = problem if whole else part(problem, rest, np.arange(len(problem.servers)))
+        found = search_fleets(counted(within, kinds), start[rest], rng, effort)
+        label[rest], fleets = count + found.labels, fleets + found.extras["fleets"]
+        if whole:  # on the types that were chosen: of free ones none is cheaper
+            found = replace(found, type_of=kinds[found.type_of], cost_per_day=0.0)
+            if progress is not None:
+                progress("fleet", 0.0, 0.0)
+            return found
+    outcome = price(problem, label)
+    return replace(outcome, extras={"fleets": fleets, "worst": relative_peak(problem, outcome)})
+
+
+def _fill_up(problem: Problem, label: Ints, types: Ints, effort: Effort) -> None:
+    """Put items without a server on those that are rented, largest first, wherever they fit; O(K T) an item."""
+    limits = np.column_stack([problem.rates[types], problem.room[types]]) * (1 + TOLERANCE / 2)
+    load = np.zeros((len(types), problem.columns.shape[1]))
+    np.add.at(load, label[label >= 0], problem.columns[label >= 0])
+    groups = [set[int]() for _ in types]
+    start, group_of = problem.group_start, problem.group_of
+    for item in np.flatnonzero(label >= 0):
+        groups[label[item]].update(group_of[start[item] : start[item + 1]].tolist())
+    waiting = np.flatnonzero(label < 0)
+    size = np.maximum(problem.peaks / problem.rates.max(), problem.bytes / problem.room.max())[waiting]
+    for item in waiting[np.argsort(-size, kind="stable")]:
+        if effort.over:
+            return
+        after = load + problem.columns[item]
+        mine = set(group_of[start[item] : start[item + 1]].tolist())
+        takes = (after[:, :-1].max(axis=1, initial=0.0) <= limits[:, 0]) & (after[:, -1] <= limits[:, 1])
+        for server in np.flatnonzero(takes):
+            if not mine & groups[server]:
+                label[item], load[server] = server, after[server]
+                groups[server] |= mine
+                break
+
+
 def _up_by_capacity(
     problem: Problem, start: Ints, rng: np.random.Generator, effort: Effort, best: Outcome
 ) -> tuple[Outcome, int]:
@@ -59,7 +117,9 @@ def _up_by_capacity(
     A first pass without the long search says where to stop. Then small problems go up one by one; large ones halve
     the range, as if what fits a fleet always fit a larger one.
     """
-    ladder = fleet_ladder(problem, best.cost_per_day / 24)
+    now = monotonic()  # of the time that is left, half at the most: fleets are to be packed as well
+    halfway = None if effort.deadline is None else now + max(effort.deadline - now, 0.0) / 2
+    ladder = fleet_ladder(problem, best.cost_per_day / 24, replace(effort, deadline=halfway))
     tried, fitting = 0, len(ladder)
     low, step = 0, 1
     while low < fitting and not effort.over:
@@ -84,10 +144,11 @@ def _up_by_capacity(
     return best, tried
 
 
-def fleet_ladder(problem: Problem, most: float) -> list[Ints]:
+def fleet_ladder(problem: Problem, most: float, effort: Effort) -> list[Ints]:
     """Server types of the cheapest fleet of each capacity, costing no more than `most` dollars an hour.
 
-    Of types that hold some item, and of no more servers than items: the others would stand empty.
+    Of types that hold some item, and of no more servers than items: the others would stand empty. Ends where the
+    effort is over.
     """
     rate, room, _ = problem.need
     found: list[Ints] = []
@@ -97,8 +158,8 @@ def fleet_ladder(problem: Problem, most: float) -> list[Ints]:
     # Servers that cost nothing set no end: as many of the largest as there are items do, by requests/s or by bytes.
     end = [len(problem) * float(within.rates.max()) / rate] if rate else []
     end += [len(problem) * float(within.room.max()) / room] if room else []
-    while len(problem) and factor <= min(end, default=1.0) * _FINEST:
-        counts = cheapest_fleet(within, rate * factor, room * factor, each=len(problem))
+    while len(problem) and factor <= min(end, default=1.0) * _FINEST and not effort.over:
+        counts = cheapest_fleet(within, rate * factor, room * factor, each=len(problem), deadline=effort.deadline)
         if counts is None or fleet_cost(within, counts) > most * (1 + TOLERANCE):
             break
         if counts.sum() > len(problem):
@@ -122,7 +183,7 @@ def _other_shapes(
     """Fleets of every shape that cost less than `best`, cheapest first, `tries` at most."""
     tried = 0
     holds = problem.types_that_hold(problem.columns)
-    for counts in fleets_between(problem, 0.0, best.cost_per_day / 24):
+    for counts in fleets_between(problem, 0.0, best.cost_per_day / 24, deadline=effort.deadline):
         if tried >= tries or effort.over:
             break
         if counts.sum() > len(problem) or not holds[:, counts > 0].any(axis=1).all():
