@@ -1,5 +1,6 @@
 """CEPS: place partitions on the fewest rented servers, and show what that saves."""
 
+from ceps.calls import servers_a_request
 from ceps.comparison import Comparison, WhatIf, compare, what_if
 from ceps.hourly import schedule
 from ceps.patterns import Patterns
@@ -7,6 +8,7 @@ from ceps.patterns_file import read_patterns, write_patterns
 from ceps.planning import METHODS, plan
 from ceps.plans import Plan, PlanDiff, diff, load_plan
 from ceps.problem import InfeasibleError
+from ceps.reads import Reads
 from ceps.reporting.report import build_report
 from ceps.reporting.write import write_report
 from ceps.risk import Risk, overload_risk
@@ -20,6 +22,7 @@ __all__ = [
     "Patterns",
     "Plan",
     "PlanDiff",
+    "Reads",
     "Risk",
     "ServerType",
     "WhatIf",
@@ -32,6 +35,7 @@ __all__ = [
     "plan",
     "read_patterns",
     "schedule",
+    "servers_a_request",
     "what_if",
     "write_patterns",
     "write_report",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ceps.arguments import number, whole
+from ceps.reads import Reads
 from ceps.servers import MOST_BYTES, MOST_REQUESTS
 
 DAY = 86_400
@@ -68,6 +69,9 @@ class Patterns:
         unsure of the patterns the overload risk is.
     pivots_hash
         Hash of the pivots that define the partitions; a plan repeats it so that it cannot be used with others.
+    reads
+        What single requests read together, a mean day of all days, also where the loads are of one weekday; None
+        where that is not known.
 
     Raises
     ------
@@ -85,6 +89,7 @@ class Patterns:
     days: float = 1.0
     requests_per_event: float = 1.0
     pivots_hash: str = ""
+    reads: Reads | None = None
 
     def __post_init__(self) -> None:
         loads = _floats(self.loads, "loads", 2)
@@ -127,6 +132,8 @@ class Patterns:
             whole("weekday", self.weekday, 0, 6, ": Monday to Sunday, or None")
         for name in ("days", "requests_per_event"):
             number(name, getattr(self, name), "above 0 and finite", above=0)
+        if self.reads is not None and self.reads.row.max(initial=-1) >= count:
+            raise ValueError(f"reads name row {self.reads.row.max()} but loads has {count} partitions")
         for name, value in (
             ("loads", loads),
             ("sizes", sizes),
@@ -162,7 +169,7 @@ class Patterns:
         return float(self.total.max())
 
     def scaled(self, factor: float, *, observed: bool = True) -> Patterns:
-        """Patterns with every load multiplied by `factor`, above 0.
+        """Patterns with every load, and the requests of `reads`, multiplied by `factor`, above 0.
 
         `observed` says that what was observed is a sample, and one event now stands for `factor` times as many
         requests (the patterns are as unsure as before); False says that more events came (growth).
@@ -175,7 +182,8 @@ class Patterns:
         if not 0 < factor < np.inf:
             raise ValueError(f"factor = {factor}; it must be above 0 and finite")
         per_event = self.requests_per_event * (factor if observed else 1.0)
-        return replace(self, loads=self.loads * factor, requests_per_event=per_event)
+        reads = None if self.reads is None else self.reads.scaled(factor)
+        return replace(self, loads=self.loads * factor, requests_per_event=per_event, reads=reads)
 
     def smoothed(self, seconds: int) -> Patterns:
         """Patterns with each slot replaced by the mean over `seconds` around it; the period is a circle.

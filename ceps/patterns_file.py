@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from ceps.patterns import DAY, Patterns
+from ceps.reads import Reads
 
 FORMAT = 1
 """Version of the file's layout; a reader refuses a later one."""
 
 _KEY = b"ceps.patterns"
+_READS = b"ceps.reads"
 _COLUMNS = ("partition", "weekday", "slot", "requests_per_second")
 
 
@@ -25,7 +28,9 @@ def write_patterns(path: str | Path, patterns: Patterns | Sequence[Patterns]) ->
     Columns: `partition` int64, `weekday` int8 (0 Monday to 6; null = all days), `slot` int32 (in its day),
     `requests_per_second` float64. Rows of 0 requests/s are left out. The metadata entry `ceps.patterns` is JSON:
     format, slot_seconds, time_zone, days_observed (of the first pattern; `days_of_each` of all), requests_per_event,
-    pivots_hash, weekdays, partitions, bytes (one number a partition), and positions (lon, lat) or null.
+    pivots_hash, weekdays, partitions, bytes (one number a partition), and positions (lon, lat) or null. Where the
+    first pattern has `reads`, the entry `ceps.reads` holds them: a zstd-compressed Arrow stream in base64 with the
+    columns `partitions` (list of numbers) and `requests_per_day`, and `total` and `sampled` in its metadata.
 
     Raises
     ------
@@ -78,7 +83,10 @@ def _write(path: Path, days: list[Patterns]) -> None:
         "bytes": first.sizes.tolist(),
         "positions": None if first.positions is None else first.positions.tolist(),
     }
-    table = pa.concat_tables(tables).replace_schema_metadata({_KEY: json.dumps(about)})
+    metadata: dict[bytes, Any] = {_KEY: json.dumps(about)}
+    if first.reads is not None:
+        metadata[_READS] = _packed(first.reads, first.partitions)
+    table = pa.concat_tables(tables).replace_schema_metadata(metadata)
     pq.write_table(table, path, compression="zstd")
 
 
@@ -139,7 +147,40 @@ def read_patterns(path: str | Path, weekday: int | None = None, *, week: bool = 
         days=min(days_of[held.index(day)] for day in wanted),
         requests_per_event=about["requests_per_event"],
         pivots_hash=about["pivots_hash"],
+        reads=_reads(path, about, (table.schema.metadata or {}).get(_READS)),
     )
+
+
+def _packed(reads: Reads, partitions: np.ndarray) -> bytes:
+    import pyarrow as pa
+
+    sets = pa.ListArray.from_arrays(pa.array(reads.start, pa.int32()), pa.array(partitions[reads.row]))
+    batch = pa.record_batch([sets, pa.array(reads.weight)], names=["partitions", "requests_per_day"])
+    batch = batch.replace_schema_metadata({"total": reads.total.hex(), "sampled": reads.sampled.hex()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_batch(batch)
+    return base64.b64encode(sink.getvalue())
+
+
+def _reads(path: str | Path, about: dict[str, Any], packed: bytes | None) -> Reads | None:
+    """Return what requests read together, None where the file does not say."""
+    import pyarrow as pa
+
+    if packed is None:
+        return None
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(base64.b64decode(packed, validate=True))) as stream:
+            table = stream.read_all().combine_chunks()
+        sets, weight = table["partitions"].combine_chunks(), table["requests_per_day"].to_numpy()
+        facts = {name: float.fromhex(table.schema.metadata[name.encode()].decode()) for name in ("total", "sampled")}
+    except (ValueError, KeyError, pa.ArrowException) as error:
+        raise ValueError(f"{path}: metadata {_READS.decode()!r} is damaged: {error}; write the file anew") from error
+    start, number = sets.offsets.to_numpy().astype(np.int64), sets.values.to_numpy()
+    row, unknown = _rows_of(about, number)
+    if unknown.any():
+        raise ValueError(f"{path}: partition {number[unknown][0]} is read but has no bytes in the metadata")
+    return Reads(start, row, weight, **facts)
 
 
 def _days(patterns: Patterns) -> list[Patterns]:
@@ -169,16 +210,22 @@ def _about(path: str | Path, metadata: dict[bytes, bytes]) -> dict[str, Any]:
 
 def _matrix(path: str | Path, about: dict[str, Any], rows: dict[str, np.ndarray]) -> np.ndarray:
     slots = DAY // about["slot_seconds"]
-    partitions = np.array(about["partitions"], dtype=np.int64)
-    order = np.argsort(partitions)
-    found = np.searchsorted(partitions, rows["partition"], sorter=order)
-    row = order[np.minimum(found, len(order) - 1)] if len(order) else np.zeros(len(found), np.int64)
-    unknown = partitions[row] != rows["partition"] if len(order) else np.ones(len(found), bool)
+    row, unknown = _rows_of(about, rows["partition"])
     if unknown.any():
         raise ValueError(f"{path}: partition {rows['partition'][unknown][0]} has rows but no bytes in the metadata")
     outside = (rows["slot"] < 0) | (rows["slot"] >= slots)
     if outside.any():
         raise ValueError(f"{path}: slot {rows['slot'][outside][0]}; it must be 0 to {slots - 1}")
-    loads = np.zeros((len(partitions), slots))
+    loads = np.zeros((len(about["partitions"]), slots))
     np.add.at(loads, (row, rows["slot"]), rows["requests_per_second"])
     return loads
+
+
+def _rows_of(about: dict[str, Any], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the row of each partition that is named, and whether it is in none."""
+    partitions = np.array(about["partitions"], dtype=np.int64)
+    if not len(partitions):
+        return np.zeros(len(numbers), np.int64), np.ones(len(numbers), bool)
+    order = np.argsort(partitions)
+    row = order[np.minimum(np.searchsorted(partitions, numbers, sorter=order), len(order) - 1)]
+    return row, partitions[row] != numbers

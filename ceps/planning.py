@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike
 
 from ceps.arguments import number, whole
 from ceps.bounds.lower_bounds import fleet_bound, least_servers
+from ceps.calls import dollars_a_call, item_reads, servers_a_request
 from ceps.own_machines import counted, free_types, largest_free_types
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
 from ceps.plans import Plan, require_same_pivots
 from ceps.problem import MOST_COPIES, TOLERANCE, InfeasibleError, Ints, Outcome, Problem, Progress, build_problem
+from ceps.reads import Reads
 from ceps.servers import ServerType, checked_servers
 
 Planner = Callable[..., Outcome]
@@ -71,14 +73,17 @@ def plan(
     pinned: ArrayLike | None = None,
     progress: Progress | None = None,
     prove: float = 0.0,
+    call_cost: float = 0.0,
     **options: Any,
 ) -> Plan:
     """Plan which server holds which partition, at the least cost found.
 
     A server of type j may be loaded to `utilisation` times its requests/s in every slot, and hold its bytes; each
     server is rented all day as the cheapest type that does. Where everything fits servers that cost nothing, the
-    fewest of them are sought; extras: `least_servers`, the number that no plan undercuts. Same arguments, same plan,
-    unless there is a time limit; how the partitions are numbered plays no part.
+    fewest of them are sought; extras: `least_servers`, the number that no plan undercuts. Where the patterns say what
+    requests read together (`reads`), "fleet" and "gain" look for the placement at this cost that touches the fewest
+    servers a request. Same arguments, same plan, unless there is a time limit; how the partitions are numbered plays
+    no part.
 
     Parameters
     ----------
@@ -114,13 +119,18 @@ def plan(
     prove
         Seconds, about, in which to raise the lower bound of a plan that costs more than it, where there are so few
         partitions that this can succeed (`ceps.bounds.configurations`). The placement does not depend on it.
+    call_cost
+        In requests: each further server that a request touches costs the servers as much as so many requests. Above 0,
+        a dearer fleet is rented where that saves more than it costs; needs `reads` in the patterns. At 0, fewer calls
+        only decide between plans of equal cost.
     options
         Of the method, such as `cap` of "tv" or `cells` of "gp".
 
     Returns
     -------
     Plan
-        With `cost_per_day` and `lower_bound` in dollars and `server_of` int64 (P,).
+        With `cost_per_day` and `lower_bound` in dollars and `server_of` int64 (P,); `servers_a_request` where the
+        patterns have `reads`.
 
     Raises
     ------
@@ -147,6 +157,9 @@ def plan(
     if not isinstance(seed, np.random.Generator):
         seed = whole("seed", seed, 0, 2**63 - 1, ", or a numpy Generator")
     prove = number("prove", prove, "a number of seconds, 0 or more", least=0, below=math.nextafter(math.inf, 0))
+    call_cost = number("call_cost", call_cost, "a number of requests, 0 or more", least=0, below=math.inf)
+    if call_cost > 0:
+        _check_trade(given, method, move_budget)
     if time_limit is not None:
         number("time_limit", time_limit, "a number of seconds above 0, or None", above=0)
     if move_budget is not None:
@@ -178,6 +191,8 @@ def plan(
         outcome = replace(outcome, cost_per_day=0.0) if free and np.isfinite(outcome.cost_per_day) else outcome
     else:
         outcome = run(method, problem, rng, effort, progress, spare=spare, **options)
+        if given.reads is not None and method in KEEPS_APART:
+            outcome = _with_fewer_calls(problem, outcome, given.reads.scaled(growth), call_cost, rng, effort, spare)
     if not np.isfinite(outcome.cost_per_day):
         raise _infeasible(given, problem, outcome, method)
     made = assemble(given, problem, outcome, method, previous, spare=spare, deadline=effort.deadline)
@@ -185,9 +200,9 @@ def plan(
         prove = min(prove, effort.deadline - monotonic())
     if prove > 0 and not spare and len(problem) <= _PROVABLE:
         made = _proved(made, problem, prove)
-    return replace(
-        made, growth=growth, seed=seed if isinstance(seed, int) else None, options=_plain(options, move_budget)
-    )
+    told = {"move_budget": move_budget} if move_budget is not None else {}
+    told |= {"call_cost": call_cost} if call_cost else {}
+    return replace(made, growth=growth, seed=seed if isinstance(seed, int) else None, options={**options, **told})
 
 
 def _proved(made: Plan, problem: Problem, seconds: float) -> Plan:
@@ -297,9 +312,15 @@ def assemble(
     rank[order] = np.arange(len(order))
     columns = problem.cluster_columns(outcome.labels)[order]
     kinds = outcome.type_of[order]
+    replicas = rank[outcome.labels[problem.item_of]]
+    extras = dict(outcome.extras)
+    if patterns.reads is not None:
+        extras["servers_a_request"] = servers_a_request(replicas, patterns.reads)
     ids, loads = ids[order], columns[:, :-1]
     cost, bound = outcome.cost_per_day, fleet_bound(problem, deadline)
     least = least_servers(problem, deadline)
+    if least is not None:
+        extras["least_servers"] = least + spare
     if spare:
         kind = spare_type(problem, outcome)
         ids = np.append(ids, ids.max(initial=-1) + 1)
@@ -314,7 +335,7 @@ def assemble(
         utilisation=problem.utilisation,
         partitions=patterns.partitions,
         sizes=patterns.sizes,
-        replicas=rank[outcome.labels[problem.item_of]],
+        replicas=replicas,
         server_ids=ids,
         type_of=kinds,
         servers=problem.servers,
@@ -328,8 +349,37 @@ def assemble(
         requests_per_event=patterns.requests_per_event,
         pivots_hash=patterns.pivots_hash,
         spare=int(spare),
-        extras=outcome.extras if least is None else {**outcome.extras, "least_servers": least + spare},
+        extras=extras,
     )
+
+
+def _check_trade(patterns: Patterns, method: str, move_budget: float | None) -> None:
+    if patterns.reads is None:
+        raise ValueError(
+            "call_cost needs patterns that say what requests read together: dtoss patterns -k or --radius writes them"
+        )
+    if method not in KEEPS_APART:
+        raise ValueError(
+            f"method {method!r} cannot trade calls; use {' or '.join(KEEPS_APART)}, or leave call_cost out"
+        )
+    if move_budget is not None:
+        raise ValueError("a repair within a move budget cannot trade calls; leave call_cost out, or plan afresh")
+
+
+def _with_fewer_calls(
+    problem: Problem, outcome: Outcome, reads: Reads, call_cost: float, rng: np.random.Generator, effort: Effort,
+    spare: bool,
+) -> Outcome:  # fmt: skip
+    from ceps.locality import fewer_calls
+
+    if not np.isfinite(outcome.cost_per_day):
+        return outcome
+    together = item_reads(problem, reads)
+    dollars = dollars_a_call(problem, call_cost)
+    found = fewer_calls(problem, outcome, together, rng, effort, dollars)
+    if spare and problem.prices[spare_type(problem, found)] > problem.prices[spare_type(problem, outcome)]:
+        return outcome
+    return found
 
 
 def _first_copies(problem: Problem) -> Problem:
@@ -370,7 +420,3 @@ def _infeasible(patterns: Patterns, problem: Problem, outcome: Outcome, method: 
         "Use method 'fleet', larger types or more partitions",
         numbers,
     )
-
-
-def _plain(options: Mapping[str, Any], move_budget: float | None) -> dict[str, Any]:
-    return dict(options) | ({} if move_budget is None else {"move_budget": move_budget})

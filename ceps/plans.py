@@ -145,6 +145,11 @@ class Plan:
             return 1.0
         return self.cost_per_day / self.lower_bound if self.lower_bound else float("inf")
 
+    @property
+    def servers_a_request(self) -> float | None:
+        """Mean number of servers that a request touches (`ceps.servers_a_request`); None where that is not known."""
+        return self.extras.get("servers_a_request")
+
     def members(self, server: int) -> Ints:
         """int64, rows of the partitions of which the server with this index holds a copy."""
         return np.flatnonzero((self.replicas == server).any(axis=1))

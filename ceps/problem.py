@@ -232,6 +232,8 @@ def build_problem(
     count = len(patterns)
     pins = np.full(count, -1) if pinned is None else server_numbers(pinned, count)
     ties = [pins] if previous is None else [pins, previous]
+    if patterns.reads is not None:
+        ties.append(np.bincount(patterns.reads.row, patterns.reads.weight[patterns.reads.set_of], minlength=count))
     order = content_order(patterns, *ties)
     rows = np.concatenate([patterns.loads * (growth / copies), patterns.sizes[:, None]], axis=1)[order]
     pins = pins[order]

@@ -7,7 +7,7 @@ from importlib import import_module
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-_MODULES = ("ceps.kernels.merge", "ceps.kernels.overload", "ceps.kernels.pack")
+_MODULES = ("ceps.kernels.anneal", "ceps.kernels.merge", "ceps.kernels.overload", "ceps.kernels.pack")
 
 
 def warm() -> None:
@@ -15,11 +15,14 @@ def warm() -> None:
 
     Each is called as planners call it, on a plan of six items. Half a minute of processor time where nothing is kept.
     """
+    from ceps.calls import item_reads
+    from ceps.locality import annealed
     from ceps.packing import Effort, Packing
     from ceps.patterns import Patterns
     from ceps.planners.ahr import METRICS, agglomerate
     from ceps.planners.fleet_first import first_fit_plan
     from ceps.problem import build_problem
+    from ceps.reads import Reads
     from ceps.servers import ServerType
 
     loads = np.array([[6.0, 1.0], [5.0, 2.0], [4.0, 3.0], [1.0, 6.0], [2.0, 5.0], [3.0, 4.0]])
@@ -32,6 +35,8 @@ def warm() -> None:
     packing.balance(np.random.default_rng(0), Effort(steps=1))
     packing = Packing(problem, np.array([0, 0, 0]), home)
     packing.relieve(np.random.default_rng(0), Effort(steps=1))
+    reads = item_reads(problem, Reads(np.array([0, 2]), np.array([0, 1]), np.ones(1), total=1.0))
+    annealed(problem, np.array([0, 0]), np.array([0, 1] * 3), reads, np.random.default_rng(0), Effort())
     first_fit_plan(problem)
     for metric in METRICS:
         agglomerate(problem, 0, metric)

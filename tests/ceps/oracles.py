@@ -110,3 +110,25 @@ def smoothed(row, half):
     """Circular mean over 2 * half + 1 slots."""
     count = len(row)
     return [sum(row[(t + d) % count] for d in range(-half, half + 1)) / (2 * half + 1) for t in range(count)]
+
+
+def servers_a_request(replicas, requests, total):
+    """Mean servers that requests touch, one request after the other; `requests` are (partitions, how many) each.
+
+    An equal share of the requests asks each copy's servers; the requests to make `total` full touch one server.
+    """
+    copies = len(replicas[0]) if len(replicas) else 1
+    touched = total - sum(number for _, number in requests)
+    for partitions, number in requests:
+        for copy in range(copies):
+            touched += len({replicas[partition][copy] for partition in partitions}) * number / copies
+    return touched / total
+
+
+def cheapest_with_calls(loads, sizes, rates, room, prices, requests, dollars):
+    """Least sum of dollars a day and of `dollars` for each further server of a request, over every placement."""
+    best = np.inf
+    for labels in partitions_of(len(loads)):
+        further = sum((len({labels[p] for p in partitions}) - 1) * number for partitions, number in requests)
+        best = min(best, cost(labels, loads, sizes, rates, room, prices) + dollars * further)
+    return best
