@@ -2,7 +2,8 @@
 
 from ceps.calls import servers_a_request
 from ceps.comparison import Comparison, WhatIf, compare, what_if
-from ceps.hourly import schedule
+from ceps.offers.hourly import schedule
+from ceps.overload import overload_risk
 from ceps.patterns import Patterns
 from ceps.patterns_file import read_patterns, write_patterns
 from ceps.planning import METHODS, plan
@@ -11,7 +12,7 @@ from ceps.problem import InfeasibleError
 from ceps.reads import Reads
 from ceps.reporting.report import build_report
 from ceps.reporting.write import write_report
-from ceps.risk import Risk, overload_risk
+from ceps.risk import Risk
 from ceps.servers import CATALOGUES, ServerType, load_servers
 
 __all__ = [

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
-from ceps.hourly import best_schedule
+from ceps.offers.hourly import best_schedule
+from ceps.overload import overload_risk
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
 from ceps.planning import plan, run
 from ceps.plans import bytes_text
 from ceps.problem import InfeasibleError, Outcome, Problem, build_problem
-from ceps.risk import overload_risk
 from ceps.servers import ServerType, checked_servers
 
 LABELS = {

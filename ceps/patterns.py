@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ceps.arguments import number, whole
 from ceps.reads import Reads
 from ceps.servers import MOST_BYTES, MOST_REQUESTS
+from ceps.variation import Variation
 
 DAY = 86_400
 """Seconds of a day."""
@@ -72,6 +73,8 @@ class Patterns:
     reads
         What single requests read together, a mean day of all days, also where the loads are of one weekday; None
         where that is not known.
+    variation
+        How much days differ from the patterns, `own` by partition; None where that was not observed.
 
     Raises
     ------
@@ -90,6 +93,7 @@ class Patterns:
     requests_per_event: float = 1.0
     pivots_hash: str = ""
     reads: Reads | None = None
+    variation: Variation | None = None
 
     def __post_init__(self) -> None:
         loads = _floats(self.loads, "loads", 2)
@@ -130,6 +134,8 @@ class Patterns:
                 )
         if self.weekday is not None:
             whole("weekday", self.weekday, 0, 6, ": Monday to Sunday, or None")
+        if self.variation is not None and len(self.variation.own) != count:
+            raise ValueError(f"variation is of {len(self.variation.own)} partitions but loads has {count}")
         for name in ("days", "requests_per_event"):
             number(name, getattr(self, name), "above 0 and finite", above=0)
         if self.reads is not None and self.reads.row.max(initial=-1) >= count:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ceps.patterns import DAY, Patterns
 from ceps.reads import Reads
+from ceps.variation import Variation
 
 FORMAT = 1
 """Version of the file's layout; a reader refuses a later one."""
@@ -82,6 +83,12 @@ def _write(path: Path, days: list[Patterns]) -> None:
         "partitions": first.partitions.tolist(),
         "bytes": first.sizes.tolist(),
         "positions": None if first.positions is None else first.positions.tolist(),
+        "variation": None
+        if first.variation is None
+        else {
+            "levels": first.variation.levels.tolist(),
+            "own": first.variation.own.tolist(),
+        },
     }
     metadata: dict[bytes, Any] = {_KEY: json.dumps(about)}
     if first.reads is not None:
@@ -90,11 +97,12 @@ def _write(path: Path, days: list[Patterns]) -> None:
     pq.write_table(table, path, compression="zstd")
 
 
-def read_patterns(path: str | Path, weekday: int | None = None, *, week: bool = False) -> Patterns:
-    """Patterns of a file: of `weekday`, of a whole `week` of seven weekdays, or else of all days.
+def read_patterns(path: str | Path, weekday: int | None = None, *, week: bool | None = None) -> Patterns:
+    """Patterns of a file: of `weekday`, or of a whole `week`, each weekday as it was; or the mean of all days.
 
-    Without either: the rows of all days where the file has them, else its only weekday, else the whole week.
-    Slots without a row are 0 requests/s.
+    Without either: the week where the file holds more than one weekday, else the only day it has. A weekday that was
+    not observed is taken as the mean of all days. With `week` False, the mean of all days. Slots without a row are 0
+    requests/s.
 
     Raises
     ------
@@ -117,16 +125,18 @@ def read_patterns(path: str | Path, weekday: int | None = None, *, week: bool = 
     if missing:
         raise ValueError(f"{path}: column {missing[0]!r} is missing; found {', '.join(table.column_names)}")
     held: list[int | None] = about["weekdays"]
+    noise = about.get("variation")
     days_of: list[float] = about.get("days_of_each") or [about["days_observed"]] * len(held)
     wanted: list[int | None]
+    known = [day for day in held if day is not None]
+    if week is None:
+        week = weekday is None and len(known) > 1
     if week:
-        wanted = list(range(7))
+        wanted = [day if day in held or None not in held else None for day in range(7)]
     elif weekday is not None:
         wanted = [weekday]
-    elif None in held or len(held) == 1:
-        wanted = [None if None in held else held[0]]
     else:
-        wanted = list(range(7))
+        wanted = [None if None in held or len(held) > 1 else held[0]]
     absent = [day for day in wanted if day not in held]
     if absent:
         raise ValueError(f"{path}: holds no weekday {absent[0]}; it holds {held}")
@@ -148,6 +158,11 @@ def read_patterns(path: str | Path, weekday: int | None = None, *, week: bool = 
         requests_per_event=about["requests_per_event"],
         pivots_hash=about["pivots_hash"],
         reads=_reads(path, about, (table.schema.metadata or {}).get(_READS)),
+        variation=None
+        if noise is None
+        else Variation(
+            np.array(noise["levels"], np.float64).reshape(len(noise["levels"]), -1), np.array(noise["own"], np.float64)
+        ),
     )
 
 

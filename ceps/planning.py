@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from ceps.arguments import number, whole
 from ceps.bounds.lower_bounds import fleet_bound, least_servers
 from ceps.calls import dollars_a_call, item_reads, servers_a_request
+from ceps.overload import overload_risk
 from ceps.own_machines import counted, free_types, largest_free_types
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
@@ -22,6 +23,7 @@ from ceps.plans import Plan, require_same_pivots
 from ceps.problem import MOST_COPIES, TOLERANCE, InfeasibleError, Ints, Outcome, Problem, Progress, build_problem
 from ceps.reads import Reads
 from ceps.servers import ServerType, checked_servers
+from ceps.variation import Variation
 
 Planner = Callable[..., Outcome]
 
@@ -202,7 +204,8 @@ def plan(
         made = _proved(made, problem, prove)
     told = {"move_budget": move_budget} if move_budget is not None else {}
     told |= {"call_cost": call_cost} if call_cost else {}
-    return replace(made, growth=growth, seed=seed if isinstance(seed, int) else None, options={**options, **told})
+    settings: dict[str, Any] = {"growth": growth, "seed": seed if isinstance(seed, int) else None}
+    return with_risk(replace(made, options={**options, **told}, **settings))
 
 
 def _proved(made: Plan, problem: Problem, seconds: float) -> Plan:
@@ -217,6 +220,11 @@ def _proved(made: Plan, problem: Problem, seconds: float) -> Plan:
         fewest = min(math.ceil(proven * (1 - TOLERANCE)), len(made))
         return replace(made, extras={**made.extras, "least_servers": fewest})
     return made
+
+
+def with_risk(made: Plan) -> Plan:
+    """Plan with the overload that its own patterns make likely."""
+    return replace(made, risk=overload_risk(made))
 
 
 def run(
@@ -348,6 +356,7 @@ def assemble(
         days=patterns.days,
         requests_per_event=patterns.requests_per_event,
         pivots_hash=patterns.pivots_hash,
+        variation=_of_servers(patterns, problem, outcome, order, len(ids)),
         spare=int(spare),
         extras=extras,
     )
@@ -380,6 +389,23 @@ def _with_fewer_calls(
     if spare and problem.prices[spare_type(problem, found)] > problem.prices[spare_type(problem, outcome)]:
         return outcome
     return found
+
+
+def _of_servers(patterns: Patterns, problem: Problem, outcome: Outcome, order: Ints, count: int) -> Variation | None:
+    """Variation of the servers: what is their partitions' own adds up in squares, weighted by squared loads."""
+    if patterns.variation is None:
+        return None
+    squares = np.zeros(len(problem))
+    power = (patterns.loads**2).sum(axis=1) * patterns.variation.own
+    # Pinned partitions share an item; a copy has its share of the load.
+    scale = problem.growth / problem.copies
+    np.add.at(squares, problem.item_of, (power * scale**2)[:, None])
+    sums = np.zeros(len(outcome.type_of))
+    np.add.at(sums, outcome.labels, squares)
+    loads = problem.cluster_columns(outcome.labels)[:, :-1]
+    own = np.zeros(count)
+    own[: len(order)] = (sums / np.maximum((loads**2).sum(axis=1), 1e-300))[order]
+    return Variation(patterns.variation.levels, own)
 
 
 def _first_copies(problem: Problem) -> Problem:

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ceps.offers.offer import Offer
+from ceps.risk import Risk, risk_from_dict
 from ceps.servers import ServerType
+from ceps.variation import Variation
 
 FORMAT = 1
 """Version of the JSON; a reader refuses a later one."""
@@ -58,6 +61,12 @@ class Plan:
         Number of the last servers that hold nothing, kept for the loss of another.
     types_by_hour
         int64 (N, hours) or None: types rented in each clock hour, where the plan has an hourly schedule.
+    variation
+        As in the patterns, `own` by server; None where it is not known.
+    risk
+        Expected overload (`ceps.overload_risk`), on the week where the patterns have one; None in older files.
+    offers
+        What the ways to rent cost on these patterns, this plan's among them; empty where nobody asked.
     options
         What else the planner was told.
     extras
@@ -85,6 +94,9 @@ class Plan:
     seed: int | None = None
     spare: int = 0
     types_by_hour: Ints | None = None
+    variation: Variation | None = None
+    risk: Risk | None = None
+    offers: tuple[Offer, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     extras: Mapping[str, float] = field(default_factory=dict)
 
@@ -117,14 +129,24 @@ class Plan:
         return np.array([self.servers[kind].requests_per_second for kind in self.type_of], dtype=np.float64)
 
     @cached_property
+    def capacity_by_slot(self) -> Floats:
+        """float64 (N, T), requests/s of each server when fully busy; of the hour's type where types change."""
+        slots = self.loads.shape[1]
+        if self.types_by_hour is None or not self.types_by_hour.shape[1]:
+            return np.broadcast_to(self.capacity[:, None], (len(self), slots))
+        rates = np.array([kind.requests_per_second for kind in self.servers])
+        hour = np.minimum(np.arange(slots) * self.slot_seconds // 3600, self.types_by_hour.shape[1] - 1)
+        return rates[self.types_by_hour[:, hour]]
+
+    @cached_property
     def peaks(self) -> Floats:
         """float64 (N,), largest load of each server, requests/s."""
         return self.loads.max(axis=1, initial=0.0)
 
     @cached_property
     def utilisation_by_slot(self) -> Floats:
-        """float64 (N, T), load of each server over its full capacity."""
-        return self.loads / self.capacity[:, None]
+        """float64 (N, T), load of each server over its full capacity in the slot."""
+        return self.loads / self.capacity_by_slot
 
     @cached_property
     def bytes(self) -> Floats:
@@ -192,6 +214,14 @@ class Plan:
             "days_observed": self.days,
             "requests_per_event": self.requests_per_event,
             "copies": self.copies,
+            "variation": None
+            if self.variation is None
+            else {
+                "levels": self.variation.levels.tolist(),
+                "own": self.variation.own.tolist(),
+            },
+            "risk": None if self.risk is None else self.risk.to_dict(),
+            "offers": [asdict(offer) for offer in self.offers],
             "server_types": [asdict(kind) | {"bytes": _number(kind.bytes)} for kind in self.servers],
             "partitions": self.partitions.tolist(),
             "partition_bytes": self.sizes.tolist(),
@@ -261,6 +291,7 @@ def _read(content: Mapping[str, Any]) -> Plan:
     replicas = np.array(content["replicas"], dtype=np.int64).reshape(-1, copies)
     hourly = [[names[name] for name in entry["types_by_hour"]] for entry in entries if "types_by_hour" in entry]
     slots = 86_400 // content["slot_seconds"]
+    noise = content.get("variation")
     return Plan(
         method=content["method"],
         utilisation=content["utilisation"],
@@ -285,6 +316,11 @@ def _read(content: Mapping[str, Any]) -> Plan:
         seed=content["seed"],
         spare=sum(bool(entry["spare"]) for entry in entries),
         types_by_hour=np.array(hourly, dtype=np.int64) if hourly else None,
+        variation=None
+        if noise is None
+        else Variation(np.array(noise["levels"]).reshape(len(noise["levels"]), -1), noise["own"]),
+        risk=None if content.get("risk") is None else risk_from_dict(content["risk"]),
+        offers=tuple(Offer(**offer) for offer in content.get("offers", ())),
         options=content["options"],
         extras=content["extras"],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -56,6 +56,8 @@ class Problem:
         float64 (M, 2), lon and lat, or None.
     copies
         Copies of each partition.
+    growth
+        Factor that the patterns' loads were multiplied by.
     """
 
     columns: Floats
@@ -68,6 +70,7 @@ class Problem:
     pins: Ints
     positions: Floats | None = None
     copies: int = 1
+    growth: float = 1.0
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -237,7 +240,7 @@ def build_problem(
     order = content_order(patterns, *ties)
     rows = np.concatenate([patterns.loads * (growth / copies), patterns.sizes[:, None]], axis=1)[order]
     pins = pins[order]
-    problem = _with_items(patterns, types, utilisation, copies, order, rows, pins)
+    problem = replace(_with_items(patterns, types, utilisation, copies, order, rows, pins), growth=growth)
     _refuse_what_fits_nothing(problem, patterns)
     return problem
 

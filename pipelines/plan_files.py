@@ -17,7 +17,9 @@ WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", 
 
 
 def read_patterns(path: str, weekday: str | None = None) -> Patterns:
-    """Return the patterns of a file, of a day by its name, of the "week", or of all days.
+    """Return the patterns of a file, of a day by its name, of the "week", or the "mean" of all days.
+
+    The week, each weekday as it was, when None and the file knows weekdays.
 
     Raises
     ------
@@ -25,7 +27,7 @@ def read_patterns(path: str, weekday: str | None = None) -> Patterns:
         There is no such file or day.
     """
     day = None
-    if weekday not in (None, "all", "week"):
+    if weekday not in (None, "mean", "all", "week"):
         found = [
             number for number, name in enumerate(WEEKDAYS) if str(weekday).lower() in (name, name[:3], str(number))
         ]
@@ -33,7 +35,9 @@ def read_patterns(path: str, weekday: str | None = None) -> Patterns:
             raise InputError(f"weekday {weekday!r} is not known: {', '.join(WEEKDAYS)}, week or all")
         day = found[0]
     try:
-        return ceps.read_patterns(path, day, week=weekday == "week")
+        return ceps.read_patterns(
+            path, day, week=True if weekday == "week" else False if weekday in ("mean", "all") else None
+        )
     except FileNotFoundError:
         raise InputError(f"there are no patterns at {path}: dtoss patterns writes them") from None
 

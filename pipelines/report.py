@@ -93,7 +93,7 @@ def patterns_of(plan: Plan, path: str | None, warn: Callable[[str], None]) -> Pa
             warn(f"{what}: methods are not compared; --patterns FILE does")
             return None
     week = plan.loads.shape[1] * plan.slot_seconds == WEEK
-    given = read_patterns(path, "week" if week else None if plan.weekday is None else WEEKDAYS[plan.weekday])
+    given = read_patterns(path, "week" if week else "mean" if plan.weekday is None else WEEKDAYS[plan.weekday])
     sizes = dict(zip(plan.partitions.tolist(), plan.sizes.tolist(), strict=True))
     if set(sizes) != set(given.partitions.tolist()):
         return given

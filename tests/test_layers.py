@@ -58,8 +58,9 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "kernels": set(),
         "planners": {"", "kernels"},
         "bounds": {"", "planners"},
-        "reporting": {""},
-        "": {"kernels", "planners", "bounds", "reporting"},
+        "offers": {"", "planners", "bounds"},
+        "reporting": {"", "offers"},
+        "": {"kernels", "planners", "bounds", "offers", "reporting"},
     },
     "pipelines": {
         "spark": set(),

@@ -14,7 +14,7 @@ from bench.ceps.instances import NOISE_FREE, UNITS, WORKLOADS, cases, catalogue,
 from ceps.bounds.configurations import configuration_bound
 from ceps.bounds.exact import exact_plan
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
-from ceps.hourly import best_schedule
+from ceps.offers.hourly import best_schedule
 from ceps.packing import Effort
 from ceps.planning import run
 from ceps.problem import InfeasibleError, Outcome, Problem, build_problem

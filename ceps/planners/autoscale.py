@@ -65,7 +65,7 @@ def autoscale(
     -------
     Outcome
         `labels` and `type_of` are what stands at the end; `cost_per_day` is billed by started hour, as EC2 did in
-        2015. Extras: `billed_by_slot` (dollars a day), `overload` (share of the requests above capacity),
+        2015. Extras: `billed_by_slot` (dollars a day), `overload` (share of the requests above full capacity),
         `bytes_moved` (a day), `servers_started` (a day), `most_servers`.
 
     Raises
@@ -133,7 +133,7 @@ def _charge(problem: Problem, servers: list[_Server], at: int, account: _Account
     for server in servers:
         account.by_slot += problem.prices[server.kind] * hours
         load = float(problem.columns[server.members, at].sum())
-        account.overload += max(0.0, load - problem.rates[server.kind])
+        account.overload += max(0.0, load - problem.servers[server.kind].requests_per_second)
     account.most_servers = max(account.most_servers, len(servers))
 
 

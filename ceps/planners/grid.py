@@ -23,12 +23,13 @@ def grid(
     problem, rng, effort, progress
         As every planner; nothing here is random.
     cells
-        Number of cells; if not given, the cheapest of 2 up to three times the load in servers of the smallest type.
+        Number of cells; if not given, the cheapest of 1 up to three times the load in servers of the smallest type.
 
     Returns
     -------
     Outcome
-        Extras: `cells`; and `typical`, the mean cost for one to two cells a unit of load, when `cells` is not given.
+        Extras: `cells`; and when `cells` is not given `typical` and `typical_servers`, the mean cost and number of
+        servers for one to two cells a unit of load.
 
     Raises
     ------
@@ -40,8 +41,12 @@ def grid(
     units = load_in_units(problem)
     found = {g: price(problem, kd_cells(problem, g)) for g in _counts(problem, 3 * units)}
     best = min(found, key=lambda g: (found[g].cost_per_day, g))
-    typical = [found[g].cost_per_day for g in found if units <= g <= 2 * units]
-    extras = {"cells": best, "typical": float(np.mean(typical)) if typical else found[best].cost_per_day}
+    usual = [g for g in found if units <= g <= 2 * units] or [best]
+    extras = {
+        "cells": best,
+        "typical": float(np.mean([found[g].cost_per_day for g in usual])),
+        "typical_servers": float(np.mean([len(found[g].type_of) for g in usual])),
+    }
     return Outcome(found[best].labels, found[best].type_of, found[best].cost_per_day, extras)
 
 
@@ -51,7 +56,7 @@ def load_in_units(problem: Problem) -> int:
 
 
 def _counts(problem: Problem, most: int) -> range:
-    return range(min(2, max(1, len(problem))), max(2, min(most, len(problem))) + 1)
+    return range(1, max(2, min(most, len(problem))) + 1)
 
 
 def kd_cells(problem: Problem, cells: int) -> Ints:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ceps.comparison import LABELS, Comparison, WhatIf, autoscaling_note, compare, what_if
+from ceps.overload import overload_risk
 from ceps.patterns import Patterns
 from ceps.planning import plan as make_plan
 from ceps.plans import DAYS_A_MONTH, Plan, diff, require_same_pivots
 from ceps.problem import InfeasibleError
-from ceps.risk import overload_risk
 
 FORMAT = 1
 """Version of report.json."""

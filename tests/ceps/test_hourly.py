@@ -11,7 +11,7 @@ import pytest
 import ceps
 from ceps import Patterns
 from ceps.comparison import LABELS, autoscaling_note
-from ceps.hourly import best_schedule, schedule_of
+from ceps.offers.hourly import best_schedule, schedule_of
 from ceps.packing import Effort
 from ceps.plans import plan_from_dict
 from ceps.problem import build_problem

@@ -182,14 +182,19 @@ def test_each_day_keeps_how_often_it_was_observed(tmp_path):
     given = [replace(waves(3, 10.0), days=10.0)]
     given += [replace(waves(3, 10.0, seed=day), weekday=day, days=2.0 if day == 0 else 1.5) for day in range(7)]
     write_patterns(tmp_path / "p.parquet", given)
-    assert read_patterns(tmp_path / "p.parquet").days == 10.0
+    assert read_patterns(tmp_path / "p.parquet", week=False).days == 10.0
+    assert read_patterns(tmp_path / "p.parquet").days == 1.5
     assert read_patterns(tmp_path / "p.parquet", weekday=0).days == 2.0
     week = read_patterns(tmp_path / "p.parquet", week=True)
     assert (week.days, week.slots, week.weekday) == (1.5, 7 * 24, None)
     np.testing.assert_array_equal(week.loads[:, 24:48], given[2].loads)
-    write_patterns(tmp_path / "days.parquet", given[:2])
-    with pytest.raises(ValueError, match="holds no weekday 1"):
-        read_patterns(tmp_path / "days.parquet", week=True)
+    write_patterns(tmp_path / "days.parquet", given[:3])
+    filled = read_patterns(tmp_path / "days.parquet")
+    np.testing.assert_array_equal(filled.loads[:, :48], week.loads[:, :48])
+    np.testing.assert_array_equal(filled.loads[:, 48:72], given[0].loads)
+    write_patterns(tmp_path / "bare.parquet", given[1:3])
+    with pytest.raises(ValueError, match="holds no weekday 2"):
+        read_patterns(tmp_path / "bare.parquet")
 
 
 def test_files_that_are_no_patterns(tmp_path):

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ceps.bounds.lower_bounds import hourly_bound
 from ceps.packing import Effort, Packing
 from ceps.patterns import Patterns, as_patterns, hour_slices
-from ceps.planning import assemble
+from ceps.planning import assemble, with_risk
 from ceps.plans import Plan
 from ceps.problem import InfeasibleError, Ints, Outcome, Problem, build_problem
 from ceps.servers import ServerType, checked_servers
@@ -89,7 +89,8 @@ def schedule(
     )
     settings: dict[str, Any] = {"growth": growth, "seed": seed if isinstance(seed, int) else None}
     # Without a plan in force, servers keep the order of their clusters.
-    return replace(made, types_by_hour=found.types, lower_bound=hourly_bound(problem, effort.deadline), **settings)
+    bound = hourly_bound(problem, effort.deadline)
+    return with_risk(replace(made, types_by_hour=found.types, lower_bound=bound, **settings))
 
 
 def best_schedule(problem: Problem, rng: np.random.Generator, effort: Effort) -> Schedule:

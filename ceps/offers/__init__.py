@@ -1,0 +1,1 @@
+"""Ways to rent servers for the same partitions: what each costs, what bounds it, which is best."""
