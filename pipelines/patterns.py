@@ -7,7 +7,7 @@ options of ``dtoss patterns``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ceps import Patterns
+from ceps import Patterns, Reads
 from ceps.patterns import DAY
+from ceps.reads import MOST_SETS, bounded, distinct_sets, priorities, reads_together
 from dtoss.errors import InputError
 from dtoss.geometry.lonlat import to_lonlat
 from dtoss.geometry.space import Space
@@ -151,13 +153,17 @@ def patterns(
         accesses.release()
     first = asks.since or _EPOCH + timedelta(days=seen["first"])
     last = asks.until - timedelta(days=1) if asks.until else _EPOCH + timedelta(days=seen["last"])
-    made = _patterns(cells, manifest, space, regions_of_manifest(manifest), asks, first, last)
+    requests = (seen["weight"] or 0) / MILLIONTHS
+    together = cells.column("together").is_valid()
+    sets, cells = cells.filter(together), cells.filter(pc.invert(together))
+    reads = _reads(sets, requests, (last - first).days + 1)
+    made = _patterns(cells, reads, manifest, space, regions_of_manifest(manifest), asks, first, last)
     return Counted(
         patterns=made,
         read=seen["read"],
         bad=bad,
         outside=seen["outside"],
-        requests=(seen["weight"] or 0) / MILLIONTHS,
+        requests=requests,
         reads=int(cells.column("weight").to_numpy().sum()) / MILLIONTHS,
         first=first,
         last=last,
@@ -193,7 +199,10 @@ def _seen(frame: DataFrame, inside: Column, reasons: list[str]) -> dict[str, Any
 
 
 def _count(rows: DataFrame, store: Store, manifest: dict[str, Any], asks: Asks) -> pa.Table:
-    """Return the weight of each cell (weekday, slot, partition) that is not empty."""
+    """Return the weight of each cell (weekday, slot, partition) that is not empty, and of sets that are read together.
+
+    A row of a set has its partitions in ``together``; of very many sets there are those that a sample may need.
+    """
     from pyspark.sql import functions as F
 
     if asks.k is not None:
@@ -202,8 +211,12 @@ def _count(rows: DataFrame, store: Store, manifest: dict[str, Any], asks: Asks) 
         schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields)
         rows = rows.mapInArrow(partial(_route, manifest), f"{schema}, task int")
         rows = rows.repartitionById(tasks, F.pmod(F.col("task"), F.lit(tasks)).cast("int"))
-    cells = rows.mapInArrow(partial(_tally, store.path, manifest, asks), "cell bigint, weight bigint")
-    return cells.groupBy("cell").agg(F.sum("weight").alias("weight")).toArrow()
+    schema = "cell bigint, together binary, weight bigint"
+    cells = rows.mapInArrow(partial(_tally, store.path, manifest, asks), schema)
+    sums = cells.groupBy("cell", "together").agg(F.sum("weight").alias("weight"))
+    if asks.k is not None or asks.radius is not None:
+        sums = sums.mapInArrow(partial(_urgent, MOST_SETS + 1), schema)
+    return sums.toArrow()
 
 
 def _route(manifest: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -220,7 +233,7 @@ def _places(batch: pa.RecordBatch) -> NDArray[np.float64]:
 def _tally(
     store: str, manifest: dict[str, Any], asks: Asks, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Return the weights of the cells that the requests of a task fall into."""
+    """Return the weights of the cells that the requests of a task fall into, and of the sets that they read."""
     space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
     index = None if asks.k is None else open_index(store, manifest["snapshot"], verify="touch", lazy=True)
     for batch in batches:
@@ -243,7 +256,53 @@ def _tally(
         found, place = np.unique(cell, return_inverse=True)
         sums = np.zeros(len(found), np.int64)
         np.add.at(sums, place, weight[request])
-        yield pa.record_batch([pa.array(found), pa.array(sums)], names=["cell", "weight"])
+        yield _rows(found, pa.nulls(len(found), pa.binary()), sums)
+        start, members, whose = distinct_sets(request, partition.astype(np.int64))
+        weights = np.zeros(len(start) - 1, np.int64)
+        several = np.flatnonzero(whose >= 0)
+        np.add.at(weights, whose[several], weight[several])
+        yield _rows(np.full(len(weights), -1), _packed(start, members), weights)
+
+
+def _rows(cell: NDArray[np.int64], together: pa.BinaryArray, weight: NDArray[np.int64]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(cell), together, pa.array(weight)], names=["cell", "together", "weight"])
+
+
+def _packed(start: NDArray[np.int64], members: NDArray[np.int64]) -> pa.BinaryArray:
+    """Return sets of partitions as bytes that are equal where the sets are."""
+    offsets, values = (4 * start).astype(np.int32), members.astype("<i4")
+    return pa.BinaryArray.from_buffers(pa.binary(), len(start) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(values)])
+
+
+def _unpacked(together: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the partitions of sets, and where each set begins."""
+    length = pc.binary_length(together).to_numpy(zero_copy_only=False).astype(np.int64) // 4
+    members = np.frombuffer(b"".join(together.to_pylist()), "<i4").astype(np.int64)
+    return np.concatenate([[0], np.cumsum(length)]).astype(np.int64), members
+
+
+def _urgent(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return rows of cells as they are, and of the sets ``most`` of the highest priority (``ceps.reads.bounded``)."""
+    kept: pa.RecordBatch | None = None
+    for batch in batches:
+        is_set = batch.column("together").is_valid()
+        yield batch.filter(pc.invert(is_set))
+        sets = batch.filter(is_set)
+        kept = sets if kept is None else pa.concat_batches([kept, sets])
+        if len(kept) > most:
+            start, members = _unpacked(kept.column("together"))
+            urgent = priorities(start, members, kept.column("weight").to_numpy().astype(np.float64))
+            kept = kept.take(pa.array(np.argsort(-urgent, kind="stable")[:most]))
+    if kept is not None:
+        yield kept
+
+
+def _reads(sets: pa.Table, requests: float, days: int) -> Reads:
+    """Return what requests of a mean day read together."""
+    start, members = _unpacked(sets.column("together"))
+    request = np.repeat(np.arange(len(sets)), np.diff(start))
+    found = reads_together(request, members, sets.column("weight").to_numpy() / MILLIONTHS, days)
+    return bounded(replace(found, total=requests / days))
 
 
 def _judge(read: int, bad: dict[str, int], max_bad: float) -> None:
@@ -257,7 +316,14 @@ def _judge(read: int, bad: dict[str, int], max_bad: float) -> None:
 
 
 def _patterns(
-    cells: pa.Table, manifest: dict[str, Any], space: Space, regions: Regions, asks: Asks, first: date, last: date
+    cells: pa.Table,
+    reads: Reads,
+    manifest: dict[str, Any],
+    space: Space,
+    regions: Regions,
+    asks: Asks,
+    first: date,
+    last: date,
 ) -> tuple[Patterns, ...]:
     slots, count = DAY // asks.slot_seconds, len(regions)
     sums = np.zeros(7 * slots * count)
@@ -273,6 +339,7 @@ def _patterns(
         "positions": to_lonlat(space, regions.pivots),
         "time_zone": asks.time_zone,
         "pivots_hash": manifest["pivots_hash"],
+        "reads": reads,
     }
 
     def pattern(requests: NDArray[np.float64], observed: int, weekday: int | None) -> Patterns:
@@ -298,7 +365,10 @@ def summary(counted: Counted) -> list[tuple[str, str]]:
     asked = counted.requests or 1.0
     idle = int((whole.loads.max(axis=1, initial=0.0) == 0).sum())
     rows.append(("partitions", f"{len(whole):,} of {whole.sizes.sum():,.0f} bytes, {idle:,} never asked"))
-    rows.append(("reads", f"{counted.reads / asked:.3f} partitions a request"))
+    sets = f"; {len(whole.reads):,} sets of partitions are read together" if whole.reads is not None else ""
+    if whole.reads is not None and whole.reads.sampled:
+        sets += f", a sample that stands for {whole.reads.sampled:.0%} of their requests"
+    rows.append(("reads", f"{counted.reads / asked:.3f} partitions a request{sets}"))
     mean = float(whole.total.mean())
     scale = f", {whole.requests_per_event:g} for each access" if whole.requests_per_event != 1.0 else ""
     peak = int(whole.total.argmax()) * whole.slot_seconds

@@ -9,17 +9,19 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import ceps
 import dtoss
+from ceps.reads import bounded, reads_together
 from datasets.hotspots import hotspots
 from dtoss.errors import InputError
 from dtoss.geometry.distance import distance
 from dtoss.partitioning.routing import reads_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.patterns import furthest_hits, patterns, summary
+from pipelines.patterns import _packed, _reads, _rows, _urgent, furthest_hits, patterns, summary
 from pipelines.rows.accesses import Asks, access_columns
 from pipelines.rows.read_files import read_positions
 from tests.dtoss.strategies import lonlat_queries, planar_queries
@@ -77,9 +79,9 @@ def slow_reads(manifest, place, radius):
 
 
 def slow_patterns(world, zone="UTC", slot=300, weight=False, k=False, radius=False):
-    """{weekday: requests by (partition, slot)}, one access after the other."""
+    """Requests by (weekday, partition, slot), and by set of partitions that one reads, one access after the other."""
     count = len(world.manifest["partitions"])
-    found = np.zeros((7, count, 86_400 // slot))
+    found, sets = np.zeros((7, count, 86_400 // slot)), {}
     space = space_of_manifest(world.manifest)
     objects = space.vectors(np.stack([world.table["lon"].to_numpy(), world.table["lat"].to_numpy()], axis=1))
     for row in world.rows.to_pylist():
@@ -95,9 +97,19 @@ def slow_patterns(world, zone="UTC", slot=300, weight=False, k=False, radius=Fal
         else:
             read = slow_reads(world.manifest, place, 0.0)[:1] if count == 1 else [home_of(world.manifest, place)]
         second = local.hour * 3600 + local.minute * 60 + local.second
+        number = row["weight"] if weight else 1.0
         for partition in read:
-            found[local.weekday(), partition, second // slot] += row["weight"] if weight else 1.0
-    return found
+            found[local.weekday(), partition, second // slot] += number
+        if len(read) > 1 and number:
+            sets[tuple(sorted(read))] = sets.get(tuple(sorted(read)), 0.0) + number
+    return found, sets
+
+
+def by_set(reads):
+    """{partitions read together: requests a day}."""
+    return {
+        tuple(reads.row[a:b].tolist()): w for a, b, w in zip(reads.start, reads.start[1:], reads.weight, strict=False)
+    }
 
 
 def home_of(manifest, place):
@@ -121,7 +133,7 @@ def test_patterns_equal_counting_one_by_one(spark, world, zone, slot, asked):
     counted = patterns(
         frame(spark, world), world.store, Asks(time_zone=zone, slot_seconds=slot, by_weekday=True, **asked)
     )
-    wanted = slow_patterns(world, zone, slot, **dict.fromkeys(asked, True))
+    wanted, sets = slow_patterns(world, zone, slot, **dict.fromkeys(asked, True))
     whole, *days = counted.patterns
     assert len(days) == 7
     assert counted.reads == pytest.approx(wanted.sum(), rel=1e-12)
@@ -131,6 +143,10 @@ def test_patterns_equal_counting_one_by_one(spark, world, zone, slot, asked):
     assert whole.days == sum(day.days for day in days) == (counted.last - counted.first).days + 1
     asks_for = world.rows["weight"].to_numpy().sum() if "weight" in asked else len(world.rows)
     assert counted.requests == pytest.approx(asks_for)
+    assert ("k" in asked or "radius" in asked) == (len(sets) > 0)
+    for made in counted.patterns:
+        assert made.reads.total == pytest.approx(asks_for / whole.days)
+        assert by_set(made.reads) == pytest.approx({rows: n / whole.days for rows, n in sets.items()})
     assert (counted.read, counted.bad, counted.outside) == (len(world.rows), {}, 0)
 
 
@@ -153,6 +169,39 @@ def test_splits_of_the_input_change_nothing(spark, world, tmp_path):
     for name, rows in (("a", frame(spark, world).coalesce(1)), ("b", shuffled)):
         ceps.write_patterns(tmp_path / name, patterns(rows, world.store, asks).patterns)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_of_very_many_sets_each_task_keeps_what_a_sample_may_need():
+    """The sample of what tasks keep is the sample of all, however sets fall on tasks and batches."""
+    rng = np.random.default_rng(4)
+    rows = [np.sort(rng.choice(50, rng.integers(2, 7), replace=False)) for _ in range(3000)]
+    request = np.repeat(np.arange(3000), [len(row) for row in rows])
+    whole = reads_together(request, np.concatenate(rows), rng.integers(1, 2000, 3000))
+    wanted = by_set(bounded(whole, 200))
+    sets = _rows(np.full(len(whole), -1), _packed(whole.start, whole.row), whole.weight.astype(np.int64))
+    cells = _rows(np.arange(7), pa.nulls(7, pa.binary()), np.ones(7, np.int64))
+    for tasks in (1, 3):
+        kept = []
+        for task in range(tasks):
+            mine = sets.take(pa.array(np.arange(task, len(sets), tasks)))
+            kept += _urgent(201, iter([cells, mine.slice(0, 5), mine.slice(5, 400), mine.slice(405)]))
+        table = pa.Table.from_batches(kept)
+        is_set = table.column("together").is_valid()
+        assert table.filter(pc.invert(is_set)).num_rows == 7 * tasks
+        assert table.filter(is_set).num_rows <= 201 * tasks
+        found = _reads(table.filter(is_set), 1.0, 1)
+        scale = 1e6  # weights are millionths
+        assert by_set(bounded(found, 200)) == pytest.approx({rows: w / scale for rows, w in wanted.items()})
+
+
+def test_each_access_of_many_requests_reads_as_often(spark, world):
+    """Sets scale with the loads, and the summary says how many there are."""
+    one, many = (patterns(frame(spark, world), world.store, Asks(k=20, requests_per_access=n)) for n in (1.0, 50.0))
+    a, b = one.patterns[0].reads, many.patterns[0].reads
+    assert b.total == pytest.approx(50 * a.total)
+    np.testing.assert_allclose(b.weight, 50 * a.weight)
+    assert f"; {len(a):,} sets of partitions are read together" in dict(summary(one))["reads"]
+    assert len(a) > 3
 
 
 def test_days_that_count(spark, world):
