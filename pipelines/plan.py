@@ -43,6 +43,7 @@ def plan(
     spare: bool = False,
     progress: Progress | None = None,
     prove: float = 0.0,
+    call_cost: float = 0.0,
     **options: Any,
 ) -> tuple[Plan, PlanDiff | None]:
     """Return the plan for a file of patterns, and what changes from the previous one.
@@ -71,7 +72,7 @@ def plan(
         As :func:`ceps.plan`.
     progress
         Is told how far the search is.
-    prove
+    prove, call_cost
         As :func:`ceps.plan`.
     options
         Utilisation, growth, seed and time_limit of :func:`ceps.plan`.
@@ -95,6 +96,7 @@ def plan(
             ("--spare", spare),
             ("--pin", pins),
             ("--move-budget", move_budget),
+            ("--call-cost", call_cost),
         ):
             if value:
                 raise ValueError(f"method hourly knows no {name}: use method fleet, or leave it out")
@@ -112,11 +114,28 @@ def plan(
             spare=spare,
             progress=progress,
             prove=prove,
+            call_cost=call_cost,
             **options,
         )
     source = {"patterns": str(Path(patterns).absolute()), "patterns_sha256": checksum(patterns)}
-    made = replace(made, options={**made.options, **source})
+    made = replace(made, options={**made.options, **source}, extras={**made.extras, **grid_calls(given, made)})
     return made, None if before is None else ceps.diff(made, before)
+
+
+def grid_calls(patterns: Patterns, made: Plan) -> dict[str, float]:
+    """Return how many servers a request touches on the cheapest plain grid, by the name it has in a plan's extras.
+
+    Nothing where the patterns do not say what requests read together, or have no places, or no grid holds them.
+    """
+    if patterns.reads is None or patterns.positions is None:
+        return {}
+    try:
+        grid = ceps.plan(
+            patterns, None, made.servers, 0, made.utilisation, "gp", copies=made.copies, growth=made.growth
+        )
+    except ceps.InfeasibleError:
+        return {}
+    return {"grid_servers_a_request": float(grid.extras["servers_a_request"])}
 
 
 def budget_bytes(text: str | None, patterns: Patterns, copies: int) -> float | None:
@@ -172,6 +191,8 @@ def facts(made: Plan, changes: PlanDiff | None) -> dict[str, Any]:
         "utilisation": made.utilisation,
         "overload_risk": {"name": risk.name, "grade": risk.grade, "share": risk.overload},
         "pivots_hash": made.pivots_hash,
+        "servers_a_request": made.servers_a_request,
+        "grid_servers_a_request": made.extras.get("grid_servers_a_request"),
     }
     if changes is not None:
         content["diff"] = {**vars(changes), "share_moved": changes.share_moved}
@@ -226,9 +247,17 @@ def summary(made: Plan, changes: PlanDiff | None) -> list[tuple[str, str]]:
         ("partitions", held),
         ("overload", f"risk {risk.name}: {risk.overload:.2g} of the requests of {period} expected above capacity"),
     ]  # fmt: skip
+    if made.servers_a_request is not None:
+        rows.append(("calls", calls_text(made)))
     if changes is not None:
         rows += diff_rows(changes)
     return rows
+
+
+def calls_text(made: Plan) -> str:
+    """Return how many servers a request touches, and on a plain grid where that is known."""
+    grid = made.extras.get("grid_servers_a_request")
+    return f"{made.servers_a_request:.2f} servers a request" + ("" if grid is None else f"; a plain grid {grid:.2f}")
 
 
 def diff_rows(changes: PlanDiff) -> list[tuple[str, str]]:

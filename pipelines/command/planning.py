@@ -92,7 +92,8 @@ def patterns(
         whole = counted.patterns[0]
         facts = {
             "read": counted.read, "bad": counted.bad, "outside": counted.outside, "requests": counted.requests,
-            "reads": counted.reads, "first": str(counted.first), "last": str(counted.last), "days": whole.days,
+            "reads": counted.reads, "sets": len(whole.reads or ()), "days": whole.days,
+            "first": str(counted.first), "last": str(counted.last),
             "partitions": len(whole), "peak": whole.peak, "pivots_hash": whole.pivots_hash,
         }  # fmt: skip
         print(json.dumps(facts))
@@ -136,6 +137,9 @@ def plan(
     prove: Annotated[
         float, typer.Option(help="Seconds to look for a proof where a plan of few partitions is over the bound.")
     ] = 5.0,
+    call_cost: Annotated[
+        float, typer.Option(help="Requests of work that each further server costs which a request touches.")
+    ] = 0.0,
     as_json: Json = False,
 ) -> None:
     """Choose servers and place the partitions on them at the least cost."""
@@ -161,6 +165,7 @@ def plan(
         seed=seed,
         time_limit=time_limit,
         prove=prove,
+        call_cost=call_cost,
     )
     made.save(out, None if previous is None else load_plan(previous))
     if as_json:

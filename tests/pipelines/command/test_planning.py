@@ -81,6 +81,32 @@ def test_plan_is_that_of_the_library(patterns, servers, tmp_path, capsys):
     assert [line.split()[0] for line in lines[1 : 1 + len(made)]] == [str(number) for number in made.server_ids]
 
 
+def test_servers_a_request_are_printed_and_traded(patterns, servers, tmp_path, capsys):
+    """Beside those of a plain grid, in the table, the JSON and the plan; what calls cost reaches the planner."""
+    whole = ceps.read_patterns(patterns)
+    order = np.argsort(whole.positions[:, 0])
+    sets = np.stack([order[:-1], order[1:]], axis=1)
+    reads = ceps.Reads(np.arange(0, 119, 2), np.sort(sets, axis=1).ravel(), np.full(59, 1e6), total=1e8)
+    known, out = tmp_path / "known.parquet", tmp_path / "plan.json"
+    ceps.write_patterns(known, replace(whole, reads=reads))
+    assert run("plan", known, "--servers", servers, "--out", out) == 0
+    made, types = ceps.load_plan(out), ceps.load_servers(servers)
+    grid = ceps.plan(whole, None, types, method="gp")
+    asked, plain = (ceps.servers_a_request(plan.replicas, reads) for plan in (made, grid))
+    assert 1 < asked < ceps.servers_a_request(ceps.plan(whole, None, types).replicas, reads)
+    assert f"{asked:.2f} servers a request; a plain grid {plain:.2f}" in capsys.readouterr().out
+    assert made.servers_a_request == asked
+    assert run("plan", known, "--servers", servers, "--out", out, "--call-cost", 500, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["cost_per_day"] > made.cost_per_day
+    assert facts["servers_a_request"] < asked
+    assert facts["grid_servers_a_request"] == plain
+    assert run("plan", patterns, "--servers", servers, "--out", out, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["servers_a_request"] is None
+    assert run("plan", patterns, "--servers", servers, "--out", out) == 0
+    assert "servers a request" not in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_options_reach_the_planner(patterns, servers, tmp_path, capsys):
     """Weekday, utilisation, growth, copies, a spare, pins, seed, time limit and method, and JSON for programs."""
@@ -157,6 +183,8 @@ def test_what_is_wrong_with_a_plan_is_one_line(patterns, servers, tmp_path, caps
     assert "write PARTITION=SERVER" in wrong(capsys, *good, "--pin", "3:4")
     assert "there is no partition 99" in wrong(capsys, *good, "--pin", "99=0")
     assert "needs a previous plan" in wrong(capsys, *good, "--move-budget", "5%")
+    assert "method hourly knows no --call-cost" in wrong(capsys, *good, "--method", "hourly", "--call-cost", "1")
+    assert "dtoss patterns -k or --radius writes them" in wrong(capsys, *good, "--call-cost", "1")
     assert "method hourly knows no --spare" in wrong(capsys, *good, "--method", "hourly", "--spare")
     assert "there is no folder" in wrong(capsys, "plan", patterns, "--servers", servers, "--out", missing / "p.json")
     assert "--method" in wrong(capsys, *good, "--method", "best")
@@ -166,7 +194,7 @@ def test_what_is_wrong_with_a_plan_is_one_line(patterns, servers, tmp_path, caps
     assert "the number of a server is at most" in wrong(capsys, *good, "--pin", f"3={10**20}")
     assert "is a folder: name a plan" in wrong(capsys, *good, "--previous", tmp_path)
     assert "is a folder: name a TOML file" in wrong(capsys, "plan", patterns, "--servers", tmp_path, "--out", out)
-    for option in ("--growth", "--utilisation", "--time-limit", "--prove"):
+    for option in ("--growth", "--utilisation", "--time-limit", "--prove", "--call-cost"):
         for value in ("nan", "inf", "-1"):
             assert f"{option.removeprefix('--').replace('-', '_')} = " in wrong(capsys, *good, option, value)
     assert not out.exists()
@@ -232,6 +260,7 @@ def test_from_accesses_to_the_report(spark, store, tmp_path, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert (facts["read"], facts["days"], facts["partitions"], facts["bad"]) == (48, 2, 8, {})
     assert facts["reads"] >= 48
+    assert facts["sets"] == len(ceps.read_patterns(out).reads)
     assert run("patterns", log, "--store", store, "--out", out, *options, "--json", "-k", "soon") == 2
     assert "no column 'soon'" in capsys.readouterr().err
     made = ceps.read_patterns(out, weekday=0)
