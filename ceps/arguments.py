@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ceps.texts import how_many
+
 
 def whole(name: str, value: Any, least: int, most: int, way_out: str = "") -> int:
     """`value` as an int.
@@ -54,7 +56,10 @@ def server_numbers(pinned: ArrayLike, count: int) -> NDArray[np.int64]:
     """
     given = np.asarray(pinned)
     if given.shape != (count,):
-        raise ValueError(f"pinned has shape {given.shape} but there are {count} partitions; -1 means not pinned")
+        raise ValueError(
+            f"pinned has shape {given.shape} but {how_many(count, 'partition')} must have a number each; "
+            "-1 means not pinned"
+        )
     bad = np.ones(count, np.bool_)
     if given.dtype.kind in "iuf":
         values = given.astype(np.float64)

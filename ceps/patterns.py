@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ceps.arguments import number, whole
 from ceps.reads import Reads
 from ceps.servers import MOST_BYTES, MOST_REQUESTS
+from ceps.texts import how_many
 from ceps.variation import Variation
 
 DAY = 86_400
@@ -36,7 +37,7 @@ def slot_length(slots: int) -> int:
         if slots > 0 and period % slots == 0:
             return period // slots
     raise ValueError(
-        f"{slots} slots divide neither a day nor a week into whole seconds; use 288 slots of 5 minutes, "
+        f"{how_many(slots, 'slot')} divide neither a day nor a week into whole seconds; use 288 slots of 5 minutes, "
         "or pass Patterns with slot_seconds"
     )
 
@@ -108,7 +109,7 @@ class Patterns:
             partitions = np.arange(count, dtype=np.int64)
         for name, array in (("sizes", sizes), ("partitions", partitions)):
             if array.shape != (count,):
-                raise ValueError(f"{name} has shape {array.shape} but loads has {count} partitions")
+                raise ValueError(f"{name} has shape {array.shape} but loads has {how_many(count, 'partition')}")
         _within(loads, "loads", "requests/s", MOST_REQUESTS)
         _within(sizes, "sizes", "bytes", MOST_BYTES)
         numbers, counts = np.unique(partitions, return_counts=True)
@@ -120,8 +121,8 @@ class Patterns:
         slot_seconds = int(self.slot_seconds) or slot_length(slots)
         if slots * slot_seconds not in (DAY, WEEK):
             raise ValueError(
-                f"{slots} slots of {slot_seconds} s make {slots * slot_seconds} s; they must make a day ({DAY} s) "
-                f"or a week ({WEEK} s)"
+                f"{how_many(slots, 'slot')} of {slot_seconds} s make {slots * slot_seconds} s; they must make a day "
+                f"({DAY} s) or a week ({WEEK} s)"
             )
         positions = self.positions
         if positions is not None:

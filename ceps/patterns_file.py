@@ -13,6 +13,7 @@ import numpy as np
 
 from ceps.patterns import DAY, Patterns
 from ceps.reads import Reads
+from ceps.texts import how_many
 from ceps.variation import Variation
 
 FORMAT = 1
@@ -203,8 +204,8 @@ def _days(patterns: Patterns) -> list[Patterns]:
         return [patterns]
     if patterns.slots % 7:
         raise ValueError(
-            f"a week of {patterns.slots} slots of {patterns.slot_seconds} s cannot be written by day; use a slot "
-            "length that divides a day"
+            f"a week of {how_many(patterns.slots, 'slot')} of {patterns.slot_seconds} s cannot be written by day; use "
+            "a slot length that divides a day"
         )
     per_day = patterns.slots // 7
     return [

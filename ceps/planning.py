@@ -23,6 +23,7 @@ from ceps.plans import Plan, require_same_pivots
 from ceps.problem import MOST_COPIES, TOLERANCE, InfeasibleError, Ints, Outcome, Problem, Progress, build_problem
 from ceps.reads import Reads
 from ceps.servers import ServerType, checked_servers
+from ceps.texts import how_many
 from ceps.variation import Variation
 
 Planner = Callable[..., Outcome]
@@ -442,7 +443,7 @@ def _infeasible(patterns: Patterns, problem: Problem, outcome: Outcome, method: 
     numbers = np.sort(patterns.partitions[rows]).tolist()
     shown = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
     return InfeasibleError(
-        f"method {method!r} puts more on {len(over)} server(s) than any type holds; partitions there: {shown}. "
-        "Use method 'fleet', larger types or more partitions",
+        f"method {method!r} puts more on {how_many(len(over), 'server')} than any type holds; partitions there: "
+        f"{shown}. Use method 'fleet', larger types or more partitions",
         numbers,
     )

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ceps.arguments import number, server_numbers, whole
 from ceps.patterns import Patterns, content_order
 from ceps.servers import ServerType, checked_servers
+from ceps.texts import how_many
 
 TOLERANCE = 1e-9
 """Relative overload that rounding may cause; everything above it counts as overload."""
@@ -303,7 +304,8 @@ def _refuse_what_fits_nothing(problem: Problem, patterns: Patterns) -> None:
     item = next(int(i) for i in problem.item_of[bad[np.argmin(patterns.partitions[bad])]] if not holds[i])
     shown = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
     raise InfeasibleError(
-        f"{len(numbers)} partition(s) fit no server type: {shown}. The first needs {problem.peaks[item]:.6g} "
+        f"{how_many(len(numbers), 'partition')} {'fits' if len(numbers) == 1 else 'fit'} no server type: {shown}. "
+        f"The first needs {problem.peaks[item]:.6g} "
         f"requests/s and {problem.bytes[item]:.6g} bytes; the largest types take {problem.rates.max():.6g} requests/s "
         f"at utilisation {problem.utilisation:g} and {problem.room.max():.6g} bytes. Split them (more partitions), "
         "add a larger type, or use more copies",

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dtoss
+from ceps.texts import how_many
 from dtoss.errors import InputError
 
 BATCHES = (1, 16, 256, 1024, 4096)
@@ -155,8 +156,8 @@ def server_block(measured: Calibration, name: str, dollars_per_hour: float | Non
     """Return TOML text of a server type with what was measured."""
     best = measured.best
     how = (
-        f"dtoss calibrate: k = {measured.k} nearest of {measured.objects} objects, {best.threads} threads on "
-        f"{measured.cores} cores, batches of {best.batch}, p99 {1000 * best.p99:.3g} ms, in process"
+        f"dtoss calibrate: k = {measured.k} nearest of {how_many(measured.objects, 'object')}, "
+        f"{how_many(best.threads, 'thread')} on {measured.cores} cores, batches of {best.batch}, p99 {1000 * best.p99:.3g} ms, in process"
     )
     price = "dollars_per_hour = 0.0 # not known: write the price here, and where it is from into source"
     if dollars_per_hour is not None:

@@ -19,6 +19,7 @@ from ceps import Patterns, Plan, PlanDiff
 from ceps.patterns import WEEK
 from ceps.plans import bytes_text
 from ceps.problem import Progress
+from ceps.texts import how_many
 from pipelines.plan_files import checksum, load_plan, load_servers, read_patterns, with_bytes
 
 SHOWN = 40
@@ -158,6 +159,40 @@ def budget_bytes(text: str | None, patterns: Patterns, copies: int) -> float | N
     return value / 100 * float(patterns.sizes.sum()) * copies if share else value
 
 
+GROWN = 10.0
+"""The largest factor of growth that is taken as one without asking: 20 is more often meant as a percentage."""
+
+
+def growth_factor(text: str) -> float:
+    """Return the factor on all requests of a factor or of a percentage that comes on top.
+
+    Raises
+    ------
+    ValueError
+        It is neither, or a factor above :data:`GROWN`, which a percentage says without doubt.
+
+    Examples
+    --------
+    >>> growth_factor("1.2"), growth_factor("20%"), growth_factor("-10 %"), growth_factor("1900%")
+    (1.2, 1.2, 0.9, 20.0)
+    """
+    share = text.strip().endswith("%")
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        raise ValueError(
+            f"growth = {text!r}; it must be a factor such as 1.2, or a percentage such as 20%: 20 % more requests"
+        ) from None
+    if share:
+        return float(f"{1 + value / 100:.12g}")
+    if GROWN < value <= 1e9:
+        raise ValueError(
+            f"growth = {text}; as a factor that is {100 * (value - 1):,.6g} % more requests. For {text} % more write "
+            f"{text}% or {1 + value / 100:g}; for {text} times as many write {100 * (value - 1):.6g}%"
+        )
+    return value
+
+
 def pinned(pins: Sequence[str], patterns: Patterns) -> NDArray[np.int64]:
     """Return the server number of each partition, int64 (P,), -1 where none is named."""
     found = np.full(len(patterns), -1)
@@ -185,8 +220,9 @@ def facts(made: Plan, changes: PlanDiff | None) -> dict[str, Any]:
         "cost_per_day": made.cost_per_day,
         "cost_per_month": made.cost_per_month,
         "lower_bound": made.lower_bound,
-        "gap": made.gap,
+        "gap": made.gap if np.isfinite(made.gap) else None,
         "servers": len(made),
+        "least_servers": made.extras.get("least_servers"),
         "partitions": len(made.partitions),
         "utilisation": made.utilisation,
         "overload_risk": {"name": risk.name, "grade": risk.grade, "share": risk.overload},
@@ -234,7 +270,6 @@ def server_rows(made: Plan) -> list[tuple[str, ...]]:
 def summary(made: Plan, changes: PlanDiff | None) -> list[tuple[str, str]]:
     """Return what a user wants to know of a plan, as rows of two texts."""
     risk = ceps.overload_risk(made)
-    proven = "the plan costs no more" if made.gap <= 1 + 1e-9 else f"the plan costs {made.gap - 1:.2%} more"
     counts = np.bincount(made.type_of, minlength=len(made.servers))
     pools = ", ".join(f"{n} {kind.name}" for kind, n in zip(made.servers, counts.tolist(), strict=True) if n)
     period = "a week" if made.loads.shape[1] * made.slot_seconds == WEEK else "a day"
@@ -242,7 +277,7 @@ def summary(made: Plan, changes: PlanDiff | None) -> list[tuple[str, str]]:
     held = f"{len(made.partitions):,}" + (f", {made.copies} copies each" if made.copies > 1 else "")
     rows = [
         ("cost", f"${made.cost_per_day:.3f} a day, ${made.cost_per_month:,.2f} a month, list prices of {dated}"),
-        ("bound", f"${made.lower_bound:.3f} a day; {proven}"),
+        ("bound", bound_text(made)),
         ("servers", f"{len(made)}: {pools}" if pools else "0"),
         ("partitions", held),
         ("overload", f"risk {risk.name}: {risk.overload:.2g} of the requests of {period} expected above capacity"),
@@ -260,23 +295,46 @@ def calls_text(made: Plan) -> str:
     return f"{made.servers_a_request:.2f} servers a request" + ("" if grid is None else f"; a plain grid {grid:.2f}")
 
 
+def bound_text(made: Plan) -> str:
+    """Return what no plan undercuts, in dollars or in servers where none costs anything, and how near the plan is.
+
+    Examples
+    --------
+    >>> own = ceps.ServerType("own", 1000.0, np.inf, 0.0)
+    >>> bound_text(ceps.plan(np.full((3, 24), 600.0), np.zeros(3), (own,), utilisation=1.0))
+    'fewest servers: bound 2, the plan has 1 more'
+    """
+    if "least_servers" in made.extras and not made.cost_per_day:
+        more = len(made) - int(made.extras["least_servers"])
+        return f"fewest servers: bound {len(made) - more:,}, the plan has {f'{more:,}' if more else 'no'} more"
+    if made.gap <= 1 + 1e-9:
+        return f"${made.lower_bound:.3f} a day; the plan costs no more"
+    if not made.lower_bound:
+        return "none above $0 is known"
+    return f"${made.lower_bound:.3f} a day; the plan costs {made.gap - 1:.2%} more"
+
+
 def diff_rows(changes: PlanDiff) -> list[tuple[str, str]]:
     """Return what changes from one plan to the next, as rows of two texts."""
 
     def named(what: str, numbers: tuple[int, ...]) -> str:
         shown = ", ".join(map(str, numbers[:12])) + (", ..." if len(numbers) > 12 else "")
-        return f"{len(numbers)} {what}" + (f" ({shown})" if numbers else "")
+        return what + (f" ({shown})" if numbers else "")
 
+    count = len(changes.partitions_moved)
     more = "more" if changes.dollars_per_day > 0 else "less"
     return [
         ("changes", f"${abs(changes.dollars_per_day):.3f} a day {more} than before"),
         ("", f"{bytes_text(changes.bytes_moved)} move, {changes.share_moved:.2%} of what is stored"),
-        ("", named("partitions move", changes.partitions_moved)),
-        ("", ", ".join((named("new", changes.partitions_new), named("gone", changes.partitions_gone)))),
+        ("", how_many(count, "partition") + named(" moves" if count == 1 else " move", changes.partitions_moved)),
+        ("", ", ".join((
+            named(f"{len(changes.partitions_new):,} new", changes.partitions_new),
+            named(f"{len(changes.partitions_gone):,} gone", changes.partitions_gone),
+        ))),
         ("", "servers: " + ", ".join((
-            named("added", changes.servers_added),
-            named("given back", changes.servers_removed),
-            named("resized", changes.servers_resized),
+            named(f"{len(changes.servers_added):,} added", changes.servers_added),
+            named(f"{len(changes.servers_removed):,} given back", changes.servers_removed),
+            named(f"{len(changes.servers_resized):,} resized", changes.servers_resized),
         ))),
     ]  # fmt: skip
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ceps.plans import Floats, Ints, Plan
 from ceps.reporting.report import Report
+from ceps.texts import how_many
 
 Figure = dict[str, Any]
 
@@ -123,7 +124,7 @@ def curves(report: Report) -> list[Figure]:
         ]
         capacity = float(plan.capacity[k])
         layout = _layout(250, left=70, right=170, top=34)
-        text = f"server {plan.server_ids[k]} ({plan.types[k].name}), {len(members)} partitions"
+        text = f"server {plan.server_ids[k]} ({plan.types[k].name}), {how_many(len(members), 'partition')}"
         layout["title"] = {"text": text, "font": {"size": 14}, "x": 0, "xref": "paper", "xanchor": "left"}
         layout["xaxis"] = _axis(f"hour ({plan.time_zone})", dtick=3 if x[-1] < 24 else 24)
         layout["yaxis"] = _axis("requests/s", range=[0, capacity * 1.06])
@@ -338,8 +339,8 @@ def all_figures(report: Report) -> Sequence[tuple[str, Figure]]:
     """Every figure with the name of its place on the page, in the page's order."""
     found: list[tuple[str, Figure | None]] = [("costs", costs(report))]
     if report.current is not None:
-        found.append(("before", heat(report.current, f"now: {len(report.current)} servers")))
-    found.append(("after", heat(report.recommended, f"recommended: {len(report.recommended)} servers")))
+        found.append(("before", heat(report.current, f"now: {how_many(len(report.current), 'server')}")))
+    found.append(("after", heat(report.recommended, f"recommended: {how_many(len(report.recommended), 'server')}")))
     found.append(("map", region_map(report)))
     found += [(f"curve{number}", figure) for number, figure in enumerate(curves(report))]
     found += [("utilisation", against_utilisation(report)), ("moved", moved(report))]

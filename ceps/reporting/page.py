@@ -9,6 +9,7 @@ from typing import Any
 from ceps.plans import bytes_text
 from ceps.reporting.charts import Figure, all_figures
 from ceps.reporting.report import Report
+from ceps.texts import how_many
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -119,8 +120,8 @@ def _head(report: Report) -> str:
         f"from sampling noise alone</small></div>",
     ]
     return (
-        f"<header><h1>Server cost report</h1><span>{n['partitions']} partitions, {bytes_text(n['bytesStored'])}, "
-        f"target utilisation {n['targetUtilization']:.0%}</span></header>"
+        f"<header><h1>Server cost report</h1><span>{how_many(n['partitions'], 'partition')}, "
+        f"{bytes_text(n['bytesStored'])}, target utilisation {n['targetUtilization']:.0%}</span></header>"
         f'<div class="tiles">{"".join(tiles)}</div>{_notes(report)}'
     )
 
@@ -212,8 +213,8 @@ def _foot(report: Report) -> str:
     n = report.numbers
     source = f" Prices: {escape(n['priceSource'])}." if n["priceSource"] else ""
     return (
-        f"<footer>Modelled, not billed: list price times rented hours for a month of {n['monthHours']} hours, with the "
-        f"requests of {n['daysObserved']:g} day(s) observed, times in {escape(n['timeZone'])}.{source} Taxes, "
+        f"<footer>Modelled, not billed: list price times rented hours for a month of {n['monthHours']} h, with the "
+        f"requests of {how_many(n['daysObserved'], 'day')} observed, times in {escape(n['timeZone'])}.{source} Taxes, "
         f"discounts, network and volumes are not included. Overload risk assumes Poisson noise and no change of "
         "habits.</footer>"
     )

@@ -152,7 +152,7 @@ def _numbers(
         "recommendedDailyRate": best.cost_per_day,
         "lowerBoundDailyRate": best.lower_bound,
         "lowerBoundMonthlyRate": best.lower_bound * DAYS_A_MONTH,
-        "costOverLowerBound": best.gap,
+        "costOverLowerBound": best.gap if np.isfinite(best.gap) else None,
         "targetUtilization": best.utilisation,
         "performanceRisk": risk.grade,
         "performanceRiskName": risk.name,

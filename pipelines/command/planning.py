@@ -117,7 +117,7 @@ def plan(
     copies: Annotated[
         int | None, typer.Option(help="Of each partition, on different servers; as in --previous, or 1.")
     ] = None,
-    growth: Annotated[float, typer.Option(help="Factor on all requests, such as 1.2.")] = 1.0,
+    growth: Annotated[str, typer.Option(help="Of all requests: a factor such as 1.2, or such as 20%.")] = "1",
     spare: Annotated[bool, typer.Option("--spare", help="One more server, for the loss of any one.")] = False,
     previous: Annotated[
         str | None, typer.Option(help="The plan in force: servers keep their numbers.", metavar="PLAN")
@@ -143,7 +143,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Choose servers and place the partitions on them at the least cost."""
-    from pipelines.plan import facts, server_rows, summary
+    from pipelines.plan import facts, growth_factor, server_rows, summary
     from pipelines.plan import plan as run
     from pipelines.plan_files import load_plan
 
@@ -161,7 +161,7 @@ def plan(
         spare=spare,
         progress=_progress if sys.stderr.isatty() else None,
         utilisation=utilisation,
-        growth=growth,
+        growth=growth_factor(growth),
         seed=seed,
         time_limit=time_limit,
         prove=prove,
@@ -219,8 +219,10 @@ def calibrate(
         from pipelines.calibrate import server_block
 
         measured = run(store, k=k, limit=p99 / 1000, seconds=seconds)
+    from ceps.texts import how_many
+
     for rate in measured.rates:
-        text = f"{rate.threads} threads, batches of {rate.batch}: {rate.per_second:,.0f} requests/s"
+        text = f"{how_many(rate.threads, 'thread')}, batches of {rate.batch}: {rate.per_second:,.0f} requests/s"
         print(f"{text}, p99 {1000 * rate.p99:.3g} ms", file=sys.stderr)
     if as_json:
         best = measured.best

@@ -188,7 +188,10 @@ def test_what_is_wrong_with_a_plan_is_one_line(patterns, servers, tmp_path, caps
     assert "method hourly knows no --spare" in wrong(capsys, *good, "--method", "hourly", "--spare")
     assert "there is no folder" in wrong(capsys, "plan", patterns, "--servers", servers, "--out", missing / "p.json")
     assert "--method" in wrong(capsys, *good, "--method", "best")
-    assert "partition(s) fit no server type: 0, 1, 2" in wrong(capsys, *good, "--growth", "100")
+    assert "60 partitions fit no server type: 0, 1, 2" in wrong(capsys, *good, "--growth", "9900%")
+    for text in ("a factor such as 1.2, or a percentage such as 20%", "growth = 'much'"):
+        assert text in wrong(capsys, *good, "--growth", "much")
+    assert "For 20 % more write 20% or 1.2; for 20 times as many write 1900%" in wrong(capsys, *good, "--growth", "20")
     assert "growth = 1e+308; it must be from 1e-9 to 1e9" in wrong(capsys, *good, "--growth", "1e308")
     assert "partition 3 is pinned to server 0 already" in wrong(capsys, *good, "--pin", "3=0", "--pin", "3=1")
     assert "the number of a server is at most" in wrong(capsys, *good, "--pin", f"3={10**20}")
