@@ -140,7 +140,7 @@ class Patterns:
         for name in ("days", "requests_per_event"):
             number(name, getattr(self, name), "above 0 and finite", above=0)
         if self.reads is not None and self.reads.row.max(initial=-1) >= count:
-            raise ValueError(f"reads name row {self.reads.row.max()} but loads has {count} partitions")
+            raise ValueError(f"reads name row {self.reads.row.max()} but loads has {how_many(count, 'partition')}")
         for name, value in (
             ("loads", loads),
             ("sizes", sizes),

@@ -157,7 +157,8 @@ def server_block(measured: Calibration, name: str, dollars_per_hour: float | Non
     best = measured.best
     how = (
         f"dtoss calibrate: k = {measured.k} nearest of {how_many(measured.objects, 'object')}, "
-        f"{how_many(best.threads, 'thread')} on {measured.cores} cores, batches of {best.batch}, p99 {1000 * best.p99:.3g} ms, in process"
+        f"{how_many(best.threads, 'thread')} on {measured.cores} cores, batches of "
+        f"{best.batch}, p99 {1000 * best.p99:.3g} ms, in process"
     )
     price = "dollars_per_hour = 0.0 # not known: write the price here, and where it is from into source"
     if dollars_per_hour is not None:

@@ -112,6 +112,8 @@ def best_schedule(problem: Problem, rng: np.random.Generator, effort: Effort) ->
             break
         labels = alike_clusters(problem, count, rng, effort)
         found.append(schedule_of(problem, labels))
+    if not any(np.isfinite(item.cost_per_day) for item in found):
+        found.append(schedule_of(problem, np.arange(len(problem))))  # each item by itself fits some type
     return min(found, key=lambda item: (item.cost_per_day, item.resizes))
 
 

@@ -27,7 +27,6 @@ NOUNS = (
     "action",
     "step",
     "hour",
-    "object",
 )
 WRONG = re.compile(rf"(?<![\d.,])1 ({'|'.join(noun + 's' for noun in NOUNS)}|copies)\b|\b\w+\(s\)")
 
