@@ -136,7 +136,7 @@ class Patterns:
         if self.weekday is not None:
             whole("weekday", self.weekday, 0, 6, ": Monday to Sunday, or None")
         if self.variation is not None and len(self.variation.own) != count:
-            raise ValueError(f"variation is of {len(self.variation.own)} partitions but loads has {count}")
+            raise ValueError(f"variation is of {how_many(len(self.variation.own), 'partition')} but loads has {count}")
         for name in ("days", "requests_per_event"):
             number(name, getattr(self, name), "above 0 and finite", above=0)
         if self.reads is not None and self.reads.row.max(initial=-1) >= count:
