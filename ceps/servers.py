@@ -17,7 +17,8 @@ LEAST, MOST_REQUESTS, MOST_BYTES, MOST_DOLLARS = 1e-9, 1e18, 1e30, 1e9
 """What a server's numbers may be, if not 0: beyond these, sums lose their smaller parts, and costs are no dollars."""
 
 _NEEDED = ("name", "requests_per_second", "bytes", "dollars_per_hour")
-_KNOWN = (*_NEEDED, "source", "date")
+_COMMITTED = ("reserved_dollars_per_hour", "spot_dollars_per_hour")
+_KNOWN = (*_NEEDED, *_COMMITTED, "source", "date")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ class ServerType:
         List price, dollars an hour: 0, or 1e-9 to 1e9.
     source, date
         Where the price comes from, and of what day (ISO 8601). Reports print both.
+    reserved_dollars_per_hour
+        What an hour costs where the server is paid for all hours of a year or more; None where that is not known.
+    spot_dollars_per_hour
+        What it costs while the provider may take the server away at any time; None where that is not known.
 
     Raises
     ------
@@ -49,6 +54,8 @@ class ServerType:
     dollars_per_hour: float
     source: str = ""
     date: str = ""
+    reserved_dollars_per_hour: float | None = None
+    spot_dollars_per_hour: float | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -62,12 +69,15 @@ class ServerType:
                 raise ValueError(
                     f"server {self.name!r}: {field} = {value!r}; it must be above 0: {LEAST:g} to {most:g}{why}"
                 )
-        price = self.dollars_per_hour
-        if not _is_number(price) or not (price == 0 or LEAST <= price <= MOST_DOLLARS):
-            raise ValueError(
-                f"server {self.name!r}: dollars_per_hour = {price!r}; it must be 0 or more and finite: 0, or "
-                f"{LEAST:g} to {MOST_DOLLARS:g}"
-            )
+        for field in ("dollars_per_hour", *_COMMITTED):
+            price = getattr(self, field)
+            if price is None and field in _COMMITTED:
+                continue
+            if not _is_number(price) or not (price == 0 or LEAST <= price <= MOST_DOLLARS):
+                raise ValueError(
+                    f"server {self.name!r}: {field} = {price!r}; it must be 0 or more and finite: 0, or "
+                    f"{LEAST:g} to {MOST_DOLLARS:g}"
+                )
 
 
 def _is_number(value: Any) -> bool:
@@ -141,7 +151,7 @@ def _server(block: Mapping[str, Any], common: Mapping[str, str], path: str | Pat
     unknown = sorted(set(block) - set(_KNOWN))
     if unknown:
         raise ValueError(f"{path}: server {label!r} has unknown key {unknown[0]!r}; known: {', '.join(_KNOWN)}")
-    for key in _NEEDED[1:]:
+    for key in (*_NEEDED[1:], *(key for key in _COMMITTED if key in block)):
         if isinstance(block[key], bool) or not isinstance(block[key], int | float):
             raise ValueError(f"{path}: server {label!r}: {key} = {block[key]!r}; it must be a number")
     try:
@@ -152,6 +162,7 @@ def _server(block: Mapping[str, Any], common: Mapping[str, str], path: str | Pat
             dollars_per_hour=float(block["dollars_per_hour"]),
             source=str(block.get("source", common["source"])),
             date=str(block.get("date", common["date"])),
+            **{key: float(block[key]) for key in _COMMITTED if key in block},
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import pytest
 import ceps
 from ceps import Patterns
 from ceps.comparison import LABELS, autoscaling_note
-from ceps.offers.hourly import best_schedule, schedule_of
+from ceps.offers.hourly import best_schedule
+from ceps.offers.schedules import AT_ONCE, Terms, price_hours, schedule_of
 from ceps.packing import Effort
 from ceps.plans import plan_from_dict
 from ceps.problem import build_problem
@@ -21,7 +23,7 @@ from tests.ceps.instances import M3, servers, waves
 def test_each_hour_is_rented_as_it_needs():
     """Two partitions on one cluster, half the day at 1,800 requests/s, half at 100: large by day, medium by night."""
     day = np.r_[np.full(12, 900.0), np.full(12, 50.0)]
-    plan = ceps.schedule(Patterns(loads=[day, day]), None, M3, utilisation=1.0)
+    plan = ceps.schedule(Patterns(loads=[day, day]), None, M3, utilisation=1.0, terms=AT_ONCE)
     assert plan.method == "hourly"
     assert plan.cost_per_day == pytest.approx(plan.lower_bound)
     assert plan.cost_per_day == pytest.approx(12 * 0.133 + 12 * 0.067)
@@ -35,7 +37,7 @@ def test_every_hour_holds_and_costs_what_it_says():
     """In each hour each server's type holds that hour's peak and all bytes; the cost is their sum."""
     patterns = waves(150, 12_300.0, slots=288, noise=0.2)
     types = servers(4e10)
-    plan = ceps.schedule(patterns, None, types)
+    plan = ceps.schedule(patterns, None, types, terms=AT_ONCE)
     for hour in range(24):
         peaks = plan.loads[:, hour * 12 : hour * 12 + 12].max(axis=1)
         for k, kind in enumerate(plan.types_by_hour[:, hour]):
@@ -45,6 +47,39 @@ def test_every_hour_holds_and_costs_what_it_says():
     assert plan.cost_per_day == pytest.approx(prices[plan.types_by_hour].sum())
     assert plan.lower_bound <= plan.cost_per_day
     assert plan.lower_bound <= ceps.plan(patterns, None, types).lower_bound
+
+
+def test_changes_cost_what_they_take_and_are_made_only_where_that_pays():
+    """Each change pays the new server for restart and loading; brute force over all sequences of six hours."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        loads = rng.choice([100.0, 900.0, 1_800.0, 3_000.0], (2, 24))
+        loads[:, 6:] = loads[:, :1]  # from the seventh hour on as the first: brute force stays small
+        sizes = rng.choice([0.0, 5e10, 4e11], 2)
+        terms = Terms(restart_seconds=float(rng.choice([0, 600, 1_800])), load_bytes_per_second=2e8)
+        problem = build_problem(Patterns(loads=loads, sizes=sizes), M3[:3], 1.0)
+        types, costs = price_hours(problem, problem.columns, terms)
+        for k, column in enumerate(problem.columns):
+            assert costs[k] == pytest.approx(cheapest_day(column, problem, terms), rel=1e-9)
+            price, change = problem.prices, float(terms.overlap_hours(column[-1]))
+            changed = types[k] != np.roll(types[k], 1)
+            assert costs[k] == pytest.approx(price[types[k]].sum() + change * price[types[k]][changed].sum())
+            assert (column[:-1] <= problem.rates[types[k]] * (1 + 1e-9)).all()
+
+
+def cheapest_day(column, problem, terms):
+    """Dollars of the cheapest sequence over the first six hours and one for the rest, which is as the first hour."""
+    best = np.inf
+    lead = float(terms.overlap_hours(column[-1]))
+    for types in product(range(len(problem.servers)), repeat=7):
+        need = [*column[:6], column[6]]
+        if any(load > problem.rates[kind] for load, kind in zip(need, types, strict=True)):
+            continue
+        cost = sum(problem.prices[kind] for kind in types[:6]) + 18 * problem.prices[types[6]]
+        cost += sum(lead * problem.prices[now] for was, now in pairwise(types) if was != now)
+        cost += lead * problem.prices[types[0]] if types[6] != types[0] else 0.0
+        best = min(best, cost)
+    return best
 
 
 def test_it_beats_the_fixed_fleet_on_a_daily_wave():
