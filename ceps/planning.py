@@ -380,7 +380,7 @@ def _with_fewer_calls(
     problem: Problem, outcome: Outcome, reads: Reads, call_cost: float, rng: np.random.Generator, effort: Effort,
     spare: bool,
 ) -> Outcome:  # fmt: skip
-    from ceps.locality import fewer_calls
+    from ceps.planners.fewer_calls import fewer_calls
 
     if not np.isfinite(outcome.cost_per_day):
         return outcome

@@ -16,10 +16,10 @@ def warm() -> None:
     Each is called as planners call it, on a plan of six items. Half a minute of processor time where nothing is kept.
     """
     from ceps.calls import item_reads
-    from ceps.locality import annealed
     from ceps.packing import Effort, Packing
     from ceps.patterns import Patterns
     from ceps.planners.ahr import METRICS, agglomerate
+    from ceps.planners.fewer_calls import annealed
     from ceps.planners.fleet_first import first_fit_plan
     from ceps.problem import build_problem
     from ceps.reads import Reads

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import ceps
 from ceps import InfeasibleError, Patterns, Reads, ServerType
 from ceps.calls import calls_a_day, dollars_a_call, item_reads
-from ceps.locality import annealed
 from ceps.packing import Effort
+from ceps.planners.fewer_calls import annealed
 from ceps.plans import plan_from_dict
 from ceps.problem import build_problem
 from ceps.reads import reads_together
