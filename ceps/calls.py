@@ -52,8 +52,7 @@ def item_reads(problem: Problem, reads: Reads) -> Reads:
     """
     request = np.concatenate([reads.set_of + copy * len(reads) for copy in range(problem.copies)])
     item = problem.item_of[reads.row].T.ravel()
-    pairs = np.unique(request * len(problem) + item)  # partitions that are pinned together are one item
-    start, row, whose = distinct_sets(pairs // len(problem), pairs % len(problem))
+    start, row, whose = distinct_sets(request, item)  # partitions that are pinned together are one item
     weight = np.tile(reads.weight / problem.copies, problem.copies)[: len(whose)]
     together = whose >= 0
     sums = np.bincount(whose[together], weight[together], minlength=len(start) - 1).astype(np.float64)

@@ -88,7 +88,7 @@ def reads_together(request: ArrayLike, row: ArrayLike, weight: ArrayLike, days: 
     Parameters
     ----------
     request, row
-        int (n,) each, pairs: this request reads this row of the patterns; no pair twice.
+        int (n,) each, pairs: this request reads this row of the patterns.
     weight
         float64 (R,), how many requests the request 0..R-1 stands for; one with weight 0, or without a pair, counts in
         no set.
@@ -109,10 +109,12 @@ def reads_together(request: ArrayLike, row: ArrayLike, weight: ArrayLike, days: 
 def distinct_sets(request: Ints, row: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the distinct sets of two or more rows, as `Reads` has them, and each request's: int64 (R,), -1 for none.
 
-    `request` and `row` are pairs, int64 (n,), none twice. O(n log n).
+    `request` and `row` are pairs, int64 (n,), 0 or more; one that stands twice counts once. O(n log n).
     """
-    order = np.lexsort((row, request))
-    request, row = request[order], row[order]
+    width = int(row.max(initial=0)) + 1
+    pairs = np.sort(request * width + row, kind="stable")
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+    request, row = pairs // width, pairs % width
     requests = int(request.max(initial=-1)) + 1
     length = np.bincount(request, minlength=requests)
     begin = np.cumsum(length) - length

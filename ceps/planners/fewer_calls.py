@@ -14,12 +14,12 @@ from ceps.planners.fleet_first import pack
 from ceps.problem import TOLERANCE, Floats, Ints, Outcome, Problem, price
 from ceps.reads import MOST_SETS, Reads, bounded
 
-_TRIALS = 1_000  # moves and swaps tried for each item
+_TRIALS = 400  # moves and swaps tried for each item
 _MOST_TRIALS = 2_000_000  # and at most in all
 _CHUNK = 20_000  # trials between two looks at the clock
 _HOT, _COLD = 3.0, 0.03  # temperatures at the beginning and the end, in an item's mean share of the requests
 _CELLS = 20_000_000  # sets x servers that are counted
-_MEMBERS = 150_000  # members of all sets that are searched; of more a sample
+_MEMBERS = 50_000  # members of all sets that are searched; of more a sample
 _FLEETS = 24  # dearer fleets that are tried where calls cost something
 
 
