@@ -214,6 +214,20 @@ def what_if(
     return tuple(found)
 
 
+def bounds_by_utilisation(
+    patterns: Patterns, servers: Sequence[ServerType], utilisations: Sequence[float], *, copies: int, growth: float
+) -> dict[float, float]:
+    """Lower bound of a fixed fleet, dollars a day, at each target utilisation at which every partition fits."""
+    found = {}
+    for target in utilisations:
+        try:
+            problem = build_problem(patterns, checked_servers(servers), target, copies=copies, growth=growth)
+        except InfeasibleError:
+            continue
+        found[target] = fleet_bound(problem)
+    return found
+
+
 def autoscaling_note(comparison: Comparison, cost_per_day: float) -> str:
     """Say plainly when autoscaling would be cheaper than a plan, and at what price; empty otherwise."""
     row = next((row for row in comparison.rows if row.method == "gp-aas"), None)

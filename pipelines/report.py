@@ -16,7 +16,9 @@ import ceps
 from ceps import Patterns, Plan
 from ceps.patterns import WEEK
 from dtoss.errors import InputError
+from dtoss.export.land import land_outline
 from dtoss.export.map_rings import region_rings
+from dtoss.geometry.space import NO_CRS
 from pipelines.plan_files import WEEKDAYS, checksum, load_plan, manifest_of, read_patterns
 
 
@@ -29,6 +31,7 @@ def report(
     store: str | None = None,
     seed: int = 0,
     time_limit: float | None = None,
+    methods: bool = False,
     warn: Callable[[str], None] | None = None,
 ) -> Path:
     """Write report.html, report.json and report.csv into a folder and return the path of the page.
@@ -47,13 +50,15 @@ def report(
         Its current snapshot must have the plans' pivots; the map shows its regions.
     seed, time_limit
         Of the methods that are priced here; seconds each.
+    methods
+        Price the methods of the papers as well, and plans for other target utilisations.
     warn
         Is told what is missing.
 
     Raises
     ------
     InputError
-        A file is missing or of no use, plotly is not installed, or plans and store are of different pivots.
+        A file is missing or of no use, or plans and store are of different pivots.
     ValueError
         Plans and patterns are for different pivots or partitions.
     """
@@ -62,42 +67,65 @@ def report(
     if not made:
         raise InputError("no plan is given: name at least one file that dtoss plan wrote")
     best = min(made, key=lambda one: one.cost_per_day)
-    given = patterns_of(best, patterns, warn)
-    regions = None if store is None else region_rings(manifest_of(store, best.pivots_hash, "plans"))
-    try:
-        return ceps.write_report(
-            out,
-            made,
-            patterns=given,
-            current=None if current is None else load_plan(current),
-            regions=regions,
-            seed=seed,
-            time_limit=time_limit,
-        )
-    except ImportError as error:
-        raise InputError(str(error)) from None
+    path = patterns_path(best, patterns, warn)
+    regions, shores = None, land_outline()
+    if store is not None:
+        manifest = manifest_of(store, best.pivots_hash, "plans")
+        regions = region_rings(manifest)
+        shores = () if manifest["crs"] == NO_CRS else shores
+    return ceps.write_report(
+        out,
+        made,
+        patterns=None if path is None else patterns_of(best, path),
+        current=None if current is None else load_plan(current),
+        regions=regions,
+        seed=seed,
+        time_limit=time_limit,
+        methods=methods,
+        weekdays=() if path is None else weekdays_of(best, path),
+        shores=shores,
+    )
 
 
-def patterns_of(plan: Plan, path: str | None, warn: Callable[[str], None]) -> Patterns | None:
-    """Return the patterns that a plan was made from, with the plan's bytes; None, and a warning, if they are gone.
+def patterns_path(plan: Plan, path: str | None, warn: Callable[[str], None]) -> str | None:
+    """Return the file of the patterns that a plan was made from; None, and a warning, if it is gone or has changed."""
+    if path is not None:
+        return path
+    path = plan.options.get("patterns")
+    if path is not None and Path(path).exists() and checksum(path) == plan.options.get("patterns_sha256"):
+        return path
+    what = "the plan does not say where its patterns are" if path is None else f"{path} is gone or has changed"
+    warn(f"{what}: methods are not compared; --patterns FILE does")
+    return None
+
+
+def patterns_of(plan: Plan, path: str) -> Patterns:
+    """Return the patterns that a plan was made from, with the plan's bytes.
 
     Raises
     ------
     InputError
-        A path is given and holds none.
+        The path holds none.
     """
-    if path is None:
-        path = plan.options.get("patterns")
-        if path is None or not Path(path).exists() or checksum(path) != plan.options.get("patterns_sha256"):
-            what = "the plan does not say where its patterns are" if path is None else f"{path} is gone or has changed"
-            warn(f"{what}: methods are not compared; --patterns FILE does")
-            return None
     week = plan.loads.shape[1] * plan.slot_seconds == WEEK
     given = read_patterns(path, "week" if week else "mean" if plan.weekday is None else WEEKDAYS[plan.weekday])
     sizes = dict(zip(plan.partitions.tolist(), plan.sizes.tolist(), strict=True))
     if set(sizes) != set(given.partitions.tolist()):
         return given
     return replace(given, sizes=np.array([sizes[number] for number in given.partitions.tolist()], np.float64))
+
+
+def weekdays_of(plan: Plan, path: str) -> tuple[Patterns, ...]:
+    """Return the patterns of Monday to Sunday where the file holds all seven in slots of the plan's length, else ()."""
+    try:
+        week = read_patterns(path, "week")
+    except ValueError:
+        return ()
+    slots = week.slots // 7
+    if week.slot_seconds != plan.slot_seconds:
+        return ()
+    days = range(7)
+    return tuple(replace(week, loads=week.loads[:, day * slots : (day + 1) * slots], weekday=day) for day in days)
 
 
 if __name__ == "__main__":

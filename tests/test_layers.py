@@ -59,7 +59,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "planners": {"", "kernels"},
         "bounds": {"", "planners"},
         "offers": {"", "planners", "bounds"},
-        "reporting": {"", "offers"},
+        "reporting/kit": set(),
+        "reporting": {"", "offers", "reporting/kit"},
         "": {"kernels", "planners", "bounds", "offers", "reporting"},
     },
     "pipelines": {

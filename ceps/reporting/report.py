@@ -1,6 +1,7 @@
 """The report: what a plan costs and saves, as one HTML page and as JSON and CSV with the same numbers.
 
-Every dollar is modelled: list prices times rented hours, on the patterns given.
+Every dollar is modelled: list prices times rented hours, on the patterns given. Figures are taken from the plan as it
+is; only what is quick is priced here, and the methods of the papers where that is asked for.
 """
 
 from __future__ import annotations
@@ -12,15 +13,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.comparison import LABELS, Comparison, WhatIf, autoscaling_note, compare, what_if
+from ceps.comparison import (
+    LABELS,
+    Comparison,
+    WhatIf,
+    autoscaling_note,
+    bounds_by_utilisation,
+    compare,
+    what_if,
+)
 from ceps.overload import overload_risk
-from ceps.patterns import Patterns
+from ceps.patterns import DAY, Patterns
 from ceps.planning import plan as make_plan
-from ceps.plans import DAYS_A_MONTH, Plan, diff, require_same_pivots
+from ceps.plans import DAYS_A_MONTH, Plan, bytes_text, diff, require_same_pivots
 from ceps.problem import InfeasibleError
+from ceps.reporting.options import action_sentences, offers_of, option_row, own_offer
+from ceps.reporting.words import share
 
-FORMAT = 1
+FORMAT = 2
 """Version of report.json."""
+
+UTILISATIONS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
+"""Target utilisations at which the bound is shown."""
+
+CHANGES_HOURLY = ("hourly", "gp-aas")
+"""Methods whose fleet changes, by the hour at the most: no fixed fleet's bound holds for them."""
+
+Rings = Sequence[NDArray[np.float64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,25 +55,33 @@ class Report:
     plans
         All plans given, as given.
     comparison
-        Every method's cost on the patterns, or None without patterns.
-    what_if
-        Cost against target utilisation; empty without patterns.
+        Cost of methods on the patterns, or None without patterns.
     numbers
         Content of report.json.
     patterns
         The patterns, or None.
+    weekdays
+        Patterns of single weekdays; empty if not given.
     regions
         Polygons (v, 2) of lon and lat by partition number; empty if not given.
+    shores
+        Rings (v, 2) of land; empty if not given.
     """
 
     recommended: Plan
     current: Plan | None
     plans: tuple[Plan, ...]
     comparison: Comparison | None
-    what_if: tuple[WhatIf, ...]
     numbers: Mapping[str, Any]
     patterns: Patterns | None
-    regions: Mapping[int, Sequence[NDArray[np.float64]]]
+    weekdays: tuple[Patterns, ...]
+    regions: Mapping[int, Rings]
+    shores: Rings
+
+    @property
+    def period(self) -> str:
+        """After what the plan's slots repeat: "week" or "day"."""
+        return "week" if self.recommended.loads.shape[1] * self.recommended.slot_seconds > DAY else "day"
 
 
 def build_report(
@@ -62,9 +89,12 @@ def build_report(
     *,
     patterns: Patterns | None = None,
     current: Plan | None = None,
-    regions: Mapping[int, Sequence[NDArray[np.float64]]] | None = None,
+    regions: Mapping[int, Rings] | None = None,
     seed: int = 0,
     time_limit: float | None = None,
+    methods: bool = False,
+    weekdays: Sequence[Patterns] = (),
+    shores: Rings = (),
 ) -> Report:
     """Gather the report's numbers.
 
@@ -73,15 +103,21 @@ def build_report(
     plans
         One or several plans for the same partitions; the cheapest is recommended.
     patterns
-        The patterns they were made from. With them, every competitor is priced, cost is shown against target
-        utilisation, and load curves are split by partition.
+        The patterns they were made from. With them, the plain grid is priced, bounds are shown against target
+        utilisation, and the map has places.
     current
-        What runs today. If not given: the dearest of several plans, else the grid (GP) on the patterns if they
-        have positions, else nothing, and no savings are claimed.
+        What runs today. If not given, the plan is compared with the dearest of several plans, else with the grid
+        (GP) on the patterns if they have positions, else with nothing, and no savings are claimed.
     regions
         Polygons of each partition's region, arrays (v, 2) of lon and lat, by partition number.
     seed, time_limit
         Of the methods that are run here.
+    methods
+        Price every method of the papers as well, which takes many times as long.
+    weekdays
+        Patterns of single weekdays with the same partitions and slots.
+    shores
+        Rings of land, arrays (v, 2) of lon and lat, drawn on the map.
 
     Raises
     ------
@@ -93,44 +129,85 @@ def build_report(
     best = min(plans, key=lambda made: made.cost_per_day)
     for other in [*plans, *([current] if current is not None else [])]:
         require_same_pivots(best.pivots_hash, other.pivots_hash)
-    comparison: Comparison | None = None
-    points: tuple[WhatIf, ...] = ()
-    if patterns is not None:
-        require_same_pivots(best.pivots_hash, patterns.pivots_hash)
-        if set(patterns.partitions.tolist()) != set(best.partitions.tolist()):
+    for given in [*([] if patterns is None else [patterns]), *weekdays]:
+        require_same_pivots(best.pivots_hash, given.pivots_hash)
+        if set(given.partitions.tolist()) != set(best.partitions.tolist()):
             raise ValueError("the patterns have other partitions than the plan; use the patterns it was made from")
-        shared: dict[str, Any] = {"copies": best.copies, "growth": best.growth, "time_limit": time_limit}
-        comparison = compare(patterns, None, best.servers, seed, best.utilisation, **shared)
-        points = what_if(patterns, None, best.servers, seed, **shared)
-    if current is None:
-        current = _assumed_current(plans, best, patterns, seed)
-    numbers = _numbers(best, current, plans, comparison, points)
-    return Report(best, current, tuple(plans), comparison, points, numbers, patterns, regions or {})
-
-
-def _assumed_current(plans: Sequence[Plan], best: Plan, patterns: Patterns | None, seed: int) -> Plan | None:
-    if len(plans) > 1:
-        return max(plans, key=lambda made: made.cost_per_day)
-    if patterns is None or patterns.positions is None or best.method == "gp":
-        return None
-    try:
-        return make_plan(
-            patterns, None, best.servers, seed, best.utilisation, "gp", copies=best.copies, growth=best.growth
+    compared, basis = _compared(plans, best, current, patterns, seed)
+    compared_method = None if compared is None else compared.method
+    comparison: Comparison | None = None
+    points: list[dict[str, Any]] = []
+    if patterns is not None:
+        shared: dict[str, Any] = {"copies": best.copies, "growth": best.growth}
+        limit: dict[str, Any] = {"time_limit": time_limit}
+        wanted = None if methods else [name for name in ("gp",) if name not in (best.method, compared_method)]
+        comparison = compare(patterns, None, best.servers, seed, best.utilisation, methods=wanted, **shared, **limit)
+        made = (
+            what_if(patterns, None, best.servers, seed, utilisations=UTILISATIONS, **shared, **limit) if methods else ()
         )
+        points = _points(patterns, best, made)
+    numbers = _numbers(best, compared, basis, plans, comparison, points)
+    return Report(
+        best, compared, tuple(plans), comparison, numbers, patterns, tuple(weekdays), regions or {}, tuple(shores)
+    )
+
+
+def _compared(
+    plans: Sequence[Plan], best: Plan, current: Plan | None, patterns: Patterns | None, seed: int
+) -> tuple[Plan | None, str]:
+    """Find what the plan is compared with, and what that is: "now" only where it was given."""
+    if current is not None:
+        return current, "now"
+    if len(plans) > 1:
+        return max(plans, key=lambda made: made.cost_per_day), "the dearest plan given"
+    if patterns is None or patterns.positions is None or best.method == "gp":
+        return None, ""
+    try:
+        shared: dict[str, Any] = {"copies": best.copies, "growth": best.growth}
+        return make_plan(patterns, None, best.servers, seed, best.utilisation, "gp", **shared), "a plain grid"
     except InfeasibleError:
-        return None
+        return None, ""
+
+
+def _points(patterns: Patterns, best: Plan, made: Sequence[WhatIf]) -> list[dict[str, Any]]:
+    """Bound, and where plans were made their cost, at each target utilisation at which every partition fits."""
+    planned = {point.utilisation: point for point in made}
+    shared: dict[str, Any] = {"copies": best.copies, "growth": best.growth}
+    points = []
+    for target, bound in bounds_by_utilisation(patterns, best.servers, UTILISATIONS, **shared).items():
+        point = planned.get(target)
+        points.append(
+            {
+                "targetUtilization": target,
+                "dailyRate": None if point is None else point.cost_per_day,
+                "monthlyRate": None if point is None else point.cost_per_day * DAYS_A_MONTH,
+                "lowerBoundDailyRate": bound,
+                "lowerBoundMonthlyRate": bound * DAYS_A_MONTH,
+                "nodeCount": None if point is None else point.servers,
+                "expectedOverloadShare": None if point is None else point.overload,
+            }
+        )
+    return points
 
 
 def _numbers(
-    best: Plan, current: Plan | None, plans: Sequence[Plan], comparison: Comparison | None, points: Sequence[WhatIf]
+    best: Plan,
+    compared: Plan | None,
+    basis: str,
+    plans: Sequence[Plan],
+    comparison: Comparison | None,
+    points: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    risk = overload_risk(best)
-    monthly = best.cost_per_month
-    now = None if current is None else current.cost_per_month
-    savings = None if now is None else now - monthly
-    note = "" if comparison is None else autoscaling_note(comparison, best.cost_per_day)
-    moved = None if current is None or current.copies != best.copies else diff(best, current)
+    risk = best.risk or overload_risk(best)
+    offers = offers_of(best)
+    taken, own = offers[0], own_offer(best)
+    monthly = taken.cost_per_day * DAYS_A_MONTH
+    before = None if compared is None else compared.cost_per_month
+    savings = None if before is None else before - monthly
+    note = "" if comparison is None or best.offers else autoscaling_note(comparison, best.cost_per_day)
+    moved = None if basis != "now" or compared is None or compared.copies != best.copies else diff(best, compared)
     prices = sorted({(server.date, server.source) for server in best.servers})
+    rows = _method_rows(best, compared, plans, comparison)
     return {
         "format": FORMAT,
         "kind": "ceps report",
@@ -140,25 +217,32 @@ def _numbers(
         "priceDate": ", ".join(sorted({date for date, _ in prices if date})),
         "priceSource": "; ".join(sorted({source for _, source in prices if source})),
         "recommendedMethod": best.method,
-        "currentMethod": None if current is None else current.method,
+        "recommendedOffer": taken.name,
+        "planOffer": own.name,
+        "planMonthlyRate": best.cost_per_month,
+        "currentMethod": None if compared is None else compared.method,
+        "savingsAgainst": basis or None,
         "monthlySavings": savings,
-        "monthlySavingsPercent": None if not now or savings is None else 100 * savings / now,
-        "currentMonthlyRate": now,
+        "monthlySavingsPercent": None if not before or savings is None else 100 * savings / before,
+        "currentMonthlyRate": before,
         "recommendedMonthlyRate": monthly,
-        "currentNodeCount": None if current is None else len(current),
-        "recommendedNodeCount": len(best),
-        "currentNodePools": None if current is None else _pools(current),
+        "currentNodeCount": None if compared is None else len(compared),
+        "recommendedNodeCount": taken.servers,
+        "currentNodePools": None if compared is None else _pools(compared),
         "recommendedNodePools": _pools(best),
-        "recommendedDailyRate": best.cost_per_day,
-        "lowerBoundDailyRate": best.lower_bound,
-        "lowerBoundMonthlyRate": best.lower_bound * DAYS_A_MONTH,
-        "costOverLowerBound": best.gap if np.isfinite(best.gap) else None,
+        "recommendedDailyRate": taken.cost_per_day,
+        "lowerBoundDailyRate": taken.lower_bound,
+        "lowerBoundMonthlyRate": None if taken.lower_bound is None else taken.lower_bound * DAYS_A_MONTH,
+        "costOverLowerBound": over_bound(taken.cost_per_day, taken.lower_bound),
         "targetUtilization": best.utilisation,
         "performanceRisk": risk.grade,
         "performanceRiskName": risk.name,
         "expectedOverloadShare": risk.overload,
-        "peakUtilization": float((best.peaks / best.capacity).max(initial=0.0)) if len(best) else 0.0,
-        "meanUtilization": float(best.loads.mean(axis=1).sum() / best.capacity.sum()) if len(best) else 0.0,
+        "worstWeekday": risk.worst_name or None,
+        "worstDayOverloadShare": risk.worst,
+        "serversPerRequest": best.servers_a_request,
+        "peakUtilization": float(best.utilisation_by_slot.max(initial=0.0)),
+        "meanUtilization": float(best.loads.sum() / max(float(best.capacity_by_slot.sum()), 1e-300)),
         "partitions": len(best.partitions),
         "copies": best.copies,
         "bytesStored": float(best.sizes.sum() * best.copies),
@@ -166,22 +250,34 @@ def _numbers(
         "shareMovedFromCurrent": None if moved is None else moved.share_moved,
         "autoscalingNote": note,
         "hourlyBoundDailyRate": None if comparison is None else comparison.hourly_bound,
-        "methods": _method_rows(best, current, plans, comparison),
-        "costByTargetUtilization": [
-            {
-                "targetUtilization": point.utilisation,
-                "dailyRate": point.cost_per_day,
-                "lowerBoundDailyRate": point.lower_bound,
-                "nodeCount": point.servers,
-                "expectedOverloadShare": point.overload,
-            }
-            for point in points
-        ],
+        "offers": [option_row(offer, over_bound(offer.cost_per_day, offer.lower_bound)) for offer in offers],
+        "actions": action_sentences(best, compared if basis == "now" else None),
+        "methods": rows,
+        "moved": _moved(best, None if moved is None else moved.bytes_moved, rows),
+        "costByTargetUtilization": list(points),
         "pivotsHash": best.pivots_hash,
         "timeZone": best.time_zone,
         "weekday": best.weekday,
         "daysObserved": best.days,
     }
+
+
+def over_bound(cost: float, bound: float | None) -> float | None:
+    """Cost over a lower bound; None where there is none, where the bound is 0 but the cost is not, or the bound fails.
+
+    What answers less than it is asked may cost less than a bound for plans that answer all. That is no ratio to show.
+
+    Examples
+    --------
+    >>> over_bound(6.0, 5.0), over_bound(4.0, 5.0), over_bound(0.0, 0.0)
+    (1.2, None, 1.0)
+    """
+    if bound is None or not np.isfinite(cost):
+        return None
+    if bound <= 0:
+        return 1.0 if cost == 0 else None
+    ratio = cost / bound
+    return None if ratio < 1 - 1e-9 else max(ratio, 1.0)
 
 
 def _pools(made: Plan) -> list[dict[str, Any]]:
@@ -199,31 +295,68 @@ def _pools(made: Plan) -> list[dict[str, Any]]:
 
 
 def _method_rows(
-    best: Plan, current: Plan | None, plans: Sequence[Plan], comparison: Comparison | None
+    best: Plan, compared: Plan | None, plans: Sequence[Plan], comparison: Comparison | None
 ) -> list[dict[str, Any]]:
+    """Rows of methods, cheapest first: each of the plans, what they are compared with, and what was priced."""
     rows: dict[str, dict[str, Any]] = {}
-    for made in [*plans, *([] if current is None else [current])]:
+    for made in [*plans, *([] if compared is None else [compared])]:
         if made.method not in rows or made.cost_per_day < rows[made.method]["dailyRate"]:
-            rows[made.method] = _method_row(made.method, made.cost_per_day, len(made), 0.0, 0.0)
+            rows[made.method] = _method_row(made.method, made.cost_per_day, len(made), 0.0, 0.0, made.lower_bound)
     for other in comparison.rows if comparison is not None else ():
-        if other.method not in rows:
-            rows[other.method] = _method_row(
-                other.method, other.cost_per_day, other.servers, other.overload, other.bytes_moved
-            )
+        if other.method in rows or comparison is None:
+            continue
+        bound: float | None = comparison.lower_bound
+        if other.method == "gp-aas-slot":
+            bound = None
+        elif other.method in CHANGES_HOURLY:
+            bound = comparison.hourly_bound
+        rows[other.method] = _method_row(
+            other.method, other.cost_per_day, other.servers, other.overload, other.bytes_moved, bound
+        )
     for row in rows.values():
-        row["costOverLowerBound"] = None if row["dailyRate"] is None else row["dailyRate"] / (best.lower_bound or 1.0)
         row["recommended"] = row["method"] == best.method
     return sorted(rows.values(), key=lambda row: (row["dailyRate"] is None, row["dailyRate"] or 0.0, row["method"]))
 
 
-def _method_row(method: str, cost: float, servers: int, overload: float, moved: float) -> dict[str, Any]:
-    finite = np.isfinite(cost)
+def _method_row(
+    method: str, cost: float, servers: int, overload: float, moved: float, bound: float | None
+) -> dict[str, Any]:
+    finite = bool(np.isfinite(cost))
+    ratio = over_bound(cost, bound)
     return {
         "method": method,
         "label": LABELS.get(method, method),
         "dailyRate": float(cost) if finite else None,
         "monthlyRate": float(cost) * DAYS_A_MONTH if finite else None,
+        "lowerBoundMonthlyRate": None if ratio is None or bound is None else bound * DAYS_A_MONTH,
+        "costOverLowerBound": ratio,
         "nodeCount": servers,
         "overloadShare": float(overload),
         "bytesMovedPerDay": float(moved),
     }
+
+
+def _moved(best: Plan, once: float | None, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """List what moves, over what is stored: the change-over once, methods every day; empty where nothing is stored."""
+    stored = float(best.sizes.sum() * best.copies)
+    if not stored:
+        return []
+    found = [] if once is None else [("Changing over, once", once)]
+    found += [
+        (f"{row['label'].split(',')[0]}, every day", row["bytesMovedPerDay"])
+        for row in rows
+        if row["bytesMovedPerDay"] > 0 and row["method"] != "gp-aas-slot"
+    ]
+    return [
+        {
+            "label": label,
+            "bytes": value,
+            "share": value / stored,
+            "text": f"{bytes_text(value)}, {_times(value / stored)}",
+        }
+        for label, value in found
+    ]
+
+
+def _times(moved: float) -> str:
+    return share(moved) if moved < 2 else f"{moved:,.1f} times all"

@@ -15,14 +15,12 @@ from ceps.reporting.report import build_report
 def write_report(folder: str | Path, plans: Sequence[Plan], **options: Any) -> Path:
     """Write report.html, report.json and report.csv into `folder`; returns the path of the page.
 
-    `options` are those of `build_report`. The page needs plotly (an extra), whose script it holds, and no network.
+    `options` are those of `build_report`. The page holds all that it shows and needs no network.
 
     Raises
     ------
     ValueError
         As `build_report`.
-    ImportError
-        plotly is not installed.
     """
     from ceps.reporting.page import page
 

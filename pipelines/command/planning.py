@@ -186,6 +186,9 @@ def report(
     store: Annotated[str | None, typer.Option(help="Draw its regions on the map; must have the plans' pivots.")] = None,
     seed: Seed = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds for each method that is priced.")] = None,
+    methods: Annotated[
+        bool, typer.Option("--methods", help="Price the papers' methods, and plans for other targets, as well; slow.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write what plans cost and save as one page, JSON and CSV."""
@@ -193,7 +196,7 @@ def report(
 
     check_folder("--out", out)
     page = run(
-        plans, out, patterns=patterns, current=current, store=store, seed=seed, time_limit=time_limit,
+        plans, out, patterns=patterns, current=current, store=store, seed=seed, time_limit=time_limit, methods=methods,
         warn=lambda message: print(f"warning: {message}", file=sys.stderr),
     )  # fmt: skip
     text = page.with_suffix(".json").read_text(encoding="utf-8")

@@ -59,7 +59,6 @@ def test_what_is_refused_counts_one_as_one():
 
 def test_the_report_of_one_server(tmp_path):
     """The page and its numbers."""
-    pytest.importorskip("plotly")
     patterns, plan, before = one_of_each()
     text = ceps.write_report(tmp_path, [plan], patterns=patterns, current=before).read_text()
     assert not WRONG.search(re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL))

@@ -212,11 +212,10 @@ def test_what_is_wrong_with_a_plan_is_one_line(patterns, servers, tmp_path, caps
 
 def test_report_finds_the_patterns_that_the_plan_remembers(patterns, servers, tmp_path, capsys):
     """Methods are priced on them; once they have changed, that is said, and the page is written without."""
-    pytest.importorskip("plotly")
     plan, out = tmp_path / "plan.json", tmp_path / "made" / "report"
     assert run("plan", patterns, "--servers", servers, "--out", plan, "--weekday", "mon") == 0
     capsys.readouterr()
-    assert run("report", plan, "--out", out) == 0
+    assert run("report", plan, "--out", out, "--methods") == 0
     said = capsys.readouterr()
     assert said.err == ""
     assert "lower bound" in said.out
@@ -252,7 +251,6 @@ def store(spark, tmp_path_factory):
 
 def test_from_accesses_to_the_report(spark, store, tmp_path, capsys):
     """patterns, plan and report by command on one store; plans for other pivots are refused, with the reason."""
-    pytest.importorskip("plotly")
     log, out, plan = tmp_path / "log.jsonl", tmp_path / "p.parquet", tmp_path / "plan.json"
     hours = [f"2020-03-0{d}T{h:02d}:10:00Z" for d in (2, 3) for h in range(24)]
     log.write_text(

@@ -25,7 +25,6 @@ PEAK = 12_400.0
 @pytest.mark.parametrize("size", [5000, 500])
 def test_gowalla_from_places_to_report(spark, tmp_path, size):
     """Every check-in is counted where its place is; the plan holds; the report shows it beside the competitors."""
-    pytest.importorskip("plotly")
     placed, asked = real_set("gowalla_poi_weights"), real_set("gowalla_checkins")
     store = str(tmp_path / "store")
     rebuild(spark.read.parquet(str(placed)), store, objects_per_partition=size)
@@ -46,7 +45,7 @@ def test_gowalla_from_places_to_report(spark, tmp_path, size):
     assert found.loads.sum() == pytest.approx(made.loads.sum() * PEAK / made.peak)
     assert found.gap < (1.15 if size == 5000 else 1 + 1e-9)
     found.save(files[1])
-    page = report([str(files[1])], str(tmp_path / "report"), store=store)
+    page = report([str(files[1])], str(tmp_path / "report"), store=store, methods=True)
     numbers = json.loads(page.with_suffix(".json").read_text())
     assert numbers["recommendedDailyRate"] == found.cost_per_day
     costs = {row["method"]: row["dailyRate"] for row in numbers["methods"]}

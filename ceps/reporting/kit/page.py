@@ -1,0 +1,122 @@
+"""A page: its frame, its style, its sections and folds."""
+
+from __future__ import annotations
+
+from html import escape
+
+from ceps.reporting.kit.palette import css
+
+_STYLE = """
+* { box-sizing: border-box; }
+body { font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; color: var(--ink);
+  background: var(--ground); margin: 0; overflow-wrap: break-word; }
+main { max-width: 1120px; margin: 0 auto; padding: 20px 36px 40px; background: var(--paper); }
+header { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: baseline; gap: 0 24px;
+  border-bottom: 2px solid var(--ink); padding-bottom: 6px; margin-bottom: 14px; }
+h1 { font-size: 18px; margin: 0; } h2 { font-size: 19px; line-height: 1.3; margin: 40px 0 4px; }
+.lead { font-size: 24px; line-height: 1.3; font-weight: 650; margin: 0 0 4px; max-width: 46em; text-wrap: balance; }
+.quiet, header span, .about, footer, figcaption { color: var(--quiet); font-size: 14px; }
+.quiet, .about, footer { max-width: 78ch; } .about { margin: 0 0 10px; }
+figure { margin: 0 0 10px; } figcaption { margin: 0 0 4px; }
+ul.notes { margin: 12px 0 0; padding: 0; list-style: none; font-size: 15px; }
+ul.notes li { border-left: 4px solid var(--accent); background: var(--card); padding: 6px 12px; margin-top: 8px; }
+ul.notes li.warn { border-color: var(--warn); }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(230px, 1fr)); gap: 12px; margin: 14px 0; }
+.card { border: 1px solid var(--rule); border-radius: 8px; padding: 12px 16px; background: var(--card); }
+.card.chosen { background: var(--chosen); border: 2px solid var(--accent); padding: 11px 15px; }
+.card.dim { background: var(--paper); border-style: dashed; }
+.card h2 { margin: 0; font-size: 15px; } .card.dim h2, .card.dim .figure { color: var(--quiet); }
+.card .badge { color: var(--accent); font-size: 13px; font-weight: 650; float: right; margin-left: 8px; }
+.card .figure { font-size: 26px; line-height: 1.25; font-weight: 650; margin: 0; }
+.card .figure small { font-size: 14px; font-weight: 400; }
+.card dl { display: grid; grid-template-columns: auto 1fr; gap: 1px 12px; margin: 6px 0 0; font-size: 14px; }
+.card dt { color: var(--quiet); } .card dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; }
+.card p.why { font-size: 13.5px; color: var(--quiet); margin: 6px 0 0; line-height: 1.4; }
+.next { border: 1px solid var(--rule); border-radius: 8px; padding: 10px 16px; margin: 0; }
+.next p { margin: 0; } .next ol { margin: 6px 0 0; padding-left: 24px; font-size: 15px; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 14px; }
+caption { text-align: left; color: var(--quiet); padding-bottom: 4px; }
+th, td { text-align: right; padding: 4px 10px; border-bottom: 1px solid var(--rule); vertical-align: top;
+  font-variant-numeric: tabular-nums; }
+thead th { border-bottom: 1.5px solid var(--frame); vertical-align: bottom; }
+tbody th { font-weight: 400; min-width: 11em; } th:first-child, td:first-child, .text { text-align: left; }
+tr.chosen th, tr.chosen td { font-weight: 650; background: var(--chosen); }
+details { border: 1px solid var(--rule); border-radius: 8px; padding: 8px 16px; margin-top: 26px; }
+summary { font-weight: 650; cursor: pointer; } summary:focus-visible { outline: 3px solid var(--accent); }
+details dt { font-weight: 650; margin-top: 8px; } details dd { margin: 0; }
+svg { display: block; overflow: visible; width: 100%; } svg svg { overflow: hidden; }
+svg text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; fill: var(--quiet); }
+svg text.strong { fill: var(--ink); } svg text.limit { fill: var(--limit); } svg .end { text-anchor: end; }
+svg .mid { text-anchor: middle; } .plot { padding: 8px 12px 26px 46px; } .plot.wide { padding-left: 96px; }
+.plot.none { padding-left: 0; padding-right: 0; }
+.grid { stroke: var(--rule); stroke-width: 1; } .axis { stroke: var(--frame); stroke-width: 1; }
+.full { stroke: var(--limit); stroke-width: 1.5; } .dash { stroke-dasharray: 5 4; }
+.curve { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; stroke-linejoin: round; }
+.hair { fill: none; stroke-width: 1; vector-effect: non-scaling-stroke; }
+.legend { display: flex; flex-wrap: wrap; gap: 2px 16px; list-style: none; margin: 4px 0 10px; padding: 0;
+  font-size: 13px; color: var(--quiet); }
+.legend i { display: inline-block; width: 22px; height: 10px; margin-right: 6px; border-radius: 2px; }
+.legend i.line { height: 0; border-top: 3px solid; border-radius: 0; vertical-align: middle; }
+.legend i.dashed { border-top-style: dashed; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 8px 32px; }
+.map svg { border: 1px solid var(--frame); background: var(--sea); overflow: hidden; height: auto; }
+.bar { height: 6px; border: 1px solid var(--ink); border-top: 0; margin: 5px 0 0; }
+.scale { font-size: 12px; color: var(--quiet); }
+footer { margin-top: 36px; border-top: 1px solid var(--rule); padding-top: 10px; }
+@media (max-width: 560px) {
+  body { font-size: 15.5px; } main { padding: 12px 14px 28px; } .lead { font-size: 20px; } h2 { margin-top: 30px; }
+  .wide-only { display: none; } .card { padding: 9px 12px; } .card.chosen { padding: 8px 11px; }
+  .plot { padding-left: 40px; padding-right: 6px; } .plot.wide { padding-left: 74px; }
+}
+@page { size: A4; margin: 12mm 11mm; }
+@media print {
+  body { background: none; font-size: 12.5px; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  main { padding: 0; max-width: none; } h2 { margin-top: 24px; font-size: 16px; } .lead { font-size: 18px; }
+  .card .figure { font-size: 19px; } .cards { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
+  .card dl, .card .figure small, table, .quiet, .about, figcaption, footer { font-size: 11.5px; }
+  figure, .card, tr, .next, ul.notes li { break-inside: avoid; } h2, .about { break-after: avoid; }
+  .scroll { overflow: visible; } .pair { grid-template-columns: 1fr 1fr; } .card, .card.chosen { padding: 8px 10px; }
+  details::details-content { content-visibility: visible; height: auto; } .card dd { text-align: right; }
+  summary { list-style: none; }
+}
+"""
+
+
+def document(title: str, *parts: str, language: str = "en") -> str:
+    """Return a whole HTML page: `parts` one after the other in its frame, nothing of it from elsewhere.
+
+    The page forbids itself every request, so that it shows the same wherever it is opened.
+    """
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    return (
+        f'<!DOCTYPE html>\n<html lang="{language}"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<style>{css()}{_STYLE}</style></head>\n<body><main>\n{''.join(parts)}</main></body></html>\n"
+    )
+
+
+def section(title: str, about: str, *parts: str) -> str:
+    """Return a section of a page: its title, a sentence about it, and what it shows; empty where it shows nothing."""
+    if not any(parts):
+        return ""
+    head = f"<section><h2>{escape(title)}</h2>"
+    return f'{head}<p class="about">{escape(about)}</p>{"".join(parts)}</section>\n'
+
+
+def fold(title: str, *parts: str) -> str:
+    """Return a part of the page that is closed until it is asked for; on paper it is open, where browsers can."""
+    return f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>\n"
+
+
+def notes(texts: list[tuple[str, str]]) -> str:
+    """Return remarks, of (kind, text); of kind "warn" they stand out. Empty where there are none."""
+    if not texts:
+        return ""
+    items = "".join(f"<li{' class=warn' if kind == 'warn' else ''}>{escape(text)}</li>" for kind, text in texts)
+    return f'<ul class="notes">{items}</ul>\n'
+
+
+def terms(pairs: list[tuple[str, str]]) -> str:
+    """Return names and what they mean, as a list of definitions."""
+    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs) + "</dl>"

@@ -1,0 +1,94 @@
+"""The offers of a plan as rows of the report, and what to do as sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ceps.offers.offer import Offer
+from ceps.overload import overload_risk
+from ceps.plans import DAYS_A_MONTH, Plan, bytes_text, diff
+from ceps.texts import how_many
+
+
+def own_offer(plan: Plan) -> Offer:
+    """Offer that a plan itself is: the one it remembers, else one of its own figures."""
+    name = "fixed" if plan.types_by_hour is None else "hourly"
+    for offer in plan.offers:
+        if offer.name in (name, "mixed") and np.isclose(offer.cost_per_day, plan.cost_per_day, rtol=1e-9):
+            return offer
+    risk = plan.risk or overload_risk(plan)
+    over = np.maximum(plan.loads - plan.capacity_by_slot, 0.0)
+    return Offer(
+        name=name,
+        cost_per_day=plan.cost_per_day,
+        low_cost_per_day=plan.cost_per_day,
+        high_cost_per_day=plan.cost_per_day,
+        lower_bound=plan.lower_bound,
+        servers=len(plan),
+        overload=float(over.sum() / max(float(plan.loads.sum()), 1e-300)),
+        risk=risk.worst,
+        worst_day=risk.worst_name,
+        servers_a_request=plan.servers_a_request,
+        recommended=True,
+    )
+
+
+def offers_of(plan: Plan) -> list[Offer]:
+    """Offers to show, the one to take first, then by price: those that the plan remembers, else the plan's own.
+
+    A plain grid is none of them: it is what offers are compared with.
+    """
+    own = own_offer(plan)
+    shown = [offer for offer in plan.offers if offer.name != "grid"] or [own]
+    if not any(offer.recommended for offer in shown):
+        return sorted(shown, key=lambda offer: (offer.name != own.name, offer.cost_per_day))
+    return sorted(shown, key=lambda offer: (not offer.recommended, offer.cost_per_day))
+
+
+def option_row(offer: Offer, over_bound: float | None) -> dict[str, Any]:
+    """Row of an offer, with what it costs over the bound that holds for it."""
+    known = over_bound is not None and offer.lower_bound is not None
+    return {
+        "offer": offer.name,
+        "label": offer.label,
+        "monthlyRate": offer.cost_per_day * DAYS_A_MONTH,
+        "monthlyRateLow": offer.low_cost_per_day * DAYS_A_MONTH,
+        "monthlyRateHigh": offer.high_cost_per_day * DAYS_A_MONTH,
+        "lowerBoundMonthlyRate": (offer.lower_bound or 0.0) * DAYS_A_MONTH if known else None,
+        "costOverLowerBound": over_bound,
+        "nodeCount": offer.servers,
+        "overloadShare": offer.overload,
+        "worstDayOverloadShare": offer.risk,
+        "worstWeekday": offer.worst_day or None,
+        "bytesMovedPerDay": offer.bytes_moved_per_day,
+        "serversPerRequest": offer.servers_a_request,
+        "meetsRisk": offer.meets,
+        "canBePlanned": offer.plannable,
+        "recommended": offer.recommended,
+        "note": offer.note,
+    }
+
+
+def action_sentences(plan: Plan, current: Plan | None) -> list[str]:
+    """Say what to do, in order: rent, load or move, give back."""
+    if not len(plan):
+        return []
+    if current is None:
+        first = f"rent {_pool(plan)} and load {how_many(len(plan.partitions), 'partition')}"
+        return [f"{first}, {bytes_text(float(plan.bytes.sum()))}, as plan.json says."]
+    change = diff(plan, current)
+    ids = plan.server_ids.tolist()
+    found = [f"rent server {number} ({plan.types[ids.index(number)].name})." for number in change.servers_added]
+    found += [f"resize server {number} to {plan.types[ids.index(number)].name}." for number in change.servers_resized]
+    if change.partitions_moved:
+        moved = f"{how_many(len(change.partitions_moved), 'partition')}, {bytes_text(change.bytes_moved)}"
+        found.append(f"move {moved}, and wait until loaded.")
+    found += [f"give back server {number}." for number in change.servers_removed]
+    return found or ["nothing: the plan in force is this plan."]
+
+
+def _pool(plan: Plan) -> str:
+    kinds = [kind.name for kind in plan.types]
+    return ", ".join(f"{kinds.count(name)} {name}" for name in dict.fromkeys(kinds))

@@ -1,0 +1,55 @@
+"""Colours stand out: text from what it lies on by 4.5, marks by 3, on light pages and on dark ones."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from ceps.reporting.kit import palette
+from ceps.reporting.kit.page import document
+
+PAGES = [
+    (palette.LIGHT, palette.SERIES_LIGHT, palette.HEAT_LIGHT),
+    (palette.DARK, palette.SERIES_DARK, palette.HEAT_DARK),
+]
+
+
+def test_contrast_is_that_of_the_standard():
+    """Values that WCAG's own examples give."""
+    assert palette.contrast("#ffffff", "#ffffff") == 1.0
+    assert palette.contrast("#777777", "#ffffff") == pytest.approx(4.478, abs=1e-3)
+    assert palette.contrast("#ffffff", "#767676") == pytest.approx(4.542, abs=1e-3)
+
+
+@pytest.mark.parametrize(("roles", "series", "heat"), PAGES, ids=["light", "dark"])
+def test_contrast_of_texts_and_marks(roles, series, heat):
+    """Every text on every ground, every mark on the grounds that charts and maps lie on."""
+    for text, ground in itertools.product(palette.TEXTS, palette.GROUNDS):
+        assert palette.contrast(roles[text], roles[ground]) >= 4.5, (text, ground)
+    for ground in ("paper", "sea"):
+        for colour in (*series, roles["accent"], roles["limit"], roles["frame"]):
+            assert palette.contrast(colour, roles[ground]) >= 3, (colour, ground)
+    # More than full is told from every shade but its neighbours' depth by hue, and from the emptier ones by contrast.
+    assert all(palette.contrast(heat[-1], shade) >= 3 for shade in heat[:2])
+    assert palette.contrast(heat[0], heat[-2]) >= 7
+
+
+@pytest.mark.parametrize(("roles", "series", "heat"), PAGES, ids=["light", "dark"])
+def test_shades_go_one_way(roles, series, heat):
+    """Fuller is further from the page, shade by shade; colours of series are all different."""
+    steps = [palette.contrast(shade, roles["paper"]) for shade in heat[:-1]]
+    assert steps == sorted(steps)
+    assert len(set(series)) == len(series)
+    assert len(heat) == len(palette.HEAT_STEPS) + 1
+
+
+def test_the_page_names_no_colour_of_its_own():
+    """Colours stand in the palette alone, so that these tests hold for all of the page; each that is used is there."""
+    html = document("A page", "<p>text</p>")
+    sheet = html.split("<style>")[1].split("</style>")[0]
+    rules = sheet.replace(palette.css(), "")
+    assert not re.search(r"#[0-9a-f]{3,6}\b|rgb|hsl", rules)
+    known = set(re.findall(r"--([\w-]+):", palette.css()))
+    assert set(re.findall(r"var\(--([\w-]+)\)", rules)) <= known
