@@ -20,6 +20,8 @@ _CHUNK = 20_000  # trials between two looks at the clock
 _HOT, _COLD = 3.0, 0.03  # temperatures at the beginning and the end, in an item's mean share of the requests
 _CELLS = 20_000_000  # sets x servers that are counted
 _MEMBERS = 50_000  # members of all sets that are searched; of more a sample
+KEPT = 0.5
+"""Share of its headroom that each server keeps where calls cost nothing: half of it gives nearly all that all gives."""
 _FLEETS = 24  # dearer fleets that are tried where calls cost something
 
 
@@ -30,7 +32,7 @@ def fewer_calls(
     rng: np.random.Generator,
     effort: Effort,
     dollars: float = 0.0,
-    limit: Floats | float = 1.0,
+    keep: Floats | float = KEPT,
 ) -> Outcome:
     """Return an outcome that costs no more than `outcome` and has no more calls, calls included in what it costs.
 
@@ -47,9 +49,9 @@ def fewer_calls(
     dollars
         What a call costs (`ceps.calls.dollars_a_call`). At 0 the fleet stays and calls fall. Above, dearer fleets are
         tried, and the cheapest sum of fleet and calls a day is taken.
-    limit
-        Relative peak up to which each server of the outcome may be filled, one number or (N,): 1 is u times its
-        capacity. One that is fuller already is filled no further.
+    keep
+        Share of the headroom below u times its capacity that each server of the outcome keeps, one number or (N,). At
+        0 servers are filled up to u, as they are where calls cost something: then that is what room is for.
 
     Notes
     -----
@@ -58,7 +60,7 @@ def fewer_calls(
     """
     if not len(reads):
         return outcome
-    best = _kept(problem, outcome, outcome.type_of, outcome.labels, reads, rng, effort, 0.0, limit)
+    best = _kept(problem, outcome, outcome.type_of, outcome.labels, reads, rng, effort, dollars, keep * (dollars <= 0))
     if dollars <= 0:
         return best
     for types in _dearer_fleets(
@@ -68,16 +70,16 @@ def fewer_calls(
             break
         packing = pack(problem, types, best.labels, rng, effort, search=False)
         if packing.fits:
-            best = _kept(problem, best, types, packing.label, reads, rng, effort, dollars, 1.0)
+            best = _kept(problem, best, types, packing.label, reads, rng, effort, dollars, 0.0)
     return best
 
 
 def _kept(
     problem: Problem, best: Outcome, types: Ints, labels: Ints, reads: Reads, rng: np.random.Generator, effort: Effort,
-    dollars: float, limit: Floats | float,
+    dollars: float, keep: Floats | float,
 ) -> Outcome:  # fmt: skip
     """`best`, or what annealing makes of `labels` on `types`, whichever costs less with calls; then, has fewer."""
-    found = price(problem, annealed(problem, types, labels, reads, rng, effort, limit))
+    found = price(problem, annealed(problem, types, labels, reads, rng, effort, keep))
     calls, before = calls_a_day(found.labels, reads), calls_a_day(best.labels, reads)
     costs, did = found.cost_per_day + dollars * calls, best.cost_per_day + dollars * before
     if costs > did * (1 + TOLERANCE) or (costs >= did * (1 - TOLERANCE) and calls >= before):
@@ -92,7 +94,7 @@ def annealed(
     reads: Reads,
     rng: np.random.Generator,
     effort: Effort,
-    limit: Floats | float = 1.0,
+    keep: Floats | float = 0.0,
 ) -> Ints:
     """Labels (M,) on servers of `types` that hold, with the fewest calls found; as `fewer_calls`."""
     from ceps.kernels.anneal import anneal, tie
@@ -107,7 +109,7 @@ def annealed(
     of_item = np.searchsorted(some.row[order], np.arange(len(problem) + 1))
     degree = np.bincount(some.row, weight[some.set_of], minlength=len(problem))
     packing = Packing(problem, types, labels)
-    top = np.maximum(np.broadcast_to(np.asarray(limit, np.float64), servers) + TOLERANCE / 2, packing.peak)
+    top = np.maximum(1 - keep * (1 - packing.peak) + TOLERANCE / 2, packing.peak)
     count = np.zeros((len(some), servers), np.int32)
     bond, alone = np.zeros((len(problem), servers)), np.zeros(len(problem))
     sets = (some.start, some.row, of_item, some.set_of[order], weight, degree, count, bond, alone)

@@ -141,20 +141,23 @@ def test_the_time_limit_ends_the_search():
     assert_holds(ceps.plan(replace(patterns, reads=reads), None, M3, time_limit=1e-3), patterns)
 
 
-def test_servers_are_filled_to_their_limit_and_no_further():
-    """A lower limit keeps headroom; a server that was above it already is filled no further."""
+def test_servers_keep_their_share_of_headroom():
+    """None, some of it, each another share, or all; a server above its limit already is filled no further."""
     patterns = waves(160, 9_300.0)
     problem = build_problem(patterns, servers(), 1.0)
     reads = item_reads(problem, neighbours(patterns))
-    labels, types = np.arange(160) % 4, np.array([3, 3, 2, 2])
+    labels, types = np.arange(160) % 3, np.array([3, 3, 2])
     before = problem.cluster_columns(labels)[:, :-1].max(axis=1) / problem.rates[types]
     calls = []
-    for limit in (1.0, 0.8, np.array([0.9, 0.2, 0.9, 0.9])):
-        found = annealed(problem, types, labels, reads, np.random.default_rng(0), Effort(), limit)
+    for keep in (0.0, 0.5, np.array([0.9, 0.2, 0.0]), 1.0):
+        found = annealed(problem, types, labels, reads, np.random.default_rng(0), Effort(), keep)
         peaks = problem.cluster_columns(found)[:, :-1].max(axis=1) / problem.rates[types]
-        assert (peaks <= np.maximum(np.broadcast_to(limit, 4), before) * (1 + 1e-9)).all()
+        assert (peaks <= np.maximum(1 - keep * (1 - before), before) * (1 + 1e-9)).all()
         calls.append(calls_a_day(found, reads))
     assert calls[0] < calls_a_day(labels, reads)
+    evened, made = (ceps.plan(replace(patterns, reads=known), None, M3) for known in (None, neighbours(patterns)))
+    full = (made.peaks / made.capacity / 0.9).max()
+    assert full <= 1 - 0.5 * (1 - (evened.peaks / evened.capacity / 0.9).max()) + 1e-9
 
 
 @pytest.mark.parametrize("seed", range(12))
