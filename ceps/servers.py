@@ -10,6 +10,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from ceps.costs import KEYS, check_curve
+
 CATALOGUES = ("m3-2015", "m7g-2026")
 """Names of the catalogues that ship with ceps."""
 
@@ -18,7 +20,8 @@ LEAST, MOST_REQUESTS, MOST_BYTES, MOST_DOLLARS = 1e-9, 1e18, 1e30, 1e9
 
 _NEEDED = ("name", "requests_per_second", "bytes", "dollars_per_hour")
 _COMMITTED = ("reserved_dollars_per_hour", "spot_dollars_per_hour")
-_KNOWN = (*_NEEDED, *_COMMITTED, "source", "date")
+_KNOWN = (*_NEEDED, *_COMMITTED, "source", "date", *KEYS)
+_PRICE = "dollars_per_hour = 0.25 where it costs 0.25 dollars an hour, 0 where the machine is your own"
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ def load_servers(path: str | Path) -> tuple[ServerType, ...]:
     """Server types of a TOML catalogue, in the order of the file.
 
     Each `[[server]]` block has `name`, `requests_per_second`, `bytes` and `dollars_per_hour`, and may have
-    `source` and `date`; those two at the top of the file hold for every block without its own.
+    `source` and `date`; those two at the top of the file hold for every block without its own. What `calibrate`
+    measured by k and radius may stand there too (`ceps.costs.load_costs` reads it).
 
     Parameters
     ----------
@@ -147,10 +151,14 @@ def _server(block: Mapping[str, Any], common: Mapping[str, str], path: str | Pat
     label = block.get("name", "without a name")
     missing = [key for key in _NEEDED if key not in block]
     if missing:
-        raise ValueError(f"{path}: server {label!r} lacks {', '.join(missing)}")
+        hint = "" if "dollars_per_hour" not in missing else "; write " + _PRICE
+        raise ValueError(f"{path}: server {label!r} lacks {', '.join(missing)}{hint}")
     unknown = sorted(set(block) - set(_KNOWN))
     if unknown:
         raise ValueError(f"{path}: server {label!r} has unknown key {unknown[0]!r}; known: {', '.join(_KNOWN)}")
+    for key in KEYS:
+        if key in block:
+            check_curve(block[key], key, f"{path}: server {label!r}")
     for key in (*_NEEDED[1:], *(key for key in _COMMITTED if key in block)):
         if isinstance(block[key], bool) or not isinstance(block[key], int | float):
             raise ValueError(f"{path}: server {label!r}: {key} = {block[key]!r}; it must be a number")

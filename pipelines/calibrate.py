@@ -8,22 +8,34 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from queue import SimpleQueue
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import dtoss
+from ceps.costs import Curve, RequestCosts
 from ceps.texts import how_many
 from dtoss.errors import InputError
 
-BATCHES = (1, 16, 256, 1024, 4096)
-"""Requests that a thread answers at a time, as a server does that gathers what has come in."""
+BATCHES = (16, 256, 1024, 4096)
+"""Requests that a thread answers at a time, where it answers several."""
 MEMORY_SHARE = 0.8
 """Of the machine's memory, what partitions may fill."""
+KS = (1, 8, 64, 512, 4096)
+"""The k of which the cost of a question is measured, as far as there are so many objects."""
+RADII = 8
+"""Radii of which it is measured: from the nearest object to all of them, each so many times the one before."""
+MOST_HITS = 200_000
+"""Hits that questions of one batch have together, about, where their cost is measured."""
+
+Piece = Any
+"""What a thread answers at a time: a place, or several."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,8 @@ class Rate:
 
     Parameters
     ----------
+    way
+        How questions come: a key of :data:`WAYS`.
     threads, batch
         How many threads, each answering how many requests at a time.
     per_second
@@ -40,6 +54,7 @@ class Rate:
         Seconds below which 99 % of requests are answered: each waits at most for the batch before its own.
     """
 
+    way: str
     threads: int
     batch: int
     per_second: float
@@ -48,15 +63,89 @@ class Rate:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The best rate at which the limit was kept, and all that was measured."""
+    """What was measured on a machine.
 
-    best: Rate
+    Parameters
+    ----------
+    best
+        By way, the best rate at which the limit was kept; None where it never was.
+    way
+        The way whose rate the block states.
+    rates
+        Everything that was measured.
+    costs
+        What questions for other k and radii cost, in the base question.
+    k, limit
+        What was asked for, and the seconds that 99 % had.
+    objects, bytes, cores
+        Of the store; of the memory that partitions may fill; of the machine.
+    """
+
+    best: Mapping[str, Rate | None]
+    way: str
     rates: tuple[Rate, ...]
+    costs: RequestCosts
     k: int
     limit: float
     objects: int
     bytes: int
     cores: int
+
+    @property
+    def chosen(self) -> Rate:
+        """The rate that the block states."""
+        rate = self.best[self.way]
+        assert rate is not None
+        return rate
+
+
+Answer = Callable[[dtoss.Index, Piece, "Question"], Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked at each place: the k nearest, or all within a radius (metres or CRS units)."""
+
+    k: int | None = None
+    radius: float = 0.0
+
+    def ask(self, index: dtoss.Index, places: Any) -> dtoss.Hits:
+        """Return the hits of one place or of several."""
+        return index.range(places, self.radius) if self.k is None else index.knn(places, self.k)
+
+
+def _singly(index: dtoss.Index, piece: Piece, question: Question) -> None:
+    """Answer a place by itself, by the public call."""
+    question.ask(index, piece)
+
+
+def _gathered(index: dtoss.Index, piece: Piece, question: Question) -> None:
+    """Answer places that came one by one: each is queued, all are asked at once, each gets its own ids and distances.
+
+    This is what a server does in one process, without what carries requests to it.
+    """
+    waiting: SimpleQueue[tuple[int, float, float]] = SimpleQueue()
+    for number, (x, y) in enumerate(piece):
+        waiting.put((number, x, y))
+    came = [waiting.get() for _ in range(len(piece))]
+    hits = question.ask(index, np.array([(x, y) for _, x, y in came]))
+    ends = np.searchsorted(hits.query, np.arange(len(came) + 1)).tolist()
+    answers: SimpleQueue[tuple[int, Any, Any]] = SimpleQueue()
+    for (number, _, _), begin, end in zip(came, ends, ends[1:], strict=False):
+        answers.put((number, hits.id[begin:end], hits.distance[begin:end]))
+
+
+def _in_batches(index: dtoss.Index, piece: Piece, question: Question) -> None:
+    """Answer an array of places that came as one."""
+    question.ask(index, piece)
+
+
+WAYS: Mapping[str, tuple[Answer, Sequence[int]]] = {
+    "singly": (_singly, (1,)),
+    "gathered": (_gathered, BATCHES),
+    "batches": (_in_batches, BATCHES),
+}
+"""How questions may come, by name: what answers a piece of them, and how many a piece may hold."""
 
 
 def calibrate(
@@ -65,25 +154,29 @@ def calibrate(
     k: int = 8,
     limit: float = 0.050,
     seconds: float = 4.0,
+    way: str = "singly",
     threads: Sequence[int] | None = None,
     seed: int = 0,
 ) -> Calibration:
-    """Return the most requests/s that this machine answers with p99 within a limit, in process.
+    """Return the most requests/s that this machine answers with p99 within a limit, in process, and what costs more.
 
-    Each request asks for the k nearest of a place where an object is, drawn at random. Threads answer batches one
-    after the other; a request waits for the batch before its own and for its own. The best of some sizes and thread
-    counts is taken.
+    Each request asks for the k nearest of a place where an object is, drawn at random. Threads answer one piece after
+    the other; a request waits for the piece before its own and for its own. Of each way in which questions come the
+    best of some sizes and thread counts is taken. Other k, and radii from the nearest object to all of them, are
+    measured in the same way: their seconds over those of the base question.
 
     Parameters
     ----------
     store
         Path or URI; all its partitions are opened.
     k
-        At least 1.
+        At least 1: the base question.
     limit
         Seconds that 99 % of requests may take.
     seconds
         How long to measure in all, about.
+    way
+        Whose rate the block states, and by which costs are measured: a key of :data:`WAYS`.
     threads
         Thread counts to try; 1 and the cores when None.
     seed
@@ -99,21 +192,34 @@ def calibrate(
     for name, value in (("k", k), ("limit", limit), ("seconds", seconds)):
         if not value > 0:
             raise ValueError(f"{name} is {value}: a number above 0 is wanted")
+    if way not in WAYS:
+        raise ValueError(f"rate {way!r} is not known: {', '.join(WAYS)}")
     index = dtoss.open(store)
     if not len(index):
         raise InputError(f"{store} holds no objects: rebuild it from some first")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     counts = sorted({1, cores} if threads is None else set(threads))
     places = _places(index, np.random.default_rng(seed), 4 * max(BATCHES))
-    each = seconds / (len(counts) * len(BATCHES) * 1.2)
-    found = tuple(_measure(index, places, k, count, batch, each) for count in counts for batch in BATCHES)
-    kept = [rate for rate in found if rate.p99 <= limit]
-    if not kept:
-        least = min(rate.p99 for rate in found)
+    each = seconds / 2 / (len(counts) * sum(len(sizes) for _, sizes in WAYS.values()) * 1.2)
+    question = Question(k=k)
+    found = tuple(
+        _measure(index, places, question, name, count, batch, each)
+        for name, (_, sizes) in WAYS.items()
+        for count in counts
+        for batch in sizes
+    )
+    best = {name: _best([rate for rate in found if rate.way == name], limit) for name in WAYS}
+    chosen = best[way]
+    if chosen is None:
+        least = min(rate.p99 for rate in found if rate.way == way)
         raise InputError(f"p99 was {1000 * least:.3g} ms at best, the limit is {1000 * limit:g} ms: raise it (--p99)")
-    best = max(kept, key=lambda rate: rate.per_second)
+    costs = _costs(index, places, question, chosen, seconds / 2)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Calibration(best, found, k, limit, len(index), int(MEMORY_SHARE * memory), cores)
+    return Calibration(best, way, found, costs, k, limit, len(index), int(MEMORY_SHARE * memory), cores)
+
+
+def _best(rates: Sequence[Rate], limit: float) -> Rate | None:
+    return max((rate for rate in rates if rate.p99 <= limit), key=lambda rate: rate.per_second, default=None)
 
 
 def _places(index: dtoss.Index, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
@@ -127,9 +233,22 @@ def _places(index: dtoss.Index, rng: np.random.Generator, count: int) -> NDArray
     return rng.permutation(np.concatenate(found))
 
 
-def _measure(index: dtoss.Index, places: NDArray[np.float64], k: int, threads: int, batch: int, seconds: float) -> Rate:
-    pieces = [places[at : at + batch] for at in range(0, len(places) - batch + 1, batch)]
-    index.knn(pieces[0], k)
+def _measure(
+    index: dtoss.Index,
+    places: NDArray[np.float64],
+    question: Question,
+    way: str,
+    threads: int,
+    batch: int,
+    seconds: float,
+) -> Rate:
+    answer = WAYS[way][0]
+    pieces: list[Piece] = [places[at : at + batch] for at in range(0, len(places) - batch + 1, batch)]
+    if way == "singly":
+        pieces = [tuple(place) for place in places.tolist()]
+    elif way == "gathered":
+        pieces = [piece.tolist() for piece in pieces]
+    answer(index, pieces[0], question)
     spans: list[list[float]] = [[] for _ in range(threads)]
     gate = threading.Barrier(threads)
 
@@ -138,7 +257,7 @@ def _measure(index: dtoss.Index, places: NDArray[np.float64], k: int, threads: i
         gate.wait()
         now = began = perf_counter()
         while now - began < seconds or len(mine) < 3:
-            index.knn(pieces[at % len(pieces)], k)
+            answer(index, pieces[at % len(pieces)], question)
             last, now, at = now, perf_counter(), at + 1
             mine.append(now - last)
 
@@ -149,29 +268,106 @@ def _measure(index: dtoss.Index, places: NDArray[np.float64], k: int, threads: i
         worker.join()
     waits = np.concatenate([np.array(mine)[1:] + np.array(mine)[:-1] for mine in spans])
     rate = sum(len(mine) * batch / sum(mine) for mine in spans)
-    return Rate(threads, batch, rate, float(np.quantile(waits, 0.99)))
+    return Rate(way, threads, batch, rate, float(np.quantile(waits, 0.99)))
+
+
+def _costs(index: dtoss.Index, places: NDArray[np.float64], base: Question, rate: Rate, seconds: float) -> RequestCosts:
+    """Return what questions cost in the base question, measured as `rate` was, one thread each, in turns with it."""
+    few = places[:64]
+    ks = sorted({k for k in KS if k <= len(index)} | {base.k or 1})
+    radii = _radii(index, few)
+    hits = [float(k) for k in ks] + [float(index.count(few, radius).mean()) for radius in radii]
+    asked = [Question(k=k) for k in ks] + [Question(radius=radius) for radius in radii]
+    each = seconds / (2 * len(asked))
+    weights = []
+    for question, many in zip(asked, hits, strict=True):
+        batch = 1 if rate.way == "singly" else int(np.clip(MOST_HITS / max(many, 1.0), 1, rate.batch))
+        plain = _measure(index, places, base, rate.way, 1, rate.batch, each).per_second
+        weights.append(plain / _measure(index, places, question, rate.way, 1, batch, each).per_second)
+    at = ks.index(base.k or 1)  # the base question counts as 1, a smaller one as no more, a larger one as no less
+    by_k = [*np.minimum(weights[:at], 1.0), 1.0, *np.maximum(weights[at + 1 : len(ks)], 1.0)]
+    return RequestCosts(_curve(ks, by_k), _curve(radii, weights[len(ks) :]))
+
+
+def _radii(index: dtoss.Index, places: NDArray[np.float64]) -> list[float]:
+    """Return radii from where the second nearest object is to where all are, each the same number of times the last."""
+    near = index.knn(places, min(2, len(index))).distance
+    far = index.knn(places[:1], len(index)).distance.max()
+    first = float(np.median(near[near > 0])) if (near > 0).any() else 0.0
+    if not 0 < first < far:
+        return [float(far)] if far > 0 else []
+    return [float(f"{radius:.3g}") for radius in np.geomspace(first, far, RADII)]
+
+
+def _curve(asked: Sequence[float], weights: Sequence[float]) -> Curve:
+    """Return pairs that never fall: what asks for more does not cost less, whatever was measured."""
+    rising = np.maximum.accumulate(np.array(weights, np.float64))
+    pairs = [(float(at), float(f"{weight:.3g}")) for at, weight in zip(asked, rising, strict=True)]
+    return tuple(pair for before, pair in zip([(0.0, 0.0), *pairs], pairs, strict=False) if pair[0] > before[0])
 
 
 def server_block(measured: Calibration, name: str, dollars_per_hour: float | None) -> str:
-    """Return TOML text of a server type with what was measured."""
-    best = measured.best
+    """Return TOML text of a server type with what was measured; without a price, a comment where it is missing."""
+    chosen = measured.chosen
     how = (
-        f"dtoss calibrate: k = {measured.k} nearest of {how_many(measured.objects, 'object')}, "
-        f"{how_many(best.threads, 'thread')} on {measured.cores} cores, batches of "
-        f"{best.batch}, p99 {1000 * best.p99:.3g} ms, in process"
+        f"dtoss calibrate: k = {measured.k} nearest of {how_many(measured.objects, 'object')}, {chosen.way}, "
+        f"{how_many(chosen.threads, 'thread')} on {measured.cores} cores, pieces of {chosen.batch}, "
+        f"p99 {1000 * chosen.p99:.3g} ms, in process"
     )
-    price = "dollars_per_hour = 0.0 # not known: write the price here, and where it is from into source"
+    price = "# dollars_per_hour is missing: write dollars_per_hour = its price here, 0 for a machine of your own"
     if dollars_per_hour is not None:
         price = f"dollars_per_hour = {dollars_per_hour:g}"
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-    return (
-        f'[[server]]\nname = "{quoted}"\n'
-        f"requests_per_second = {float(f'{best.per_second:.3g}'):.0f}\n"
-        f"bytes = {measured.bytes} # {MEMORY_SHARE:.0%} of this machine's memory\n"
-        f"{price}\n"
-        f'source = "{how}"\n'
-        f'date = "{datetime.now(UTC).date().isoformat()}"\n'
-    )
+    lines = ["[[server]]", f'name = "{quoted}"', f"requests_per_second = {_rounded(chosen.per_second)} # {chosen.way}"]
+    lines += [f"# {way}: {_said(rate)}" for way, rate in measured.best.items()]
+    lines += [f"bytes = {measured.bytes} # {MEMORY_SHARE:.0%} of this machine's memory", price]
+    for key, asked, curve in (
+        ("cost_by_k", "k", measured.costs.by_k),
+        ("cost_by_radius", "radius", measured.costs.by_radius),
+    ):
+        if curve:
+            pairs = ", ".join(f"[{at:g}, {weight:g}]" for at, weight in curve)
+            lines.append(f"{key} = [{pairs}] # {asked}, and how many questions for k = {measured.k} cost as much")
+    lines += [f'source = "{how}"', f'date = "{datetime.now(UTC).date().isoformat()}"']
+    return "\n".join(lines) + "\n"
+
+
+def facts(measured: Calibration) -> dict[str, Any]:
+    """Return all that was measured, for programs; the rate of the block stands at the top."""
+    chosen = measured.chosen
+    return {
+        "requests_per_second": chosen.per_second, "p99_seconds": chosen.p99, "threads": chosen.threads,
+        "batch": chosen.batch, "rate": measured.way, "k": measured.k, "objects": measured.objects,
+        "bytes": measured.bytes, "cores": measured.cores,
+        "rates": {
+            way: None if rate is None else {
+                "requests_per_second": rate.per_second, "p99_seconds": rate.p99, "threads": rate.threads,
+                "batch": rate.batch,
+            }
+            for way, rate in measured.best.items()
+        },
+        "cost_by_k": [list(pair) for pair in measured.costs.by_k],
+        "cost_by_radius": [list(pair) for pair in measured.costs.by_radius],
+    }  # fmt: skip
+
+
+def rows(measured: Calibration) -> list[str]:
+    """Return a line for each measurement."""
+    return [
+        f"{rate.way}: {how_many(rate.threads, 'thread')}, pieces of {rate.batch}: {rate.per_second:,.0f} requests/s, "
+        f"p99 {1000 * rate.p99:.3g} ms"
+        for rate in measured.rates
+    ]
+
+
+def _said(rate: Rate | None) -> str:
+    if rate is None:
+        return "not within the limit"
+    return f"{_rounded(rate.per_second)} requests/s, {how_many(rate.threads, 'thread')}, pieces of {rate.batch}"
+
+
+def _rounded(per_second: float) -> str:
+    return f"{float(f'{per_second:.3g}'):.10g}"
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ceps import Patterns, Reads
+from ceps.costs import RequestCosts
 from ceps.patterns import DAY
 from ceps.reads import MOST_SETS, bounded, distinct_sets, priorities, reads_together
 from dtoss.errors import InputError
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _EPOCH = date(1970, 1, 1)  # a Thursday
+_TOUCHED = -2  # the cell that stands for all partitions that requests read, whatever they cost; -1 is that of sets
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -62,6 +64,8 @@ class Counted:
         Partitions that they read, each request once in each.
     first, last
         The days that count, both included.
+    weighed
+        Base requests that a read of a partition counts as on average; 1 where no costs are given.
     """
 
     patterns: tuple[Patterns, ...]
@@ -72,6 +76,7 @@ class Counted:
     reads: float
     first: date
     last: date
+    weighed: float = 1.0
 
 
 def patterns(
@@ -157,6 +162,11 @@ def patterns(
     together = cells.column("together").is_valid()
     sets, cells = cells.filter(together), cells.filter(pc.invert(together))
     reads = _reads(sets, requests, (last - first).days + 1)
+    touched = pc.equal(cells.column("cell"), _TOUCHED)
+    counted = cells if asks.costs is None else cells.filter(touched)  # which partition is read does not depend on costs
+    read_in_all = int(counted.column("weight").to_numpy().sum()) / MILLIONTHS
+    cells = cells.filter(pc.invert(touched))
+    base = int(cells.column("weight").to_numpy().sum()) / MILLIONTHS
     made = _patterns(cells, reads, manifest, space, regions_of_manifest(manifest), asks, first, last)
     return Counted(
         patterns=made,
@@ -164,9 +174,10 @@ def patterns(
         bad=bad,
         outside=seen["outside"],
         requests=requests,
-        reads=int(cells.column("weight").to_numpy().sum()) / MILLIONTHS,
+        reads=read_in_all,
         first=first,
         last=last,
+        weighed=base / read_in_all if read_in_all else 1.0,
     )
 
 
@@ -254,14 +265,35 @@ def _tally(
         weekday = (day + 3) % 7 if asks.by_weekday else np.zeros_like(day)
         cell = (weekday.astype(np.int64) * (DAY // asks.slot_seconds) + slot)[request] * len(regions) + partition
         found, place = np.unique(cell, return_inverse=True)
+        counted = weight
+        if asks.costs is not None:
+            counted = _base_requests(asks.costs, weight, k, limit, np.bincount(request, minlength=len(places)))
+            touched = np.array([weight[request].sum()])
+            yield _rows(np.array([_TOUCHED]), pa.nulls(1, pa.binary()), touched)
         sums = np.zeros(len(found), np.int64)
-        np.add.at(sums, place, weight[request])
+        np.add.at(sums, place, counted[request])
         yield _rows(found, pa.nulls(len(found), pa.binary()), sums)
         start, members, whose = distinct_sets(request, partition.astype(np.int64))
         weights = np.zeros(len(start) - 1, np.int64)
         several = np.flatnonzero(whose >= 0)
         np.add.at(weights, whose[several], weight[several])
         yield _rows(np.full(len(weights), -1), _packed(start, members), weights)
+
+
+def _base_requests(
+    costs: RequestCosts,
+    weight: NDArray[np.int64],
+    k: NDArray[np.int64],
+    limit: NDArray[np.float64],
+    partitions: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the millionths of base requests that each request counts as in each of the partitions that it reads.
+
+    Its cost was measured over all that it reads, so they share it, but none counts less than one request for it, or
+    than all of a cheaper one.
+    """
+    whole = costs.weights(k.astype(np.float64), limit)
+    return np.rint(weight * np.maximum(whole / partitions, np.minimum(whole, 1.0))).astype(np.int64)
 
 
 def _rows(cell: NDArray[np.int64], together: pa.BinaryArray, weight: NDArray[np.int64]) -> pa.RecordBatch:
@@ -369,6 +401,8 @@ def summary(counted: Counted) -> list[tuple[str, str]]:
     if whole.reads is not None and whole.reads.sampled:
         sets += f", a sample that stands for {whole.reads.sampled:.0%} of their requests"
     rows.append(("reads", f"{counted.reads / asked:.3f} partitions a request{sets}"))
+    if counted.weighed != 1.0:
+        rows.append(("weighed", f"{counted.weighed:.3g} base requests for each partition that a request reads"))
     mean = float(whole.total.mean())
     scale = f", {whole.requests_per_event:g} for each access" if whole.requests_per_event != 1.0 else ""
     peak = int(whole.total.argmax()) * whole.slot_seconds

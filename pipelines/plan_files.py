@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 import ceps
+import ceps.costs
 from ceps import Patterns, Plan, ServerType
+from ceps.costs import RequestCosts
 from dtoss.errors import InputError
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -52,6 +54,22 @@ def load_servers(path: str) -> tuple[ServerType, ...]:
     """
     try:
         return ceps.load_servers(path)
+    except FileNotFoundError as error:
+        raise InputError(str(error)) from None
+    except IsADirectoryError:
+        raise InputError(f"{path or '(nothing)'} is a folder: name a TOML file in it") from None
+
+
+def load_costs(path: str) -> RequestCosts:
+    """Return what requests cost by k and radius, of a file of server types that were calibrated.
+
+    Raises
+    ------
+    InputError
+        There is no such file.
+    """
+    try:
+        return ceps.costs.load_costs(path)
     except FileNotFoundError as error:
         raise InputError(str(error)) from None
     except IsADirectoryError:

@@ -49,6 +49,12 @@ def patterns(
     since: Annotated[str | None, typer.Option(help="First day that counts.", metavar="YYYY-MM-DD")] = None,
     until: Annotated[str | None, typer.Option(help="Day from which on none counts.", metavar="YYYY-MM-DD")] = None,
     requests_per_access: Annotated[float, typer.Option(help="Requests that an observed one stands for.")] = 1.0,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            help="Server types that dtoss calibrate measured: requests count as what they cost.", metavar="FILE"
+        ),
+    ] = None,
     max_bad: Annotated[float, typer.Option(help="Share of bad rows from which on this fails.")] = 0.10,
     snapshot: Annotated[str | None, typer.Option(help="Name of a snapshot; the current one if not given.")] = None,
     master: Annotated[str | None, typer.Option(help="Spark master; local[*] if not given.")] = None,
@@ -59,6 +65,7 @@ def patterns(
     from dtoss.snapshots.store import Store
     from pipelines.patterns import patterns as run
     from pipelines.patterns import summary
+    from pipelines.plan_files import load_costs
     from pipelines.rows.accesses import Asks, access_columns
     from pipelines.spark.progress import Stages
 
@@ -73,6 +80,7 @@ def patterns(
         since=_day("--since", since),
         until=_day("--until", until),
         requests_per_access=requests_per_access,
+        costs=None if costs is None else load_costs(costs),
     )
     check_file("--out", out)
     Store(store).manifest(snapshot)
@@ -213,25 +221,23 @@ def calibrate(
     p99: Annotated[float, typer.Option("--p99", help="Milliseconds within which 99 % must be answered.")] = 50.0,
     seconds: Annotated[float, typer.Option(help="How long to measure, about.")] = 4.0,
     name: Annotated[str, typer.Option(help="Of the server type.")] = "this-machine",
-    dollars_per_hour: Annotated[float | None, typer.Option(help="Its price.")] = None,
+    dollars_per_hour: Annotated[float | None, typer.Option(help="Its price; 0 for a machine of your own.")] = None,
+    rate: Annotated[
+        Literal["singly", "gathered", "batches"],
+        typer.Option(help="The block's: questions one by one, gathered by a server, or in arrays of many."),
+    ] = "singly",
     as_json: Json = False,
 ) -> None:
     """Measure how many requests a second this machine answers, and print a [[server]] block."""
     with only_native():  # what is measured is code for this processor
         from pipelines.calibrate import calibrate as run
-        from pipelines.calibrate import server_block
+        from pipelines.calibrate import facts, rows, server_block
 
-        measured = run(store, k=k, limit=p99 / 1000, seconds=seconds)
-    from ceps.texts import how_many
-
-    for rate in measured.rates:
-        text = f"{how_many(rate.threads, 'thread')}, batches of {rate.batch}: {rate.per_second:,.0f} requests/s"
-        print(f"{text}, p99 {1000 * rate.p99:.3g} ms", file=sys.stderr)
+        measured = run(store, k=k, limit=p99 / 1000, seconds=seconds, way=rate)
+    for line in rows(measured):
+        print(line, file=sys.stderr)
     if as_json:
-        best = measured.best
-        print(json.dumps({"requests_per_second": best.per_second, "p99_seconds": best.p99, "threads": best.threads,
-                          "batch": best.batch, "k": k, "objects": measured.objects, "bytes": measured.bytes,
-                          "cores": measured.cores}))  # fmt: skip
+        print(json.dumps(facts(measured)))
         return
     print(server_block(measured, name, dollars_per_hour), end="")
 

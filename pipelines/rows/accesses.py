@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from ceps.costs import RequestCosts
 from ceps.patterns import DAY
 from dtoss.errors import InputError
 from pipelines.rows import texts
@@ -47,6 +48,8 @@ class Asks:
         The days that count, of the time zone; the last one is not included. All when None.
     requests_per_access
         How many requests each observed one stands for.
+    costs
+        How many base requests each counts as by its k and radius; one, whatever it asks for, when None.
     """
 
     weight: str | None = None
@@ -59,6 +62,7 @@ class Asks:
     since: date | None = None
     until: date | None = None
     requests_per_access: float = 1.0
+    costs: RequestCosts | None = None
 
     def __post_init__(self) -> None:
         if self.slot_seconds < 1 or DAY % self.slot_seconds:

@@ -15,6 +15,7 @@ import pytest
 
 import ceps
 from ceps import Patterns
+from ceps.costs import load_costs
 from dtoss.export.map_rings import densified, region_rings, unrolled
 from pipelines.command.main import main
 from pipelines.plan import plan as run_plan
@@ -340,9 +341,58 @@ def test_calibrate_prints_a_block_that_can_be_planned_with(store, tmp_path, caps
     assert tomllib.loads(said.out)["server"][0]["bytes"] > 1e8
     assert run("calibrate", "--store", store, "--seconds", "0.1") == 0
     unpriced = capsys.readouterr().out
-    assert "dollars_per_hour = 0.0 # not known: write the price here" in unpriced
+    assert "# dollars_per_hour is missing: write dollars_per_hour = its price here, 0 for a machine of" in unpriced
     file.write_text(unpriced)
-    assert ceps.load_servers(file)[0].dollars_per_hour == 0.0
+    ceps.write_patterns(tmp_path / "p.parquet", Patterns(np.full((3, 24), 600.0)))
+    plan = ["plan", tmp_path / "p.parquet", "--servers", file, "--out", tmp_path / "plan.json"]
+    assert "lacks dollars_per_hour; write dollars_per_hour = 0.25" in wrong(capsys, *plan)
+    file.write_text(unpriced.replace("# dollars_per_hour is", "dollars_per_hour = 0 #"))
+    assert run(*plan) == 0
+    assert "fewest servers: bound 1, the plan has no more" in capsys.readouterr().out
+
+
+def test_calibrate_states_three_rates_and_what_questions_cost(store, tmp_path, capsys):
+    """The block's rate is that of --rate, singly by default; the others stand beside it; costs rise."""
+    for way in ("singly", "gathered", "batches"):
+        options = [] if way == "singly" else ["--rate", way]
+        assert run("calibrate", "--store", store, "--seconds", "0.3", *options, "--json") == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert set(facts["rates"]) == {"singly", "gathered", "batches"}
+        assert (facts["rate"], facts["requests_per_second"]) == (way, facts["rates"][way]["requests_per_second"])
+        assert (facts["batch"] == 1) == (way == "singly")
+        assert [k for k, _ in facts["cost_by_k"]] == [1, 8, 64, 512]
+        assert dict(facts["cost_by_k"])[8] == 1.0
+        for key in ("cost_by_k", "cost_by_radius"):
+            at, weight = np.array(facts[key]).T
+            assert (np.diff(at) > 0).all()
+            assert (np.diff(weight) >= 0).all()
+            assert weight[-1] > 2 * weight[0] > 0
+    assert run("calibrate", "--store", store, "--seconds", "0.2", "--dollars-per-hour", "1") == 0
+    said = capsys.readouterr()
+    (tmp_path / "s.toml").write_text(said.out)
+    assert ceps.load_servers(tmp_path / "s.toml")[0].source.count("singly, ") == 1
+    assert load_costs(tmp_path / "s.toml").by_k[1] == (8.0, 1.0)
+    for way in ("singly", "gathered", "batches"):
+        assert f"\n# {way}: " in said.out
+        assert f"\n{way}: 1 thread, pieces of" in "\n" + said.err
+    log, out = tmp_path / "log.csv", tmp_path / "p.parquet"
+    log.write_text("lon,lat,t,k\n" + "".join(f"{170 + h % 9},60,2020-03-02T{h:02d}:00:00Z,400\n" for h in range(24)))
+    loads = []
+    for options in ([], ["--costs", tmp_path / "s.toml"]):
+        assert run("patterns", log, "--store", store, "--out", out, "-k", "k", *options) == 0
+        loads.append(ceps.read_patterns(out).loads.sum())
+    assert loads[1] > 1.2 * loads[0]
+    assert "no server has cost_by_k" in wrong(
+        capsys, "patterns", log, "--store", store, "--out", out, "--costs", servers_only(tmp_path)
+    )
+    assert "no such file" in wrong(capsys, "patterns", log, "--store", store, "--out", out, "--costs", tmp_path / "no")
+
+
+def servers_only(folder):
+    """A catalogue without costs."""
+    file = folder / "plain.toml"
+    file.write_text('[[server]]\nname = "a"\nrequests_per_second = 10\nbytes = inf\ndollars_per_hour = 1.0\n')
+    return file
 
 
 @pytest.mark.slow

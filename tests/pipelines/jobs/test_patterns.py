@@ -14,6 +14,7 @@ import pytest
 
 import ceps
 import dtoss
+from ceps.costs import RequestCosts
 from ceps.reads import bounded, reads_together
 from datasets.hotspots import hotspots
 from dtoss.errors import InputError
@@ -148,6 +149,34 @@ def test_patterns_equal_counting_one_by_one(spark, world, zone, slot, asked):
         assert made.reads.total == pytest.approx(asks_for / whole.days)
         assert by_set(made.reads) == pytest.approx({rows: n / whole.days for rows, n in sets.items()})
     assert (counted.read, counted.bad, counted.outside) == (len(world.rows), {}, 0)
+
+
+def test_requests_count_as_what_they_cost(spark, world):
+    """Each partition that a request reads gets its share of the cost, one request at least; reads stay the same."""
+    costs = RequestCosts(((1.0, 0.5), (8.0, 1.0), (16.0, 40.0)), ((1e4, 0.25), (3e5, 90.0)))
+    asked = {"k": "k", "radius": "radius", "weight": "weight"}
+    plain = patterns(frame(spark, world), world.store, Asks(**asked))
+    counted = patterns(frame(spark, world), world.store, Asks(costs=costs, by_weekday=True, **asked))
+    wanted = np.zeros(len(world.manifest["partitions"]))
+    shared = 0
+    for row in world.rows.to_pylist():
+        place, limit = (row["lon"], row["lat"]), np.inf if row["radius"] is None else row["radius"]
+        whole = float(costs.weights(np.array([row["k"] or 0.0]), np.array([limit]))[0])
+        far = furthest_hits(world.index, np.array([place]), np.array([limit]), np.array([row["k"] or 0]))[0]
+        read = slow_reads(world.manifest, place, far) if far < np.inf else [home_of(world.manifest, place)]
+        for partition in read:
+            wanted[partition] += row["weight"] * max(whole / len(read), min(whole, 1.0))
+        shared += len(read) > 1 and whole > len(read)
+    assert shared > 20
+    found = counted.patterns[0]
+    np.testing.assert_allclose(found.loads.sum(axis=1) * 300 * found.days, wanted, rtol=1e-6)
+    assert counted.reads == pytest.approx(plain.reads)
+    assert by_set(found.reads) == pytest.approx(by_set(plain.patterns[0].reads))
+    assert counted.weighed == pytest.approx(wanted.sum() / plain.reads)
+    assert ("weighed", f"{counted.weighed:.3g} base requests for each partition that a request reads") in summary(
+        counted
+    )
+    assert "weighed" not in dict(summary(plain))
 
 
 def test_patterns_carry_what_the_manifest_says(spark, world):
