@@ -16,9 +16,9 @@ from ceps.arguments import number, whole
 from ceps.bounds.lower_bounds import fleet_bound, least_servers
 from ceps.calls import dollars_a_call, item_reads, servers_a_request
 from ceps.overload import overload_risk
-from ceps.own_machines import counted, free_types, largest_free_types
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
+from ceps.planners.own_machines import counted, free_types, largest_free_types
 from ceps.plans import Plan, require_same_pivots
 from ceps.problem import MOST_COPIES, TOLERANCE, InfeasibleError, Ints, Outcome, Problem, Progress, build_problem
 from ceps.reads import Reads

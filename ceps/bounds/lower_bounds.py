@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from ceps.fleet import fleet_cost, fleets_between, least_fleet_cost
-from ceps.own_machines import counted, free_types, largest_free_types, paid_part, to_pay_for
 from ceps.patterns import hour_slices
+from ceps.planners.own_machines import counted, free_types, largest_free_types, paid_part, to_pay_for
 from ceps.problem import TOLERANCE, Problem
 
 
