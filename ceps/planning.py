@@ -20,7 +20,7 @@ from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
 from ceps.planners.own_machines import counted, free_types, largest_free_types
 from ceps.plans import Plan, require_same_pivots
-from ceps.problem import MOST_COPIES, TOLERANCE, InfeasibleError, Ints, Outcome, Problem, Progress, build_problem
+from ceps.problem import MOST_COPIES, TOLERANCE, InfeasibleError, Ints, Outcome, Problem, Progress, build_problem, price
 from ceps.reads import Reads
 from ceps.servers import ServerType, checked_servers
 from ceps.texts import how_many
@@ -77,6 +77,7 @@ def plan(
     progress: Progress | None = None,
     prove: float = 0.0,
     call_cost: float = 0.0,
+    at_least: int = 0,
     **options: Any,
 ) -> Plan:
     """Plan which server holds which partition, at the least cost found.
@@ -126,6 +127,8 @@ def plan(
         In requests: each further server that a request touches costs the servers as much as so many requests. Above 0,
         a dearer fleet is rented where that saves more than it costs; needs `reads` in the patterns. At 0, fewer calls
         only decide between plans of equal cost.
+    at_least
+        Servers to rent at the least.
     options
         Of the method, such as `cap` of "tv" or `cells` of "gp".
 
@@ -182,6 +185,7 @@ def plan(
         copies=copies,
         pinned=pinned,
         previous=None if homes is None else homes[:, 0],
+        at_least=at_least,
     )
     rng = np.random.default_rng(seed)
     effort = Effort(deadline=None if time_limit is None else monotonic() + time_limit)
@@ -198,6 +202,7 @@ def plan(
             outcome = _with_fewer_calls(problem, outcome, given.reads.scaled(growth), call_cost, rng, effort, spare)
     if not np.isfinite(outcome.cost_per_day):
         raise _infeasible(given, problem, outcome, method)
+    outcome = with_enough_servers(problem, outcome)
     made = assemble(given, problem, outcome, method, previous, spare=spare, deadline=effort.deadline)
     if effort.deadline is not None:
         prove = min(prove, effort.deadline - monotonic())
@@ -205,6 +210,7 @@ def plan(
         made = _proved(made, problem, prove)
     told = {"move_budget": move_budget} if move_budget is not None else {}
     told |= {"call_cost": call_cost} if call_cost else {}
+    told |= {"at_least": at_least} if at_least else {}
     settings: dict[str, Any] = {"growth": growth, "seed": seed if isinstance(seed, int) else None}
     return with_risk(replace(made, options={**options, **told}, **settings))
 
@@ -221,6 +227,20 @@ def _proved(made: Plan, problem: Problem, seconds: float) -> Plan:
         fewest = min(math.ceil(proven * (1 - TOLERANCE)), len(made))
         return replace(made, extras={**made.extras, "least_servers": fewest})
     return made
+
+
+def with_enough_servers(problem: Problem, outcome: Outcome) -> Outcome:
+    """Outcome with as many servers as are asked for: the smallest items of shared servers go by themselves."""
+    labels = outcome.labels.copy()
+    count = len(outcome.type_of)
+    if count >= problem.at_least:
+        return outcome
+    for item in np.lexsort((problem.bytes, problem.peaks)):
+        if count == problem.at_least:
+            break
+        if (labels == labels[item]).sum() > 1:
+            labels[item], count = count, count + 1
+    return replace(price(problem, labels), extras=outcome.extras)
 
 
 def with_risk(made: Plan) -> Plan:

@@ -61,6 +61,11 @@ class Plan:
         Number of the last servers that hold nothing, kept for the loss of another.
     types_by_hour
         int64 (N, hours) or None: types rented in each clock hour, where the plan has an hourly schedule.
+    rented
+        How each server is paid: "list", "reserved" or "spot"; empty where all are paid by the list.
+    zones
+        int64 (N,) or None: the zone that each server stands in. No two copies of a partition share one, and the rest
+        can answer everything where any one is lost.
     variation
         As in the patterns, `own` by server; None where it is not known.
     risk
@@ -94,6 +99,8 @@ class Plan:
     seed: int | None = None
     spare: int = 0
     types_by_hour: Ints | None = None
+    rented: tuple[str, ...] = ()
+    zones: Ints | None = None
     variation: Variation | None = None
     risk: Risk | None = None
     offers: tuple[Offer, ...] = ()
@@ -193,6 +200,10 @@ class Plan:
                 "requests_per_second": self.loads[k].tolist(),
                 "utilisation": np.round(self.utilisation_by_slot[k], 4).tolist(),
             }
+            if self.rented:
+                entry["rented"] = self.rented[k]
+            if self.zones is not None:
+                entry["zone"] = int(self.zones[k])
             if self.types_by_hour is not None:
                 entry["types_by_hour"] = [self.servers[kind].name for kind in self.types_by_hour[k]]
             servers.append(entry)

@@ -59,6 +59,8 @@ class Problem:
         Copies of each partition.
     growth
         Factor that the patterns' loads were multiplied by.
+    at_least
+        Servers that any plan must have, whatever they are asked.
     """
 
     columns: Floats
@@ -72,6 +74,7 @@ class Problem:
     positions: Floats | None = None
     copies: int = 1
     growth: float = 1.0
+    at_least: int = 0
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -117,7 +120,7 @@ class Problem:
         if not len(self):
             return 0.0, 0.0, 0
         pinned = len(np.unique(self.pins[self.pins >= 0]))
-        return float(self.total[:-1].max()), float(self.total[-1]), max(self.copies, pinned, 1)
+        return float(self.total[:-1].max()), float(self.total[-1]), max(self.copies, pinned, self.at_least, 1)
 
     def types_that_hold(self, columns: Floats) -> NDArray[np.bool_]:
         """Whether each of N loads (N, T + 1) fits each type, bool (N, J), up to `TOLERANCE`."""
@@ -197,6 +200,7 @@ def build_problem(
     copies: int = 1,
     pinned: ArrayLike | None = None,
     previous: Ints | None = None,
+    at_least: int = 0,
 ) -> Problem:
     """Problem of placing `patterns` on `servers`; items are in content order, so numbering has no effect.
 
@@ -219,6 +223,8 @@ def build_problem(
         int (P,), number of the server that must hold the first copy, or -1.
     previous
         int64 (P,), servers that hold the partitions now; only breaks ties between equal partitions.
+    at_least
+        Servers to rent at the least; no more than there are copies of partitions to put on them.
 
     Raises
     ------
@@ -241,7 +247,9 @@ def build_problem(
     order = content_order(patterns, *ties)
     rows = np.concatenate([patterns.loads * (growth / copies), patterns.sizes[:, None]], axis=1)[order]
     pins = pins[order]
-    problem = replace(_with_items(patterns, types, utilisation, copies, order, rows, pins), growth=growth)
+    problem = _with_items(patterns, types, utilisation, copies, order, rows, pins)
+    most = f": {len(problem)} parts can be put on servers, use more partitions"
+    problem = replace(problem, growth=growth, at_least=whole("at_least", at_least, 0, len(problem), most))
     _refuse_what_fits_nothing(problem, patterns)
     return problem
 

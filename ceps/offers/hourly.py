@@ -15,7 +15,7 @@ from ceps.offers.schedules import AT_ONCE, Schedule, Terms, price_hours, schedul
 from ceps.packing import Effort, Packing
 from ceps.patterns import Patterns, as_patterns, hour_slices
 from ceps.planners.fleet_first import fleet_first
-from ceps.planning import assemble, with_risk
+from ceps.planning import assemble, with_enough_servers, with_risk
 from ceps.plans import Plan
 from ceps.problem import InfeasibleError, Ints, Outcome, Problem, build_problem
 from ceps.servers import ServerType, checked_servers
@@ -34,6 +34,7 @@ def schedule(
     copies: int = 1,
     time_limit: float | None = None,
     terms: Terms | None = None,
+    at_least: int = 0,
 ) -> Plan:
     """Plan with `types_by_hour`: fixed clusters, each on the cheapest type that holds each clock hour's peak.
 
@@ -43,7 +44,7 @@ def schedule(
 
     Parameters
     ----------
-    patterns, sizes, servers, seed, utilisation, growth, copies, time_limit
+    patterns, sizes, servers, seed, utilisation, growth, copies, time_limit, at_least
         As `ceps.plan`.
     terms
         What a change takes; `Terms()` if not given.
@@ -57,11 +58,14 @@ def schedule(
     """
     given = as_patterns(patterns, sizes)
     types = checked_servers(servers)
-    problem = build_problem(given, types, utilisation, growth=growth, copies=copies)
+    problem = build_problem(given, types, utilisation, growth=growth, copies=copies, at_least=at_least)
     effort = Effort(deadline=None if time_limit is None else monotonic() + time_limit)
     found = best_schedule(problem, np.random.default_rng(seed), effort, terms or Terms())
     if not np.isfinite(found.cost_per_day):
         raise InfeasibleError("no clusters fit in every hour; use larger types or more partitions")
+    enough = with_enough_servers(problem, Outcome(found.labels, found.types[:, 0], found.cost_per_day))
+    if enough.labels is not found.labels:
+        found = schedule_of(problem, enough.labels, terms or Terms())
     outcome = Outcome(found.labels, dearest_types(problem, found.types), found.cost_per_day, extras_of(problem, found))
     made = assemble(given, problem, outcome, "hourly", deadline=effort.deadline)
     settings: dict[str, Any] = {"growth": growth, "seed": seed if isinstance(seed, int) else None}

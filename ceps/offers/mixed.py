@@ -1,0 +1,145 @@
+"""Mixed fleets: a base that is paid for all hours at a lower price, and the rest resized hourly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ceps.bounds.solver import minimise
+from ceps.offers.hourly import best_schedule, dearest_types, extras_of
+from ceps.offers.schedules import Schedule, Terms, hourly_peaks, schedule_of
+from ceps.packing import Effort
+from ceps.patterns import Patterns, as_patterns
+from ceps.planners.fleet_first import fleet_first
+from ceps.planning import assemble, with_enough_servers, with_risk
+from ceps.plans import Plan
+from ceps.problem import TOLERANCE, Floats, InfeasibleError, Ints, Outcome, Problem, build_problem
+from ceps.servers import ServerType, checked_servers
+
+_SEARCH = 2.0  # seconds in which the bound's integer program may be improved over its relaxation
+
+
+def committed(server: ServerType, terms: Terms) -> tuple[float, str]:
+    """Dollars an hour of a server that is paid for all hours, and by which price: the cheapest that there is."""
+    prices = [(server.dollars_per_hour, "list")]
+    if server.reserved_dollars_per_hour is not None:
+        prices.append((server.reserved_dollars_per_hour, "reserved"))
+    if terms.spot and server.spot_dollars_per_hour is not None:
+        prices.append((server.spot_dollars_per_hour, "spot"))
+    return min(prices, key=lambda entry: entry[0])
+
+
+def mixed(
+    patterns: Patterns | ArrayLike,
+    sizes: ArrayLike | None = None,
+    servers: Sequence[ServerType] = (),
+    seed: int | np.random.Generator = 0,
+    utilisation: float = 0.9,
+    *,
+    growth: float = 1.0,
+    copies: int = 1,
+    time_limit: float | None = None,
+    terms: Terms | None = None,
+    at_least: int = 0,
+) -> Plan:
+    """Plan in which each server is paid for all hours at its reserved or spot price, or resized hourly at the list's.
+
+    The clusters are those of the best fixed fleet at list and at lower prices, and of the best schedule by the hour;
+    each server of each takes the cheaper way, and the cheapest in all is taken. `rented` says how each is paid.
+
+    Parameters
+    ----------
+    patterns, sizes, servers, seed, utilisation, growth, copies, time_limit, at_least
+        As `ceps.plan`.
+    terms
+        What a change takes, and whether spot prices will do; `Terms()` if not given.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+    InfeasibleError
+        Some partitions fit no server; `partitions` names them.
+    """
+    given = as_patterns(patterns, sizes)
+    types = checked_servers(servers)
+    terms = terms or Terms()
+    problem = build_problem(given, types, utilisation, growth=growth, copies=copies, at_least=at_least)
+    effort = Effort(deadline=None if time_limit is None else monotonic() + time_limit)
+    rng = np.random.default_rng(seed)
+    base = np.array([committed(server, terms)[0] for server in types])
+    found, paid = min(
+        (_priced(problem, labels, base, terms) for labels in _clusters(problem, base, rng, effort, terms)),
+        key=lambda entry: entry[0].cost_per_day,
+    )
+    if not np.isfinite(found.cost_per_day):
+        raise InfeasibleError("no clusters fit in every hour; use larger types or more partitions")
+    outcome = Outcome(found.labels, dearest_types(problem, found.types), found.cost_per_day, extras_of(problem, found))
+    made = assemble(given, problem, outcome, "mixed", deadline=effort.deadline)
+    rented = tuple(committed(types[found.types[k, 0]], terms)[1] if paid[k] else "list" for k in range(len(paid)))
+    settings: dict[str, Any] = {"growth": growth, "seed": seed if isinstance(seed, int) else None}
+    bound = min(mixed_bound(problem, base), found.cost_per_day)
+    return with_risk(replace(made, types_by_hour=found.types, rented=rented, lower_bound=bound, **settings))
+
+
+def _clusters(problem: Problem, base: Floats, rng: np.random.Generator, effort: Effort, terms: Terms) -> list[Ints]:
+    lower = tuple(
+        replace(server, dollars_per_hour=float(price)) for server, price in zip(problem.servers, base, strict=True)
+    )
+    outcomes = [
+        fleet_first(replace(problem, servers=lower), rng, effort),
+        fleet_first(problem, rng, effort),
+    ]
+    found = [with_enough_servers(problem, outcome).labels for outcome in outcomes]
+    alike = best_schedule(problem, rng, effort, terms)
+    return [*found, with_enough_servers(problem, Outcome(alike.labels, alike.types[:, 0], 0.0)).labels]
+
+
+def _priced(problem: Problem, labels: Ints, base: Floats, terms: Terms) -> tuple[Schedule, NDArray[np.bool_]]:
+    """Schedule of clusters, each by the cheaper way, and whether each is paid for all hours."""
+    found = schedule_of(problem, labels, terms)
+    columns = problem.cluster_columns(found.labels)
+    price = np.where(problem.types_that_hold(columns), base, np.inf)
+    always = price.argmin(axis=1)
+    costs = 24 * price.min(axis=1, initial=np.inf)
+    paid = costs <= found.costs_per_day
+    types = np.where(paid[:, None], always[:, None], found.types)
+    return Schedule(found.labels, types, np.where(paid, costs, found.costs_per_day)), paid
+
+
+def mixed_bound(problem: Problem, base: Floats) -> float:
+    """Dollars a day that no plan undercuts whose servers are each paid for all hours at `base` or by the hour.
+
+    An integer program over the number of servers of each type that stay and of those rented in each hour: together
+    they must have the requests/s of the hour's peak, all bytes, and the servers that are asked for. Its relaxation
+    bounds it, and what the search adds in `_SEARCH` seconds.
+    """
+    if not len(problem):
+        return 0.0
+    peaks = hourly_peaks(problem.total[None], problem.slot_seconds)[0]
+    needs, times = np.unique(peaks, return_counts=True)  # hours that need the same are rented the same
+    kinds, hours = len(problem.servers), len(needs)
+    weight = times / times.sum()
+    cost = 24 * np.concatenate([base, (weight[:, None] * problem.prices).ravel()])
+    supply = np.zeros((3 * hours, kinds * (hours + 1)))
+    size, count = float(problem.total[-1]), float(problem.need[2])
+    room = np.where(np.isfinite(problem.room), problem.room / max(size, 1e-300), 1.0)
+    for hour, need in enumerate(needs):
+        own = slice(kinds * (hour + 1), kinds * (hour + 2))
+        for row, have in enumerate((problem.rates / max(need, 1e-300), room, np.full(kinds, 1 / count))):
+            # Of what is needed once, a server has no more than all.
+            supply[3 * hour + row, :kinds] = supply[3 * hour + row, own] = np.minimum(have, 1.0)
+    wanted = np.tile([1.0, 1.0, 1.0], hours)
+    wanted[::3][needs <= 0] = 0.0
+    if size <= 0:
+        wanted[1::3] = 0.0
+    unit = float(cost.max()) or 1.0
+    answer = minimise(
+        cost / unit, supply, wanted * (1 - TOLERANCE), np.inf, upper=float(max(len(problem), 1)), seconds=_SEARCH
+    )
+    return max(0.0, answer.bound * unit * (1 - 1e-6)) if np.isfinite(answer.bound) else 0.0
