@@ -2,7 +2,11 @@
 
 from ceps.calls import servers_a_request
 from ceps.comparison import Comparison, WhatIf, compare, what_if
+from ceps.offers.choose import OFFERS, rent
 from ceps.offers.hourly import schedule
+from ceps.offers.mixed import mixed
+from ceps.offers.offer import Offer
+from ceps.offers.schedules import Terms
 from ceps.overload import overload_risk
 from ceps.patterns import Patterns
 from ceps.patterns_file import read_patterns, write_patterns
@@ -18,23 +22,28 @@ from ceps.servers import CATALOGUES, ServerType, load_servers
 __all__ = [
     "CATALOGUES",
     "METHODS",
+    "OFFERS",
     "Comparison",
     "InfeasibleError",
+    "Offer",
     "Patterns",
     "Plan",
     "PlanDiff",
     "Reads",
     "Risk",
     "ServerType",
+    "Terms",
     "WhatIf",
     "build_report",
     "compare",
     "diff",
     "load_plan",
     "load_servers",
+    "mixed",
     "overload_risk",
     "plan",
     "read_patterns",
+    "rent",
     "schedule",
     "servers_a_request",
     "what_if",

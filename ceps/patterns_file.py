@@ -101,7 +101,7 @@ def _write(path: Path, days: list[Patterns]) -> None:
 def read_patterns(path: str | Path, weekday: int | None = None, *, week: bool | None = None) -> Patterns:
     """Patterns of a file: of `weekday`, or of a whole `week`, each weekday as it was; or the mean of all days.
 
-    Without either: the week where the file holds more than one weekday, else the only day it has. A weekday that was
+    Without either: the week where the file holds a weekday besides other days, else the only day it has. A weekday that was
     not observed is taken as the mean of all days. With `week` False, the mean of all days. Slots without a row are 0
     requests/s.
 
@@ -131,7 +131,7 @@ def read_patterns(path: str | Path, weekday: int | None = None, *, week: bool | 
     wanted: list[int | None]
     known = [day for day in held if day is not None]
     if week is None:
-        week = weekday is None and len(known) > 1
+        week = weekday is None and bool(known) and len(held) > 1
     if week:
         wanted = [day if day in held or None not in held else None for day in range(7)]
     elif weekday is not None:

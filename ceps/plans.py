@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ceps.offers.offer import Offer
+from ceps.patterns import Patterns
 from ceps.risk import Risk, risk_from_dict
 from ceps.servers import ServerType
 from ceps.variation import Variation
@@ -142,7 +143,7 @@ class Plan:
         if self.types_by_hour is None or not self.types_by_hour.shape[1]:
             return np.broadcast_to(self.capacity[:, None], (len(self), slots))
         rates = np.array([kind.requests_per_second for kind in self.servers])
-        hour = np.minimum(np.arange(slots) * self.slot_seconds // 3600, self.types_by_hour.shape[1] - 1)
+        hour = np.arange(slots) * self.slot_seconds // 3600 % self.types_by_hour.shape[1]
         return rates[self.types_by_hour[:, hour]]
 
     @cached_property
@@ -178,6 +179,30 @@ class Plan:
     def servers_a_request(self) -> float | None:
         """Mean number of servers that a request touches (`ceps.servers_a_request`); None where that is not known."""
         return self.extras.get("servers_a_request")
+
+    def under(self, patterns: Patterns) -> Plan:
+        """Return the same servers, asked as other patterns of the same partitions say; its risk is not known yet.
+
+        Raises
+        ------
+        ValueError
+            The patterns have other partitions.
+        """
+        row = {number: place for place, number in enumerate(patterns.partitions.tolist())}
+        if row.keys() != set(self.partitions.tolist()):
+            raise ValueError("the patterns have other partitions than the plan; use the patterns it was made from")
+        asked = patterns.loads[[row[number] for number in self.partitions.tolist()]] * (self.growth / self.copies)
+        loads = np.zeros((len(self), patterns.slots))
+        for copy in range(self.copies):
+            np.add.at(loads, self.replicas[:, copy], asked)
+        return replace(
+            self,
+            loads=loads,
+            slot_seconds=patterns.slot_seconds,
+            weekday=patterns.weekday,
+            days=patterns.days,
+            risk=None,
+        )
 
     def members(self, server: int) -> Ints:
         """int64, rows of the partitions of which the server with this index holds a copy."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import ceps
 from ceps import Patterns, Plan, PlanDiff
 from ceps.patterns import WEEK
-from ceps.plans import bytes_text
+from ceps.plans import DAYS_A_MONTH, bytes_text
 from ceps.problem import Progress
 from ceps.texts import how_many
 from pipelines.plan_files import checksum, load_plan, load_servers, read_patterns, with_bytes
@@ -45,6 +45,7 @@ def plan(
     progress: Progress | None = None,
     prove: float = 0.0,
     call_cost: float = 0.0,
+    offer: str = "fixed",
     **options: Any,
 ) -> tuple[Plan, PlanDiff | None]:
     """Return the plan for a file of patterns, and what changes from the previous one.
@@ -56,11 +57,12 @@ def plan(
     servers
         A TOML file, or the name of a catalogue that comes along (``ceps.CATALOGUES``).
     weekday
-        "monday" to "sunday", "week" for the seven days in turn, or all days when None.
+        "monday" to "sunday", "mean" for the mean of all days, or "week", so that each weekday fits as it is; the week
+        when None and the file knows weekdays.
     store
         Its current snapshot must have the patterns' pivots; bytes of partitions are taken from there.
     method
-        As :func:`ceps.plan`, or "hourly" for :func:`ceps.schedule`.
+        As :func:`ceps.plan`, or "hourly" for that offer.
     previous
         The plan in force, a file.
     move_budget
@@ -75,8 +77,10 @@ def plan(
         Is told how far the search is.
     prove, call_cost
         As :func:`ceps.plan`.
+    offer
+        As :func:`ceps.rent`: "fixed", "hourly", "mixed" or "auto".
     options
-        Utilisation, growth, seed and time_limit of :func:`ceps.plan`.
+        Utilisation, growth, seed, time_limit, risk, terms, zones, at_least and at_most_types of :func:`ceps.rent`.
 
     Raises
     ------
@@ -92,32 +96,25 @@ def plan(
     before = None if previous is None else load_plan(previous)
     copies = copies if copies is not None else before.copies if before is not None else 1
     if method == "hourly":
-        for name, value in (
-            ("--previous", previous),
-            ("--spare", spare),
-            ("--pin", pins),
-            ("--move-budget", move_budget),
-            ("--call-cost", call_cost),
-        ):
+        method, offer = "fleet", "hourly"
+    wanted: dict[str, Any] = {
+        "method": method,
+        "move_budget": budget_bytes(move_budget, given, copies),
+        "pinned": pinned(pins, given) if pins else None,
+        "spare": spare,
+        "call_cost": call_cost,
+    }
+    if offer in ("hourly", "mixed"):
+        for name, value in (("--previous", previous), ("--spare", spare), ("--pin", pins),
+                            ("--move-budget", move_budget), ("--call-cost", call_cost)):  # fmt: skip
             if value:
-                raise ValueError(f"method hourly knows no {name}: use method fleet, or leave it out")
-        made = ceps.schedule(given, None, types, copies=copies, **options)
+                raise ValueError(f"an {offer} offer knows no {name}: ask for a fixed one, or leave it out")
     else:
-        made = ceps.plan(
-            given,
-            None,
-            types,
-            method=method,
-            previous=before,
-            move_budget=budget_bytes(move_budget, given, copies),
-            pinned=pinned(pins, given) if pins else None,
-            copies=copies,
-            spare=spare,
-            progress=progress,
-            prove=prove,
-            call_cost=call_cost,
-            **options,
-        )
+        wanted |= {"previous": before, "progress": progress, "prove": prove}
+    made = ceps.rent(given, None, types, offer=offer, copies=copies, **wanted, **options)
+    week = read_patterns(patterns) if weekday is not None else given
+    if weekday in ("mean", "all") and week.period == WEEK:
+        made = replace(made, risk=ceps.overload_risk(made.under(week)))
     source = {"patterns": str(Path(patterns).absolute()), "patterns_sha256": checksum(patterns)}
     made = replace(made, options={**made.options, **source}, extras={**made.extras, **grid_calls(given, made)})
     return made, None if before is None else ceps.diff(made, before)
@@ -193,6 +190,30 @@ def growth_factor(text: str) -> float:
     return value
 
 
+def share_of(text: str | None) -> float | None:
+    """Return a share of a text such as 0.1% or 0.001.
+
+    Raises
+    ------
+    ValueError
+        It is neither.
+
+    Examples
+    --------
+    >>> share_of("0.1%"), share_of("0.001"), share_of(None)
+    (0.001, 0.001, None)
+    """
+    if text is None:
+        return None
+    try:
+        value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise ValueError(f"risk {text!r} is no share of the requests: write one such as 0.1%, or 0.001")
+    return value
+
+
 def pinned(pins: Sequence[str], patterns: Patterns) -> NDArray[np.int64]:
     """Return the server number of each partition, int64 (P,), -1 where none is named."""
     found = np.full(len(patterns), -1)
@@ -214,7 +235,7 @@ def pinned(pins: Sequence[str], patterns: Patterns) -> NDArray[np.int64]:
 
 def facts(made: Plan, changes: PlanDiff | None) -> dict[str, Any]:
     """Return what a program wants to know of a plan besides its file."""
-    risk = ceps.overload_risk(made)
+    risk = made.risk or ceps.overload_risk(made)
     content: dict[str, Any] = {
         "method": made.method,
         "cost_per_day": made.cost_per_day,
@@ -225,7 +246,14 @@ def facts(made: Plan, changes: PlanDiff | None) -> dict[str, Any]:
         "least_servers": made.extras.get("least_servers"),
         "partitions": len(made.partitions),
         "utilisation": made.utilisation,
-        "overload_risk": {"name": risk.name, "grade": risk.grade, "share": risk.overload},
+        "overload_risk": {
+            "name": risk.name,
+            "grade": risk.grade,
+            "share": risk.overload,
+            "worst_day": risk.worst_name,
+            "worst": risk.worst,
+        },
+        "offers": [vars(one) for one in made.offers],
         "pivots_hash": made.pivots_hash,
         "servers_a_request": made.servers_a_request,
         "grid_servers_a_request": made.extras.get("grid_servers_a_request"),
@@ -269,19 +297,25 @@ def server_rows(made: Plan) -> list[tuple[str, ...]]:
 
 def summary(made: Plan, changes: PlanDiff | None) -> list[tuple[str, str]]:
     """Return what a user wants to know of a plan, as rows of two texts."""
-    risk = ceps.overload_risk(made)
+    risk = made.risk or ceps.overload_risk(made)
     counts = np.bincount(made.type_of, minlength=len(made.servers))
     pools = ", ".join(f"{n} {kind.name}" for kind, n in zip(made.servers, counts.tolist(), strict=True) if n)
     period = "a week" if made.loads.shape[1] * made.slot_seconds == WEEK else "a day"
     dated = ", ".join(sorted({kind.date for kind in made.servers if kind.date})) or "an unstated date"
+    priced = " and ".join(sorted({"list", *made.rented}))
     held = f"{len(made.partitions):,}" + (f", {made.copies} copies each" if made.copies > 1 else "")
     rows = [
-        ("cost", f"${made.cost_per_day:.3f} a day, ${made.cost_per_month:,.2f} a month, list prices of {dated}"),
+        ("cost", f"${made.cost_per_day:.3f} a day, ${made.cost_per_month:,.2f} a month, {priced} prices of {dated}"),
         ("bound", bound_text(made)),
         ("servers", f"{len(made)}: {pools}" if pools else "0"),
         ("partitions", held),
         ("overload", f"risk {risk.name}: {risk.overload:.2g} of the requests of {period} expected above capacity"),
     ]  # fmt: skip
+    if risk.worst_name:
+        rows.append(("", f"worst weekday {risk.worst_name}: {risk.worst:.2%} above capacity"))
+    if made.zones is not None:
+        rows.append(("zones", f"{made.zones.max(initial=-1) + 1}: any one may be lost"))
+    rows += offer_rows(made)
     if made.servers_a_request is not None:
         rows.append(("calls", calls_text(made)))
     if changes is not None:
@@ -312,6 +346,20 @@ def bound_text(made: Plan) -> str:
     if not made.lower_bound:
         return "none above $0 is known"
     return f"${made.lower_bound:.3f} a day; the plan costs {made.gap - 1:.2%} more"
+
+
+def offer_rows(made: Plan) -> list[tuple[str, str]]:
+    """Return the ways to rent that were compared, the recommended one first, as rows of two texts."""
+    rows = []
+    for one in made.offers:
+        late = one.overload if one.risk is None else one.risk
+        kept = "" if one.meets else ", more than was asked"
+        text = (
+            f"${one.cost_per_day * DAYS_A_MONTH:,.2f} a month, {how_many(one.servers, 'server')}, {late:.2g} late{kept}"
+        )
+        text += f"; {one.note}" if one.note else ""
+        rows.append((f"{'*' if one.recommended else ' '} {one.name}", text))
+    return rows
 
 
 def diff_rows(changes: PlanDiff) -> list[tuple[str, str]]:

@@ -77,7 +77,7 @@ def rent(
     at_most_types
         Types to rent at the most; any number if not given.
     options
-        Of `ceps.plan`, for a fixed fleet: method, move_budget, spare, pinned, prove, call_cost.
+        Of `ceps.plan`, for a fixed fleet: method, move_budget, spare, pinned, progress, prove, call_cost.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def planned(market: Market, offer: str, risk: float | None) -> Plan:
     if _worst(least) > risk:
         raise InfeasibleError(
             f"no {offer} plan of utilisation {market.utilisation:g} to {target:g} is within risk {risk:g}: the least "
-            f"is {_worst(least):.2g} of the requests at {least.utilisation:g}; ask for more, or plan a lower --utilisation"
+            f"is {_worst(least):.2g} of them at {least.utilisation:g}; ask for more, or lower --utilisation"
         )
     return least
 

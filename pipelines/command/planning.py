@@ -136,7 +136,23 @@ def plan(
     pin: Annotated[
         list[str] | None, typer.Option(help="This server must hold the partition; may be repeated.", metavar="P=SERVER")
     ] = None,
-    weekday: Annotated[str | None, typer.Option(help="monday to sunday, week, or all days if not given.")] = None,
+    weekday: Annotated[
+        str | None,
+        typer.Option(help="monday to sunday, mean, or week: each weekday fits; week if the patterns know weekdays."),
+    ] = None,
+    offer: Annotated[
+        Literal["fixed", "hourly", "mixed", "auto"],
+        typer.Option(help="fixed: all day; hourly: resized; mixed: a reserved base, the rest hourly; auto: the best."),
+    ] = "fixed",
+    risk: Annotated[
+        str | None, typer.Option(help="Share of the requests that may be late on the worst weekday, such as 0.1%.")
+    ] = None,
+    zones: Annotated[int, typer.Option(help="Spread --copies over so many zones; any one may be lost.")] = 0,
+    at_least_servers: Annotated[int, typer.Option(help="Servers to rent at the least.")] = 0,
+    at_most_types: Annotated[int | None, typer.Option(help="Types to rent at the most.")] = None,
+    restart_seconds: Annotated[float, typer.Option(help="Until a server that changes its type loads.")] = 120.0,
+    load_rate: Annotated[float, typer.Option(help="Bytes a second that it then loads.")] = 2e8,
+    spot: Annotated[bool, typer.Option("--spot", help="Spot prices will do: servers may be taken away.")] = False,
     store: Annotated[
         str | None, typer.Option(help="Check that its pivots are the patterns', and take partitions' bytes from it.")
     ] = None,
@@ -151,11 +167,13 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Choose servers and place the partitions on them at the least cost."""
-    from pipelines.plan import facts, growth_factor, server_rows, summary
+    from pipelines.plan import facts, growth_factor, server_rows, share_of, summary
     from pipelines.plan import plan as run
     from pipelines.plan_files import load_plan
 
     check_file("--out", out)
+    from ceps.offers.schedules import Terms
+
     made, changes = run(
         patterns,
         servers,
@@ -174,6 +192,12 @@ def plan(
         time_limit=time_limit,
         prove=prove,
         call_cost=call_cost,
+        offer=offer,
+        risk=share_of(risk),
+        zones=zones,
+        at_least=at_least_servers,
+        at_most_types=at_most_types,
+        terms=Terms(restart_seconds, load_rate, spot),
     )
     made.save(out, None if previous is None else load_plan(previous))
     if as_json:

@@ -67,16 +67,16 @@ def servers(tmp_path):
 
 
 def test_plan_is_that_of_the_library(patterns, servers, tmp_path, capsys):
-    """The file holds what ceps.plan makes of the same; the table names each server; all days if no day is named."""
+    """The file holds what ceps.plan makes of the same; the table names each server."""
     out = tmp_path / "plan.json"
-    assert run("plan", patterns, "--servers", servers, "--out", out) == 0
-    made, given = ceps.load_plan(out), ceps.read_patterns(patterns)
+    assert run("plan", patterns, "--servers", servers, "--out", out, "--weekday", "mean") == 0
+    made, given = ceps.load_plan(out), ceps.read_patterns(patterns, week=False)
     wanted = ceps.plan(given, None, ceps.load_servers(servers))
     assert made.server_of.tolist() == wanted.server_of.tolist()
     assert made.cost_per_day == wanted.cost_per_day
     assert (made.utilisation, made.pivots_hash, made.weekday) == (0.9, PIVOTS, None)
     table = capsys.readouterr().out
-    for name in ("$24.000 a day", "list prices of 2026-01-02", "the plan costs no more", "risk very low"):
+    for name in ("$24.000 a day", "list prices of 2026-01-02", "the plan costs no more", "worst weekday Monday: "):
         assert name in table
     lines = table.splitlines()
     assert [line.split()[0] for line in lines[1 : 1 + len(made)]] == [str(number) for number in made.server_ids]
@@ -170,6 +170,41 @@ def test_a_proof_for_few_partitions(tmp_path):
     assert plain.server_of.tolist() == proven.server_of.tolist()
 
 
+def test_weekdays_are_planned_as_they_are(patterns, servers, tmp_path, capsys):
+    """A Monday twice as busy decides: by default it fits, and by the mean it is what the table warns of."""
+    out, old = tmp_path / "plan.json", tmp_path / "mean.json"
+    assert run("plan", patterns, "--servers", servers, "--out", out, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["overload_risk"]["worst_day"] == "Monday"
+    assert facts["overload_risk"]["worst"] < 1e-6
+    assert run("plan", patterns, "--servers", servers, "--out", old, "--weekday", "mean", "--json") == 0
+    mean = json.loads(capsys.readouterr().out)
+    made, monday = ceps.load_plan(old), ceps.read_patterns(patterns, weekday=0)
+    assert mean["cost_per_day"] < 0.6 * facts["cost_per_day"]
+    loads = made.under(monday).loads
+    late = np.maximum(loads - made.capacity[:, None], 0).sum() / loads.sum()
+    assert mean["overload_risk"]["worst"] == pytest.approx(late, rel=1e-3)
+    assert made.risk.worst_name == "Monday"
+
+
+def test_the_best_offer_is_named_with_the_others(patterns, servers, tmp_path, capsys):
+    """Auto takes the cheapest that is as safe; the plan's file, its facts and its table agree."""
+    out = tmp_path / "plan.json"
+    assert run("plan", patterns, "--servers", servers, "--out", out, "--offer", "auto", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    made = ceps.load_plan(out)
+    best = [one for one in made.offers if one.recommended]
+    assert [one["name"] for one in facts["offers"]] == [one.name for one in made.offers]
+    assert len(best) == 1
+    assert best[0].cost_per_day == made.cost_per_day == facts["cost_per_day"]
+    assert {"fixed", "hourly", "grid", "autoscaling"} <= {one.name for one in made.offers}
+    for one in made.offers:
+        assert one.lower_bound is None or one.lower_bound <= one.cost_per_day * (1 + 1e-9)
+        if one.plannable and one.meets:
+            assert made.cost_per_day <= one.cost_per_day * (1 + 1e-9)
+    assert "no share" in wrong(capsys, "plan", patterns, "--servers", servers, "--out", out, "--risk", "high")
+
+
 def test_what_is_wrong_with_a_plan_is_one_line(patterns, servers, tmp_path, capsys):
     """Bad files, values and days, other pivots, and partitions that fit nothing, by number."""
     out, missing = tmp_path / "plan.json", tmp_path / "missing"
@@ -184,9 +219,9 @@ def test_what_is_wrong_with_a_plan_is_one_line(patterns, servers, tmp_path, caps
     assert "write PARTITION=SERVER" in wrong(capsys, *good, "--pin", "3:4")
     assert "there is no partition 99" in wrong(capsys, *good, "--pin", "99=0")
     assert "needs a previous plan" in wrong(capsys, *good, "--move-budget", "5%")
-    assert "method hourly knows no --call-cost" in wrong(capsys, *good, "--method", "hourly", "--call-cost", "1")
+    assert "an hourly offer knows no --call-cost" in wrong(capsys, *good, "--method", "hourly", "--call-cost", "1")
     assert "dtoss patterns -k or --radius writes them" in wrong(capsys, *good, "--call-cost", "1")
-    assert "method hourly knows no --spare" in wrong(capsys, *good, "--method", "hourly", "--spare")
+    assert "an hourly offer knows no --spare" in wrong(capsys, *good, "--method", "hourly", "--spare")
     assert "there is no folder" in wrong(capsys, "plan", patterns, "--servers", servers, "--out", missing / "p.json")
     assert "--method" in wrong(capsys, *good, "--method", "best")
     assert "60 partitions fit no server type: 0, 1, 2" in wrong(capsys, *good, "--growth", "9900%")
