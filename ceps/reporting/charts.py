@@ -21,7 +21,7 @@ from ceps.reporting.kit.charts import (
     shades,
     short,
 )
-from ceps.reporting.kit.maps import Ground, crowded_view, map_chart, whole_view
+from ceps.reporting.kit.maps import Ground, crowded_view, map_chart, maps, whole_view
 from ceps.reporting.kit.palette import SERIES_LIGHT, series
 from ceps.reporting.report import Report
 from ceps.reporting.words import dollars, share
@@ -193,13 +193,12 @@ def map_charts(report: Report) -> str:
         place = "longitude {:.1f} to {:.1f}, latitude {:.1f} to {:.1f}"
     label = f"Map of {what}, {place.format(view[0], view[2], view[1], view[3])}."
     near = crowded_view(ground, view)
+    whole = map_chart(label, ground, view, caption="All partitions")
     if near is None:
-        return map_chart(label, ground, view)
+        return maps(whole)
     detail = f"Map of the densest place, {place.format(near[0], near[2], near[1], near[3])}."
-    return (
-        _captioned("All partitions", map_chart(label, ground, view))
-        + _captioned("Where they lie closest together", map_chart(detail, ground, near, most_bytes=20_000, tallest=360))
-    )  # fmt: skip
+    caption = "Where they lie closest together"
+    return maps(whole, map_chart(detail, ground, near, caption=caption, most_bytes=20_000, tallest=350))
 
 
 def _ground(report: Report) -> Ground | None:

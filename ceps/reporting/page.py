@@ -65,7 +65,7 @@ def _first_screen(report: Report) -> str:
     n = report.numbers
     chosen = n["offers"][0]
     priced = f"list prices of {n['priceDate']}" if n["priceDate"] else "list prices of unstated date"
-    basis = f"Modelled at {priced}, from the requests of {how_many(n['daysObserved'], 'day')}."
+    basis = f"Modelled at {priced}, from the requests of {how_many(n['daysObserved'], report.period)}."
     if n["savingsAgainst"] and n["savingsAgainst"] != "now":
         basis += f" The comparison is with {n['savingsAgainst']}, not with your bill."
     return (
@@ -230,7 +230,7 @@ def _foot(report: Report) -> str:
     source = f" Prices: {escape(n['priceSource'])}." if n["priceSource"] else ""
     return (
         f"<footer>Modelled, not billed: list price times rented hours for a month of {n['monthHours']} h, with the "
-        f"requests of {how_many(n['daysObserved'], 'day')} observed, times in {escape(n['timeZone'])}.{source} "
+        f"requests of {how_many(n['daysObserved'], report.period)} observed, times in {escape(n['timeZone'])}.{source} "
         "Taxes, discounts, network and volumes are not included. A request is late when it comes above a server's full "
         "capacity. A lower bound is what no plan of its kind can cost less than.</footer>\n"
     )

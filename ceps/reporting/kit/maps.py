@@ -24,6 +24,7 @@ Box = tuple[float, float, float, float]
 _WIDE = 1000  # units of the drawing across
 _METRES = 111_195.0  # of a degree of latitude on a sphere of 6,371 km
 _ROUND = (1, 2, 5)
+_NARROWEST, _LOWEST = 0.8, 0.3  # width over height, and height over width, of a map of everything
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,11 @@ def whole_view(ground: Ground) -> Box | None:
     least = 0.02 if ground.on_earth else 1e-3 * max(float(np.abs(points).max()), 1e-9)
     margin = np.maximum(0.06 * (high - low), least)
     low, high = low - margin, high + margin
+    # A few places far north of the others would make a map too narrow to see: give it room beside them.
+    squeeze = _squeeze(ground, (0.0, float(low[1]), 0.0, float(high[1])))
+    wide, tall = (high[0] - low[0]) * squeeze, high[1] - low[1]
+    more = np.array([max(_NARROWEST * tall - wide, 0.0) / squeeze, max(_LOWEST * wide - tall, 0.0)]) / 2
+    low, high = low - more, high + more
     if ground.on_earth:
         low, high = np.maximum(low, (-180.0, -90.0)), np.minimum(high, (180.0, 90.0))
     return float(low[0]), float(low[1]), float(high[0]), float(high[1])
@@ -85,13 +91,13 @@ def whole_view(ground: Ground) -> Box | None:
 def crowded_view(ground: Ground, view: Box) -> Box | None:
     """Return the part of a view where most places lie close together, a window of their quartiles; None if no gain.
 
-    The densest place is the one whose tenth part of all places is nearest; the window holds that part.
+    The densest place is the one whose nearest sixth of all places is nearest; the window holds that part.
     """
     places = ground.places
     if places is None or len(places) < 40:
         return None
     flat = np.column_stack([places[:, 0] * _squeeze(ground, view), places[:, 1]])
-    near = max(len(flat) // 10, 8)
+    near = max(len(flat) // 6, 8)
     sample = flat[:: max(len(flat) // 500, 1)]
     reach = np.array([np.partition(np.square(flat - one).sum(axis=1), near)[near] for one in sample])
     heart = sample[reach.argmin()]
@@ -111,7 +117,14 @@ def _squeeze(ground: Ground, view: Box) -> float:
     return max(math.cos(math.radians((view[1] + view[3]) / 2)), 0.15)
 
 
-def map_chart(label: str, ground: Ground, view: Box, *, most_bytes: int = 36_000, tallest: int = 480) -> str:
+def maps(*charts: str) -> str:
+    """Return maps side by side where there is room; empty where there is none."""
+    return f'<div class="maps">{"".join(charts)}</div>\n' if any(charts) else ""
+
+
+def map_chart(
+    label: str, ground: Ground, view: Box, *, caption: str = "", most_bytes: int = 36_000, tallest: int = 430
+) -> str:
     """Return a map of a view with a bar of its scale, at most about `most_bytes` long.
 
     Parameters
@@ -122,6 +135,8 @@ def map_chart(label: str, ground: Ground, view: Box, *, most_bytes: int = 36_000
         What is drawn.
     view
         West, south, east and north.
+    caption
+        A few words above it.
     most_bytes
         Above this length, areas of one group are drawn as one, ever coarser.
     tallest
@@ -150,8 +165,9 @@ def map_chart(label: str, ground: Ground, view: Box, *, most_bytes: int = 36_000
     wide = min(_WIDE, int(tallest * _WIDE / high))
     box = f'viewBox="0 0 {_WIDE} {round(high)}"'
     return (
-        f'<div class="map" style="max-width:{max(wide, 200)}px"><svg role="img" aria-label="{escape(label)}" {box}>'
-        f"{drawn}{shores}</svg>{_scale(ground, (east - west) * squeeze)}</div>\n"
+        f'<figure class="map" style="flex:0 1 {max(wide, 200)}px"><figcaption>{escape(caption)}</figcaption>'
+        f'<svg role="img" aria-label="{escape(label)}" {box}>{drawn}{shores}</svg>'
+        f"{_scale(ground, (east - west) * squeeze)}</figure>\n"
     )
 
 

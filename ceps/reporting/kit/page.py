@@ -59,6 +59,7 @@ svg .mid { text-anchor: middle; } .plot { padding: 8px 12px 26px 46px; } .plot.w
 .legend i.line { height: 0; border-top: 3px solid; border-radius: 0; vertical-align: middle; }
 .legend i.dashed { border-top-style: dashed; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 8px 32px; }
+.maps { display: flex; flex-wrap: wrap; gap: 8px 32px; } .maps figure { min-width: min(260px, 100%); }
 .map svg { border: 1px solid var(--frame); background: var(--sea); overflow: hidden; height: auto; }
 .bar { height: 6px; border: 1px solid var(--ink); border-top: 0; margin: 5px 0 0; }
 .scale { font-size: 12px; color: var(--quiet); }

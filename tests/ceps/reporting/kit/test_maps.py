@@ -135,6 +135,16 @@ def test_the_crowded_view_holds_the_densest_place():
     assert crowded_view(even, whole_view(even)) is None
 
 
+@pytest.mark.parametrize("places", [[(0.0, 0.0), (0.1, 40.0)], [(0.0, 0.0), (90.0, 0.1)], [(7.0, 50.0)] * 2])
+def test_a_map_of_places_in_a_row_is_no_strip(places):
+    """It is given room, so that its width is 0.8 to 3.4 times its height, and all places lie within."""
+    where = np.array(places)
+    view = whole_view(Ground(["a"], np.zeros(2, np.int64), (), where, np.ones(2)))
+    wide = (view[2] - view[0]) * np.cos(np.radians((view[1] + view[3]) / 2))
+    assert 0.79 <= wide / (view[3] - view[1]) <= 3.4
+    assert ((where >= view[:2]) & (where <= view[2:])).all()
+
+
 @settings(max_examples=50)
 @given(st.integers(2, 80), st.integers(0, 10_000), st.floats(0.01, 3.0))
 def test_thinned_lines_stay_near(count, seed, slack):
