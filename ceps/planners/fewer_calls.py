@@ -19,7 +19,7 @@ _MOST_TRIALS = 2_000_000  # and at most in all
 _CHUNK = 20_000  # trials between two looks at the clock
 _HOT, _COLD = 3.0, 0.03  # temperatures at the beginning and the end, in an item's mean share of the requests
 _CELLS = 20_000_000  # sets x servers that are counted
-_MEMBERS = 50_000  # members of all sets that are searched; of more a sample
+_MEMBERS = 100  # members of the sets that are searched, for each item; of more a sample
 KEPT = 0.5
 """Share of its headroom that each server keeps where calls cost nothing: half of it gives nearly all that all gives."""
 _FLEETS = 24  # dearer fleets that are tried where calls cost something
@@ -102,7 +102,7 @@ def annealed(
     servers = len(types)
     if servers < 2 or not len(reads):
         return labels
-    some = bounded(reads, min(MOST_SETS, max(1, _CELLS // servers)), _MEMBERS, salt=1)
+    some = bounded(reads, min(MOST_SETS, max(1, _CELLS // servers)), _MEMBERS * len(problem), salt=1)
     # Whole numbers, so that what is added and taken away again leaves nothing behind.
     weight = np.maximum(np.round(some.weight * (2.0**40 / some.weight.sum())), 1.0)
     order = np.lexsort((some.set_of, some.row))
