@@ -268,9 +268,9 @@ class Plan:
             content["diff"] = asdict(diff(self, previous))
         return content
 
-    def save(self, path: str | Path, previous: Plan | None = None) -> None:
-        """Write plan.json; see `to_dict`."""
-        text = json.dumps(self.to_dict(previous), indent=1, allow_nan=False)
+    def save(self, path: str | Path, previous: Plan | None = None, more: Mapping[str, Any] | None = None) -> None:
+        """Write plan.json; see `to_dict`. Entries of `more`, such as "actions", stand beside those of the plan."""
+        text = json.dumps({**self.to_dict(previous), **(more or {})}, indent=1, allow_nan=False)
         Path(path).write_text(text + "\n", encoding="utf-8")
 
 

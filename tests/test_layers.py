@@ -59,9 +59,10 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "planners": {"", "kernels"},
         "bounds": {"", "planners"},
         "offers": {"", "planners", "bounds"},
+        "rollout": {"", "planners", "bounds"},
         "reporting/kit": set(),
         "reporting": {"", "offers", "reporting/kit"},
-        "": {"kernels", "planners", "bounds", "offers", "reporting"},
+        "": {"kernels", "planners", "bounds", "offers", "rollout", "reporting"},
     },
     "pipelines": {
         "spark": set(),

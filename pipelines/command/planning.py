@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from ceps.plans import Plan
 from dtoss.compiled.kept_places import only_native
 from dtoss.export.targets import check_file, check_folder
 from pipelines.command.output import print_table, start_spark
@@ -133,6 +134,10 @@ def plan(
     move_budget: Annotated[
         str | None, typer.Option(help="Repair --previous and move at most so many bytes, or such as 5%, to save money.")
     ] = None,
+    bytes_per_hour: Annotated[
+        float | None, typer.Option(help="Bytes that may be copied in an hour, for the actions from --previous.")
+    ] = None,
+    at_a_time: Annotated[int | None, typer.Option(help="Servers that may load at a time, for the same.")] = None,
     pin: Annotated[
         list[str] | None, typer.Option(help="This server must hold the partition; may be repeated.", metavar="P=SERVER")
     ] = None,
@@ -172,6 +177,9 @@ def plan(
     from pipelines.plan_files import load_plan
 
     check_file("--out", out)
+    for option, value in (("--bytes-per-hour", bytes_per_hour), ("--at-a-time", at_a_time)):
+        if value is not None and previous is None:
+            raise ValueError(f"{option} {value:g} is about the change from a plan in force: name it (--previous PLAN)")
     from ceps.offers.schedules import Terms
 
     made, changes = run(
@@ -199,13 +207,21 @@ def plan(
         at_most_types=at_most_types,
         terms=Terms(restart_seconds, load_rate, spot),
     )
-    made.save(out, None if previous is None else load_plan(previous))
+    before = None if previous is None else load_plan(previous)
+    more: dict[str, Any] = {}
+    steps: list[tuple[str, str]] = []
+    if before is not None:
+        more, steps = _steps(made, before, bytes_per_hour, at_a_time)
+    made.save(out, before, more)
     if as_json:
-        print(json.dumps(facts(made, changes)))
+        print(json.dumps(facts(made, changes) | more))
         return
     _print_columns(server_rows(made))
     print()
     print_table([*summary(made, changes), ("written", out)])
+    if steps:
+        print()
+        _print_columns(steps)
 
 
 def report(
@@ -286,6 +302,20 @@ def _day(option: str, text: str | None) -> date | None:
 
 def _progress(method: str, cost: float, bound: float) -> None:
     print(f"{method}: ${cost:.3f} a day so far, bound ${bound:.3f}", file=sys.stderr)
+
+
+def _steps(
+    made: Plan, before: Plan, bytes_per_hour: float | None, at_a_time: int | None
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return the actions from the plan in force, as entries of the file and as rows; why there are none, if so."""
+    from ceps.problem import InfeasibleError
+    from ceps.rollout.actions import action_rows, actions
+
+    try:
+        listed = actions(made, before, bytes_per_hour=bytes_per_hour, at_a_time=at_a_time)
+    except InfeasibleError as error:
+        return {"actions": None, "no_actions_because": str(error)}, [("hours", "action"), ("", f"none: {error}")]
+    return {"actions": [action.to_dict() for action in listed]}, action_rows(listed) if listed else []
 
 
 def _report_rows(numbers: dict[str, Any], page: Path) -> list[tuple[str, str]]:

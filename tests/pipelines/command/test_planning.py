@@ -16,10 +16,12 @@ import pytest
 import ceps
 from ceps import Patterns
 from ceps.costs import load_costs
+from ceps.rollout.actions import actions
 from dtoss.export.map_rings import densified, region_rings, unrolled
 from pipelines.command.main import main
 from pipelines.plan import plan as run_plan
 from tests.ceps.instances import waves
+from tests.ceps.rollout.test_actions import carried_out
 from tests.pipelines.stores import rebuilt
 
 PIVOTS = "0123456789abcdef"
@@ -155,6 +157,36 @@ def test_previous_plan_and_its_diff(patterns, servers, tmp_path, capsys):
     assert facts["diff"]["share_moved"] == changes.share_moved
     assert ceps.load_plan(second).copies == 2
     assert facts["diff"]["servers_added"]
+
+
+def test_actions_lead_from_the_plan_in_force_to_the_new_one(patterns, servers, tmp_path, capsys):
+    """They stand in the file and in the table, within the budgets, and carried out they give the plan."""
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    common = ["plan", patterns, "--servers", servers]
+    assert run(*common, "--out", first) == 0
+    assert "actions" not in json.loads(first.read_text())
+    grown = ["--out", second, "--growth", "40%", "--previous", first, "--bytes-per-hour", "5e9", "--at-a-time", 1]
+    capsys.readouterr()
+    assert run(*common, *grown) == 0
+    said = capsys.readouterr().out
+    before, plan = ceps.load_plan(first), ceps.load_plan(second)
+    listed = actions(plan, before, bytes_per_hour=5e9, at_a_time=1)
+    assert json.loads(second.read_text())["actions"] == [action.to_dict() for action in listed]
+    assert carried_out(listed, plan, before, 5e9, 1) >= ceps.diff(plan, before).bytes_moved > 0
+    assert "rent server" in said
+    assert "wait until loaded" in said
+    assert run(*common, *grown, "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["actions"]) == len(listed)
+    for option, text in (("--bytes-per-hour", "bytes_per_hour = 0.0"), ("--at-a-time", "at_a_time = 0")):
+        assert text in wrong(capsys, *common, "--out", second, "--previous", first, option, 0)
+        assert "name it (--previous PLAN)" in wrong(capsys, *common, "--out", second, option, 3)
+    small = json.loads(first.read_text())
+    for kind in small["server_types"]:
+        kind["bytes"] = 1000.0
+    (tmp_path / "full.json").write_text(json.dumps(small))
+    assert run(*common, "--out", second, "--previous", tmp_path / "full.json") == 0
+    assert "none: server 0" in capsys.readouterr().out
+    assert json.loads(second.read_text())["actions"] is None
 
 
 def test_a_proof_for_few_partitions(tmp_path):

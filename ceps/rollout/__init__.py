@@ -1,0 +1,1 @@
+"""From a plan to running servers: ordered actions, manifests for Kubernetes, and splits that would pay."""
