@@ -138,6 +138,10 @@ def plan(
         float | None, typer.Option(help="Bytes that may be copied in an hour, for the actions from --previous.")
     ] = None,
     at_a_time: Annotated[int | None, typer.Option(help="Servers that may load at a time, for the same.")] = None,
+    kubernetes: Annotated[
+        str | None, typer.Option(help="Write manifests for kubectl apply -f into this folder.", metavar="FOLDER")
+    ] = None,
+    image: Annotated[str, typer.Option(help="The container's image in them.")] = "dtoss",
     pin: Annotated[
         list[str] | None, typer.Option(help="This server must hold the partition; may be repeated.", metavar="P=SERVER")
     ] = None,
@@ -177,6 +181,8 @@ def plan(
     from pipelines.plan_files import load_plan
 
     check_file("--out", out)
+    if kubernetes is not None:
+        check_folder("--kubernetes", kubernetes)
     for option, value in (("--bytes-per-hour", bytes_per_hour), ("--at-a-time", at_a_time)):
         if value is not None and previous is None:
             raise ValueError(f"{option} {value:g} is about the change from a plan in force: name it (--previous PLAN)")
@@ -212,13 +218,17 @@ def plan(
     steps: list[tuple[str, str]] = []
     if before is not None:
         more, steps = _steps(made, before, bytes_per_hour, at_a_time)
+    if kubernetes is not None:
+        from ceps.rollout.kubernetes import write_manifests
+
+        write_manifests(made, kubernetes, image=image)
     made.save(out, before, more)
     if as_json:
         print(json.dumps(facts(made, changes) | more))
         return
     _print_columns(server_rows(made))
     print()
-    print_table([*summary(made, changes), ("written", out)])
+    print_table([*summary(made, changes), ("written", out if kubernetes is None else f"{out}, {kubernetes}")])
     if steps:
         print()
         _print_columns(steps)

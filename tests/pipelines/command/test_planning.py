@@ -189,6 +189,21 @@ def test_actions_lead_from_the_plan_in_force_to_the_new_one(patterns, servers, t
     assert json.loads(second.read_text())["actions"] is None
 
 
+def test_manifests_are_written_beside_the_plan(patterns, servers, tmp_path, capsys):
+    """The folder is made, the image named; a file in its place is one line, before anything is planned."""
+    out, folder = tmp_path / "plan.json", tmp_path / "manifests"
+    common = ["plan", patterns, "--servers", servers, "--out", out]
+    assert run(*common, "--kubernetes", folder, "--image", "registry/dtoss:7") == 0
+    assert f"{folder}" in capsys.readouterr().out.replace("\n", "")
+    sets = json.loads((folder / "servers.json").read_text())["items"]
+    assert len(sets) == len(ceps.load_plan(out))
+    assert {item["spec"]["template"]["spec"]["containers"][0]["image"] for item in sets} == {"registry/dtoss:7"}
+    out.unlink()
+    assert "--kubernetes" in wrong(capsys, *common, "--kubernetes", patterns)
+    assert "image '' names no image" in wrong(capsys, *common, "--kubernetes", folder, "--image", "")
+    assert not out.exists()
+
+
 def test_a_proof_for_few_partitions(tmp_path):
     """Three partitions that cannot share: the fleet bound says two servers, the proof three, the plan is the same."""
     path = tmp_path / "p.parquet"
