@@ -15,7 +15,7 @@ from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
 from ceps.offers.few_types import with_few_types
 from ceps.offers.hourly import schedule
 from ceps.offers.mixed import committed, mixed, mixed_bound
-from ceps.offers.offer import Offer
+from ceps.offers.offer import Offer, likely_costs
 from ceps.offers.schedules import HOUR, Terms
 from ceps.offers.zones import over_zones
 from ceps.packing import Effort
@@ -311,14 +311,6 @@ def _autoscaling(market: Market, problem: Problem, cost: float, extras: Mapping[
 def _likely(market: Market, cost: float) -> tuple[float, float]:
     """Dollars a day between which a cost would lie had other days been observed: two standard errors of the peak."""
     given = market.patterns
-    if given.peak <= 0:
-        return cost, cost
     events = given.peak * given.slot_seconds * given.days / given.requests_per_event
     common = given.variation.common if given.variation is not None else 0.0
-    error = 2 * float(np.sqrt(common / given.days + 1 / events))
-    if error < _SURE:
-        return cost, cost
-    return cost * max(0.0, 1 - error), cost * (1 + error)
-
-
-_SURE = 0.005  # relative error of a cost below which it is stated as one number
+    return likely_costs(cost, events, given.days, common)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 NAMES = {
@@ -71,3 +72,33 @@ class Offer:
     def label(self) -> str:
         """Name for people."""
         return NAMES.get(self.name, self.name)
+
+
+def likely_costs(cost: float, events: float, days: float, common: float) -> tuple[float, float]:
+    """Dollars a day between which a cost would lie had other days been observed: two standard errors of the peak.
+
+    Parameters
+    ----------
+    cost
+        Dollars a day on the patterns.
+    events
+        Events that were observed in the slot of the peak, all days together.
+    days
+        Days observed.
+    common
+        Squared relative deviation of a day's total (`Variation.common`); 0 where it is not known.
+
+    Examples
+    --------
+    >>> likely_costs(100.0, 64.0, 10.0, 0.0), likely_costs(100.0, 1e6, 10.0, 0.0)
+    ((75.0, 125.0), (100.0, 100.0))
+    """
+    if events <= 0:
+        return cost, cost
+    error = 2 * math.sqrt(common / days + 1 / events)
+    if error < _SURE:
+        return cost, cost
+    return cost * max(0.0, 1 - error), cost * (1 + error)
+
+
+_SURE = 0.005  # relative error of a cost below which it is stated as one number

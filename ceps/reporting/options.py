@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ceps.offers.offer import Offer
+from ceps.offers.offer import Offer, likely_costs
 from ceps.overload import overload_risk
 from ceps.plans import DAYS_A_MONTH, Plan, bytes_text, diff
 from ceps.texts import how_many
@@ -14,37 +14,51 @@ from ceps.texts import how_many
 
 def own_offer(plan: Plan) -> Offer:
     """Offer that a plan itself is: the one it remembers, else one of its own figures."""
-    name = "fixed" if plan.types_by_hour is None else "hourly"
+    name = plan.method if plan.method in ("hourly", "mixed") else "fixed"
     for offer in plan.offers:
-        if offer.name in (name, "mixed") and np.isclose(offer.cost_per_day, plan.cost_per_day, rtol=1e-9):
+        if offer.name == name and np.isclose(offer.cost_per_day, plan.cost_per_day, rtol=1e-9):
             return offer
     risk = plan.risk or overload_risk(plan)
-    over = np.maximum(plan.loads - plan.capacity_by_slot, 0.0)
+    peak = float(plan.loads.sum(axis=0).max(initial=0.0)) / plan.growth
+    events = peak * plan.slot_seconds * plan.days / plan.requests_per_event
+    common = 0.0 if plan.variation is None else plan.variation.common
+    low, high = likely_costs(plan.cost_per_day, events, plan.days, common)
     return Offer(
         name=name,
         cost_per_day=plan.cost_per_day,
-        low_cost_per_day=plan.cost_per_day,
-        high_cost_per_day=plan.cost_per_day,
+        low_cost_per_day=low,
+        high_cost_per_day=high,
         lower_bound=plan.lower_bound,
         servers=len(plan),
-        overload=float(over.sum() / max(float(plan.loads.sum()), 1e-300)),
+        overload=overload(plan),
         risk=risk.worst,
         worst_day=risk.worst_name,
+        bytes_moved_per_day=plan.extras.get("bytes_loaded", 0.0),
         servers_a_request=plan.servers_a_request,
         recommended=True,
     )
 
 
-def offers_of(plan: Plan) -> list[Offer]:
-    """Offers to show, the one to take first, then by price: those that the plan remembers, else the plan's own.
+def overload(plan: Plan) -> float:
+    """Share of the requests above full capacity when days are as their patterns."""
+    total = float(plan.loads.sum())
+    return float(np.maximum(plan.loads - plan.capacity_by_slot, 0.0).sum()) / total if total else 0.0
 
-    A plain grid is none of them: it is what offers are compared with.
-    """
+
+def offers_of(plan: Plan) -> list[Offer]:
+    """Offers, the one to take first, then what meets the risk by price, a plain grid last; the plan's own if none."""
     own = own_offer(plan)
-    shown = [offer for offer in plan.offers if offer.name != "grid"] or [own]
-    if not any(offer.recommended for offer in shown):
-        return sorted(shown, key=lambda offer: (offer.name != own.name, offer.cost_per_day))
-    return sorted(shown, key=lambda offer: (not offer.recommended, offer.cost_per_day))
+    shown = list(plan.offers) or [own]
+    first = own.name if not any(offer.recommended for offer in shown) else ""
+    return sorted(
+        shown,
+        key=lambda offer: (
+            offer.name == "grid",
+            not (offer.recommended or offer.name == first),
+            not offer.meets,
+            offer.cost_per_day,
+        ),
+    )
 
 
 def option_row(offer: Offer, over_bound: float | None) -> dict[str, Any]:

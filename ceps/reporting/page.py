@@ -27,6 +27,7 @@ _SENTENCES = {
     "fleet": "Ours: fleets from the bound up, cheapest first; partitions are moved and swapped until one holds them.",
     "gain": "Ours, in the dissertation's shape: merge what flattens peaks most, then dissolve the emptiest server.",
     "hourly": "Ours: clusters that stay, on servers that change their type by the hour; no data moves.",
+    "mixed": "Ours: reserved servers for what is asked at all hours, and hourly ones for the rest.",
     "tv": "As the dissertation writes it: merge clusters of the smallest total variation first (CEPS-).",
     "tabu": "The same, then random single moves that are kept where they help (CEPS+).",
     "gp": "One contiguous cell of a grid a server, with the number of cells that costs least.",
@@ -63,7 +64,8 @@ def _head(report: Report) -> str:
 
 def _first_screen(report: Report) -> str:
     n = report.numbers
-    chosen = n["offers"][0]
+    shown = [row for row in n["offers"] if row["offer"] != "grid"]
+    chosen = shown[0]
     priced = f"list prices of {n['priceDate']}" if n["priceDate"] else "list prices of unstated date"
     basis = f"Modelled at {priced}, from the requests of {how_many(n['daysObserved'], report.period)}."
     if n["savingsAgainst"] and n["savingsAgainst"] != "now":
@@ -72,9 +74,12 @@ def _first_screen(report: Report) -> str:
         f'<p class="lead"><span id="saving">{escape(saving_sentence(report))};</span> '
         f'<span id="risk">{escape(risk_sentence(chosen))}.</span></p>'
         f'<p class="quiet">{escape(basis)}</p>'
-        f"{cards([*(_offer_card(row) for row in n['offers'][:3]), *_compared_card(report)])}{_actions(report)}"
+        f"{cards([*map(_offer_card, shown[:_MOST_CARDS]), *_compared_card(report)])}{_actions(report)}"
         f"{notes(_remarks(report))}"
     )
+
+
+_MOST_CARDS = 3
 
 
 def saving_sentence(report: Report) -> str:
@@ -112,6 +117,18 @@ def _price(offer: Mapping[str, Any]) -> str:
 
 def _offer_card(offer: Mapping[str, Any]) -> Card:
     title = _OFFERS.get(offer["offer"], (offer["label"].capitalize(), ""))[0]
+    badge = "recommended" if offer["recommended"] else ""
+    if not offer["meetsRisk"]:
+        badge = "late too often"
+    kind = "chosen" if offer["recommended"] else ""
+    return Card(title, _price(offer), "a month", _facts(offer), _sentence(offer["note"]), kind, badge)
+
+
+def _sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:]}." if note else ""
+
+
+def _facts(offer: Mapping[str, Any]) -> list[tuple[str, str]]:
     late = offer["worstDayOverloadShare"]
     facts = [("servers", f"{offer['nodeCount']:,}")]
     if late is None:
@@ -124,10 +141,7 @@ def _offer_card(offer: Mapping[str, Any]) -> Card:
     if offer["costOverLowerBound"] is not None:
         above = 100 * (offer["costOverLowerBound"] - 1)
         facts.append(("above its bound", "0 %, proved" if above < 1e-6 else f"{above:.2g} %"))
-    badge = "recommended" if offer["recommended"] else ""
-    if not offer["meetsRisk"]:
-        badge = "too late too often"
-    return Card(title, _price(offer), "a month", facts, offer["note"], "chosen" if offer["recommended"] else "", badge)
+    return facts
 
 
 def _compared_card(report: Report) -> list[Card]:
@@ -143,6 +157,9 @@ def _compared_card(report: Report) -> list[Card]:
     else:
         text = "The plan costs as much."
     facts = [("servers", f"{n['currentNodeCount']:,}")]
+    grid = next((row for row in n["offers"] if row["offer"] == "grid"), None)
+    if grid is not None and n["savingsAgainst"] == "a plain grid":
+        facts = _facts({**grid, "costOverLowerBound": None})
     title = "Now" if now else n["savingsAgainst"].removeprefix("a ").removeprefix("the ").capitalize()
     if not now:
         text += f" This is against {n['savingsAgainst']}, not your bill."
@@ -203,6 +220,21 @@ def _moved(report: Report) -> str:
 
 def _methods(report: Report) -> str:
     rows = report.numbers["methods"]
+    offers = report.numbers["offers"]
+    offered = table(
+        "Ways to rent, on the same patterns at the same risk, modelled",
+        [
+            "offer",
+            "$ a month",
+            "late on the worst day",
+            "over its bound",
+            "servers",
+            "moved a day",
+            "servers a request",
+        ],
+        [_offer_cells(row) for row in offers],
+        chosen=next((number for number, row in enumerate(offers) if row["recommended"]), -1),
+    )
     head = ["method", "$ a month", "over its bound", "servers", "above capacity", "moved a day"]
     body = [
         [
@@ -218,11 +250,25 @@ def _methods(report: Report) -> str:
     chosen = next((number for number, row in enumerate(rows) if row["recommended"]), -1)
     told = [(row["label"], _SENTENCES[row["method"]]) for row in rows if row["method"] in _SENTENCES]
     return fold(
-        f"Ways to place partitions, compared: {len(rows)}",
+        "All that was compared",
+        offered if len(offers) > 1 else "",
         table("What each way costs on the same patterns, modelled", head, body, chosen=chosen),
         charts.cost_chart(report),
         terms(told),
     )
+
+
+def _offer_cells(row: Mapping[str, Any]) -> list[str]:
+    late, ratio, calls = row["worstDayOverloadShare"], row["costOverLowerBound"], row["serversPerRequest"]
+    return [
+        _OFFERS.get(row["offer"], (row["label"].capitalize(), ""))[0],
+        _price(row),
+        "" if late is None else share(late),
+        "" if ratio is None else f"{ratio:.3f}",
+        f"{row['nodeCount']:,}",
+        bytes_text(row["bytesMovedPerDay"]) if row["bytesMovedPerDay"] else "none",
+        "" if calls is None else f"{calls:.2f}",
+    ]
 
 
 def _foot(report: Report) -> str:

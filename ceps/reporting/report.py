@@ -22,12 +22,13 @@ from ceps.comparison import (
     compare,
     what_if,
 )
+from ceps.offers.offer import Offer
 from ceps.overload import overload_risk
 from ceps.patterns import DAY, Patterns
 from ceps.planning import plan as make_plan
 from ceps.plans import DAYS_A_MONTH, Plan, bytes_text, diff, require_same_pivots
 from ceps.problem import InfeasibleError
-from ceps.reporting.options import action_sentences, offers_of, option_row, own_offer
+from ceps.reporting.options import action_sentences, offers_of, option_row, overload, own_offer
 from ceps.reporting.words import share
 
 FORMAT = 2
@@ -51,7 +52,7 @@ class Report:
     recommended
         The plan that is recommended: the cheapest of those given.
     current
-        What it is compared with, or None.
+        The plan that it is compared with; None where there is none, or only its figures are known.
     plans
         All plans given, as given.
     comparison
@@ -133,7 +134,7 @@ def build_report(
         require_same_pivots(best.pivots_hash, given.pivots_hash)
         if set(given.partitions.tolist()) != set(best.partitions.tolist()):
             raise ValueError("the patterns have other partitions than the plan; use the patterns it was made from")
-    compared, basis = _compared(plans, best, current, patterns, seed)
+    compared = _baseline(plans, best, current, patterns, seed)
     compared_method = None if compared is None else compared.method
     comparison: Comparison | None = None
     points: list[dict[str, Any]] = []
@@ -146,27 +147,44 @@ def build_report(
             what_if(patterns, None, best.servers, seed, utilisations=UTILISATIONS, **shared, **limit) if methods else ()
         )
         points = _points(patterns, best, made)
-    numbers = _numbers(best, compared, basis, plans, comparison, points)
+    numbers = _numbers(best, compared, plans, comparison, points)
+    before = None if compared is None else compared.plan
     return Report(
-        best, compared, tuple(plans), comparison, numbers, patterns, tuple(weekdays), regions or {}, tuple(shores)
+        best, before, tuple(plans), comparison, numbers, patterns, tuple(weekdays), regions or {}, tuple(shores)
     )
 
 
-def _compared(
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """What a plan is compared with: its method, dollars a day, servers, what it is called, and the plan where known."""
+
+    method: str
+    cost_per_day: float
+    servers: int
+    basis: str
+    plan: Plan | None
+
+
+def _baseline(
     plans: Sequence[Plan], best: Plan, current: Plan | None, patterns: Patterns | None, seed: int
-) -> tuple[Plan | None, str]:
-    """Find what the plan is compared with, and what that is: "now" only where it was given."""
+) -> Baseline | None:
+    """Find what the plan is compared with: "now" only where it was given, else the remembered grid, else a new one."""
     if current is not None:
-        return current, "now"
+        return Baseline(current.method, current.cost_per_day, len(current), "now", current)
     if len(plans) > 1:
-        return max(plans, key=lambda made: made.cost_per_day), "the dearest plan given"
+        dear = max(plans, key=lambda made: made.cost_per_day)
+        return Baseline(dear.method, dear.cost_per_day, len(dear), "the dearest plan given", dear)
+    known = next((offer for offer in best.offers if offer.name == "grid"), None)
+    if known is not None:
+        return Baseline("gp", known.cost_per_day, known.servers, "a plain grid", None)
     if patterns is None or patterns.positions is None or best.method == "gp":
-        return None, ""
+        return None
     try:
         shared: dict[str, Any] = {"copies": best.copies, "growth": best.growth}
-        return make_plan(patterns, None, best.servers, seed, best.utilisation, "gp", **shared), "a plain grid"
+        grid = make_plan(patterns, None, best.servers, seed, best.utilisation, "gp", **shared)
     except InfeasibleError:
-        return None, ""
+        return None
+    return Baseline("gp", grid.cost_per_day, len(grid), "a plain grid", grid)
 
 
 def _points(patterns: Patterns, best: Plan, made: Sequence[WhatIf]) -> list[dict[str, Any]]:
@@ -192,8 +210,7 @@ def _points(patterns: Patterns, best: Plan, made: Sequence[WhatIf]) -> list[dict
 
 def _numbers(
     best: Plan,
-    compared: Plan | None,
-    basis: str,
+    compared: Baseline | None,
     plans: Sequence[Plan],
     comparison: Comparison | None,
     points: Sequence[Mapping[str, Any]],
@@ -202,10 +219,11 @@ def _numbers(
     offers = offers_of(best)
     taken, own = offers[0], own_offer(best)
     monthly = taken.cost_per_day * DAYS_A_MONTH
-    before = None if compared is None else compared.cost_per_month
+    before = None if compared is None else compared.cost_per_day * DAYS_A_MONTH
     savings = None if before is None else before - monthly
     note = "" if comparison is None or best.offers else autoscaling_note(comparison, best.cost_per_day)
-    moved = None if basis != "now" or compared is None or compared.copies != best.copies else diff(best, compared)
+    now = compared.plan if compared is not None and compared.basis == "now" else None
+    moved = None if now is None or now.copies != best.copies else diff(best, now)
     prices = sorted({(server.date, server.source) for server in best.servers})
     rows = _method_rows(best, compared, plans, comparison)
     return {
@@ -221,14 +239,14 @@ def _numbers(
         "planOffer": own.name,
         "planMonthlyRate": best.cost_per_month,
         "currentMethod": None if compared is None else compared.method,
-        "savingsAgainst": basis or None,
+        "savingsAgainst": None if compared is None else compared.basis,
         "monthlySavings": savings,
         "monthlySavingsPercent": None if not before or savings is None else 100 * savings / before,
         "currentMonthlyRate": before,
         "recommendedMonthlyRate": monthly,
-        "currentNodeCount": None if compared is None else len(compared),
+        "currentNodeCount": None if compared is None else compared.servers,
         "recommendedNodeCount": taken.servers,
-        "currentNodePools": None if compared is None else _pools(compared),
+        "currentNodePools": None if compared is None or compared.plan is None else _pools(compared.plan),
         "recommendedNodePools": _pools(best),
         "recommendedDailyRate": taken.cost_per_day,
         "lowerBoundDailyRate": taken.lower_bound,
@@ -251,9 +269,9 @@ def _numbers(
         "autoscalingNote": note,
         "hourlyBoundDailyRate": None if comparison is None else comparison.hourly_bound,
         "offers": [option_row(offer, over_bound(offer.cost_per_day, offer.lower_bound)) for offer in offers],
-        "actions": action_sentences(best, compared if basis == "now" else None),
+        "actions": action_sentences(best, now),
         "methods": rows,
-        "moved": _moved(best, None if moved is None else moved.bytes_moved, rows),
+        "moved": _moved(best, None if moved is None else moved.bytes_moved, rows, offers),
         "costByTargetUtilization": list(points),
         "pivotsHash": best.pivots_hash,
         "timeZone": best.time_zone,
@@ -295,13 +313,22 @@ def _pools(made: Plan) -> list[dict[str, Any]]:
 
 
 def _method_rows(
-    best: Plan, compared: Plan | None, plans: Sequence[Plan], comparison: Comparison | None
+    best: Plan, compared: Baseline | None, plans: Sequence[Plan], comparison: Comparison | None
 ) -> list[dict[str, Any]]:
     """Rows of methods, cheapest first: each of the plans, what they are compared with, and what was priced."""
     rows: dict[str, dict[str, Any]] = {}
-    for made in [*plans, *([] if compared is None else [compared])]:
+    before = compared.plan if compared is not None else None
+    for made in [*plans, *([] if before is None else [before])]:
         if made.method not in rows or made.cost_per_day < rows[made.method]["dailyRate"]:
-            rows[made.method] = _method_row(made.method, made.cost_per_day, len(made), 0.0, 0.0, made.lower_bound)
+            moved = made.extras.get("bytes_loaded", 0.0)
+            rows[made.method] = _method_row(
+                made.method, made.cost_per_day, len(made), overload(made), moved, made.lower_bound
+            )
+    for offer in best.offers:
+        method = "gp" if offer.name == "grid" else offer.name
+        if method not in rows and method not in ("fixed", "autoscaling"):
+            figures = (offer.overload, offer.bytes_moved_per_day, offer.lower_bound)
+            rows[method] = _method_row(method, offer.cost_per_day, offer.servers, *figures)
     for other in comparison.rows if comparison is not None else ():
         if other.method in rows or comparison is None:
             continue
@@ -314,6 +341,8 @@ def _method_rows(
             other.method, other.cost_per_day, other.servers, other.overload, other.bytes_moved, bound
         )
     for row in rows.values():
+        saved = None if compared is None or row["dailyRate"] is None else compared.cost_per_day - row["dailyRate"]
+        row["monthlySavings"] = None if saved is None else saved * DAYS_A_MONTH
         row["recommended"] = row["method"] == best.method
     return sorted(rows.values(), key=lambda row: (row["dailyRate"] is None, row["dailyRate"] or 0.0, row["method"]))
 
@@ -336,17 +365,19 @@ def _method_row(
     }
 
 
-def _moved(best: Plan, once: float | None, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """List what moves, over what is stored: the change-over once, methods every day; empty where nothing is stored."""
+def _moved(
+    best: Plan, once: float | None, rows: Sequence[Mapping[str, Any]], offers: Sequence[Offer]
+) -> list[dict[str, Any]]:
+    """List what moves, over what is stored: the change-over once, the rest daily; empty where nothing is stored."""
     stored = float(best.sizes.sum() * best.copies)
     if not stored:
         return []
+    daily = {offer.label.capitalize(): offer.bytes_moved_per_day for offer in offers if offer.bytes_moved_per_day}
+    if not daily:
+        priced = [row for row in rows if row["bytesMovedPerDay"] > 0 and row["method"] != "gp-aas-slot"]
+        daily = {row["label"].split(",")[0]: row["bytesMovedPerDay"] for row in priced}
     found = [] if once is None else [("Changing over, once", once)]
-    found += [
-        (f"{row['label'].split(',')[0]}, every day", row["bytesMovedPerDay"])
-        for row in rows
-        if row["bytesMovedPerDay"] > 0 and row["method"] != "gp-aas-slot"
-    ]
+    found += [(f"{label}, every day", value) for label, value in daily.items()]
     return [
         {
             "label": label,

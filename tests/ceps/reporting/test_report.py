@@ -334,3 +334,68 @@ def test_a_page_of_many_partitions_stays_small(count):
     html = page(ceps.build_report([made], **options))
     assert len(html.encode()) <= 150_000
     assert count > 1_000 or html == page(ceps.build_report([made], **options))
+
+
+@pytest.fixture(scope="module")
+def rented():
+    """The best of all offers for a load that sleeps at night, in a catalogue with reserved prices, and its patterns."""
+    kinds = [replace(kind, reserved_dollars_per_hour=0.6 * kind.dollars_per_hour) for kind in TYPES]
+    night = waves(80, 9_300.0, slots=96, noise=0.1)
+    night = replace(night, loads=night.loads * np.where(np.arange(96) < 40, 0.05, 1.0), sizes=np.full(80, 1e9))
+    return ceps.rent(night, None, kinds, offer="auto"), night
+
+
+def test_offers_stand_beside_one_another(rented, tmp_path):
+    """The recommended one first, with its own price, bound, risk and moves; the grid is what they are compared with."""
+    plan, night = rented
+    html = ceps.write_report(tmp_path, [plan], patterns=night).read_text()
+    numbers = json.loads((tmp_path / "report.json").read_text())
+    offers = {offer.name: offer for offer in plan.offers}
+    (taken,) = (offer for offer in plan.offers if offer.recommended)
+    assert numbers["recommendedOffer"] == numbers["planOffer"] == taken.name
+    assert numbers["offers"][0]["offer"] == taken.name
+    assert {row["offer"] for row in numbers["offers"]} == set(offers)
+    for row in numbers["offers"]:
+        offer = offers[row["offer"]]
+        assert row["monthlyRate"] == pytest.approx(offer.cost_per_day * 730 / 24)
+        assert row["monthlyRateLow"] <= row["monthlyRate"] <= row["monthlyRateHigh"]
+        assert row["bytesMovedPerDay"] == offer.bytes_moved_per_day
+        if row["costOverLowerBound"] is not None:
+            assert row["costOverLowerBound"] == pytest.approx(offer.cost_per_day / offer.lower_bound)
+            assert row["costOverLowerBound"] >= 1
+    grid = offers["grid"]
+    assert numbers["currentMonthlyRate"] == pytest.approx(grid.cost_per_day * 730 / 24)
+    assert numbers["monthlySavings"] == pytest.approx((grid.cost_per_day - plan.cost_per_day) * 730 / 24)
+    seen = Reading.of(html)
+    assert seen.headings.index("Plain grid") > seen.headings.index("Fixed servers")
+    assert html.count('class="card chosen"') == 1
+    assert len(re.findall(r'class="card( \w+)?"', html)) <= 4
+    assert [row[0] for row in seen.tables[0].rows][-1] == "A plain grid"
+
+
+def test_a_plan_that_is_not_the_recommended_offer_says_so(rented):
+    """The headline is the best offer; the page names what it shows below, and the command that makes the other."""
+    plan, night = rented
+    other = "fixed" if plan.method != "fleet" else "hourly"
+    offers = tuple(replace(offer, recommended=offer.name == other) for offer in plan.offers)
+    report = ceps.build_report([replace(plan, offers=offers)], patterns=night)
+    html = page(report)
+    wanted = next(offer for offer in offers if offer.recommended)
+    assert report.numbers["recommendedDailyRate"] == wanted.cost_per_day
+    assert report.numbers["planMonthlyRate"] == plan.cost_per_month
+    assert f"dtoss plan --offer {other} makes the one that is recommended." in html
+
+
+def test_noisy_patterns_give_a_range(patterns):
+    """Two standard errors of the peak, where they are more than a half per cent; one number where they are less."""
+    noisy = replace(patterns, days=4.0, requests_per_event=500.0)
+    made = ceps.plan(noisy, None, TYPES)
+    (row,) = ceps.build_report([made]).numbers["offers"]
+    error = 2 / np.sqrt(noisy.peak * 300 * 4 / 500)
+    assert row["monthlyRateLow"] == pytest.approx(made.cost_per_month * (1 - error))
+    assert row["monthlyRateHigh"] == pytest.approx(made.cost_per_month * (1 + error))
+    low, high = (f"${made.cost_per_month * factor:,.0f}" for factor in (1 - error, 1 + error))
+    assert f"{low} to {high} a month" in Reading.of(page(ceps.build_report([made]))).text["saving"]
+    sure = ceps.plan(replace(patterns, days=4_000.0), None, TYPES)
+    (row,) = ceps.build_report([sure]).numbers["offers"]
+    assert row["monthlyRateLow"] == row["monthlyRateHigh"] == row["monthlyRate"]

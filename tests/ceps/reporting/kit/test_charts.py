@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ceps.reporting.kit.charts import Bar, Curve, Tick, bars, curves, dots, nice, path, shades
@@ -20,6 +20,7 @@ def points_of(data):
     return np.cumsum(np.array(numbers).reshape(-1, 2), axis=0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-500, 500), st.integers(-500, 500)), min_size=1, max_size=40))
 def test_a_path_goes_through_its_points(points):
     """All corners are there in order; what is left out lies on a straight way, within it."""
@@ -74,6 +75,7 @@ def test_small_and_large_are_seen_on_one_axis():
     assert dots("A sentence.", [], [(1.0, "1"), (10.0, "10")]) == ""
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.floats(0, 1.5), min_size=6, max_size=6), min_size=1, max_size=5))
 def test_shades_are_those_of_their_shares(rows):
     """Every cell is painted once, in the shade whose step its share has passed."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.path import Path
 
 from ceps.reporting.kit.maps import Ground, clipped, crowded_view, map_chart, thinned, whole_view
 from tests.ceps.reporting.reading import Reading
@@ -22,11 +23,10 @@ def area(ring):
     return float((ring[:, 0] * after[:, 1] - ring[:, 1] * after[:, 0]).sum() / 2)
 
 
+@settings(deadline=None)
 @given(st.integers(4, 12), st.integers(0, 10_000))
 def test_clipping_cuts_what_a_fine_grid_says(corners, seed):
     """The area of a star within a window, against the share of dots that lie in both."""
-    from matplotlib.path import Path
-
     rng = np.random.default_rng(seed)
     turn = 2 * np.pi * (np.arange(corners) + rng.uniform(0, 0.9, corners)) / corners  # no two further apart than pi
     ring = rng.uniform(0.2, 2.0, corners)[:, None] * np.column_stack([np.cos(turn), np.sin(turn)])
@@ -145,7 +145,7 @@ def test_a_map_of_places_in_a_row_is_no_strip(places):
     assert ((where >= view[:2]) & (where <= view[2:])).all()
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(2, 80), st.integers(0, 10_000), st.floats(0.01, 3.0))
 def test_thinned_lines_stay_near(count, seed, slack):
     """Every point lies within the slack of what is left; ends stay."""
