@@ -61,7 +61,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "offers": {"", "planners", "bounds"},
         "rollout": {"", "planners", "bounds"},
         "reporting/kit": set(),
-        "reporting": {"", "offers", "reporting/kit"},
+        "reporting": {"", "offers", "rollout", "reporting/kit"},
         "": {"kernels", "planners", "bounds", "offers", "rollout", "reporting"},
     },
     "pipelines": {

@@ -8,7 +8,9 @@ import numpy as np
 
 from ceps.offers.offer import Offer, likely_costs
 from ceps.overload import overload_risk
-from ceps.plans import DAYS_A_MONTH, Plan, bytes_text, diff
+from ceps.plans import DAYS_A_MONTH, Plan, bytes_text
+from ceps.problem import InfeasibleError
+from ceps.rollout.actions import actions
 from ceps.texts import how_many
 
 
@@ -86,21 +88,17 @@ def option_row(offer: Offer, over_bound: float | None) -> dict[str, Any]:
 
 
 def action_sentences(plan: Plan, current: Plan | None) -> list[str]:
-    """Say what to do, in order: rent, load or move, give back."""
+    """Say what to do, in order: rent and load, or what leads from the plan in force to the new one."""
     if not len(plan):
         return []
     if current is None:
         first = f"rent {_pool(plan)} and load {how_many(len(plan.partitions), 'partition')}"
         return [f"{first}, {bytes_text(float(plan.bytes.sum()))}, as plan.json says."]
-    change = diff(plan, current)
-    ids = plan.server_ids.tolist()
-    found = [f"rent server {number} ({plan.types[ids.index(number)].name})." for number in change.servers_added]
-    found += [f"resize server {number} to {plan.types[ids.index(number)].name}." for number in change.servers_resized]
-    if change.partitions_moved:
-        moved = f"{how_many(len(change.partitions_moved), 'partition')}, {bytes_text(change.bytes_moved)}"
-        found.append(f"move {moved}, and wait until loaded.")
-    found += [f"give back server {number}." for number in change.servers_removed]
-    return found or ["nothing: the plan in force is this plan."]
+    try:
+        listed = actions(plan, current)
+    except InfeasibleError as error:
+        return [f"no order of moves is possible: {error}."]
+    return [f"{action}." for action in listed] or ["nothing: the plan in force is this plan."]
 
 
 def _pool(plan: Plan) -> str:

@@ -16,6 +16,7 @@ from ceps.comparison import Comparison, MethodCost
 from ceps.reporting.charts import busy_hours, loads_on
 from ceps.reporting.page import page
 from ceps.reporting.report import over_bound
+from ceps.rollout.actions import actions
 from tests.ceps.instances import servers, waves
 from tests.ceps.reporting.reading import Reading
 
@@ -202,7 +203,10 @@ def test_now_stands_only_where_it_was_given(plan, patterns):
     assert report.numbers["currentMethod"] == "gp-r"
     assert report.numbers["savingsAgainst"] == "now"
     assert report.numbers["bytesMovedFromCurrent"] == ceps.diff(plan, now).bytes_moved
+    steps = [f"{action}." for action in actions(plan, now)]
+    assert report.numbers["actions"] == steps
     html = page(report)
+    assert Reading.of(html).text["next"] == f"Next: {steps[0]}"
     assert "Now" in Reading.of(html).headings
     assert "less than now" in html
     assert "not your bill" not in html
