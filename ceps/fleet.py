@@ -156,20 +156,31 @@ def fleets_between(
     Ties: the fewest servers, then more of the types that stand first. Looks at no more than `limit` partial
     fleets, large types first, and not on past `deadline` (`time.monotonic`), so a long list may be cut.
     """
+    return list_fleets(problem, least, below, limit, deadline)[0]
+
+
+def list_fleets(
+    problem: Problem, least: float, below: float, limit: int = 20_000, deadline: float | None = None
+) -> tuple[list[Counts], bool]:
+    """As `fleets_between`, and whether the list is complete: not cut, nor ended at 10,000 servers of a type."""
     cover = _cover(problem)
     if cover is None:
-        return []
+        return [], True
     order = np.argsort(-problem.rates, kind="stable")
-    found = []
-    for counts, cost in _walk(cover, order, min(len(problem), 10_000), below * (1 - _SLACK), limit, deadline):
-        if cost >= least * (1 - _SLACK):
-            found.append((cost, tuple(-counts), counts))
-    return [entry[2] for entry in sorted(found, key=lambda entry: entry[:2])]
+    found, complete = [], False
+    most = min(len(problem), 10_000)
+    for entry in _walk(cover, order, most, below * (1 - _SLACK), limit, deadline):
+        if entry is None:
+            complete = most == len(problem)
+        elif entry[1] >= least * (1 - _SLACK):
+            found.append((entry[1], tuple(-entry[0]), entry[0]))
+    return [entry[2] for entry in sorted(found, key=lambda entry: entry[:2])], complete
 
 
 def _walk(
     cover: _Cover, order: NDArray, most: int, below: float, limit: int, deadline: float | None
-) -> Iterator[tuple[Counts, float]]:
+) -> Iterator[tuple[Counts, float] | None]:
+    """Each fleet with its cost, and None at the end where none was left out for `limit` or `deadline`."""
     stack = [(0, np.ones(3), 0.0, np.zeros(len(order), dtype=np.int64))]
     limit *= _TRIED
     while stack and limit > 0 and (deadline is None or monotonic() < deadline):
@@ -194,6 +205,8 @@ def _walk(
                 branches.append((level + 1, left, spent, more))
             number += 1
         stack.extend(branches)
+    if limit > 0 and not stack:
+        yield None
 
 
 def fleet_types(problem: Problem, counts: Counts) -> NDArray[np.int64]:

@@ -39,7 +39,7 @@ METHODS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
 }
 """Methods by name: ours ("fleet", "gain"), CEPS- ("tv") and CEPS+ ("tabu") as written, and the competitors."""
 
-_PROVABLE = 100  # items up to which the configuration bound may be found in seconds
+_PROVABLE = 100  # items up to which the fewest free servers may be proved in seconds
 
 KEEPS_APART = ("fleet", "gain")
 """Methods that know that some items may not share a server (copies, pins)."""
@@ -121,8 +121,9 @@ def plan(
     progress
         Called with method, best cost so far and lower bound (dollars a day) now and then.
     prove
-        Seconds, about, in which to raise the lower bound of a plan that costs more than it, where there are so few
-        partitions that this can succeed (`ceps.bounds.configurations`). The placement does not depend on it.
+        Seconds, about, for a plan that costs more than its lower bound: to raise the bound, and to look for a cheaper
+        plan with "fleet" and "gain" unless it is a repair (`ceps.bounds.settling`). Same arguments, same plan, where
+        both end before the time is over: where they meet.
     call_cost
         In requests: each further server that a request touches costs the servers as much as so many requests. Above 0,
         a dearer fleet is rented where that saves more than it costs; needs `reads` in the patterns. At 0, fewer calls
@@ -198,16 +199,26 @@ def plan(
         outcome = replace(outcome, cost_per_day=0.0) if free and np.isfinite(outcome.cost_per_day) else outcome
     else:
         outcome = run(method, problem, rng, effort, progress, spare=spare, **options)
-        if given.reads is not None and method in KEEPS_APART:
-            outcome = _with_fewer_calls(problem, outcome, given.reads.scaled(growth), call_cost, rng, effort, spare)
+    if effort.deadline is not None:
+        prove = min(prove, effort.deadline - monotonic())
+    bound = None
+    if prove > 0 and not spare and bool((problem.prices > 0).all()) and np.isfinite(outcome.cost_per_day):
+        from ceps.bounds.settling import settle
+
+        # Methods as written keep their placement, and a repair what it moves.
+        better = method in KEEPS_APART and move_budget is None and problem.at_least <= 1
+        settled = settle(problem, outcome, 0, prove, better=better)
+        outcome, bound = settled.outcome, settled.bound
+    if move_budget is None and given.reads is not None and method in KEEPS_APART:
+        outcome = _with_fewer_calls(problem, outcome, given.reads.scaled(growth), call_cost, rng, effort, spare)
     if not np.isfinite(outcome.cost_per_day):
         raise _infeasible(given, problem, outcome, method)
     outcome = with_enough_servers(problem, outcome)
     made = assemble(given, problem, outcome, method, previous, spare=spare, deadline=effort.deadline)
-    if effort.deadline is not None:
-        prove = min(prove, effort.deadline - monotonic())
-    if prove > 0 and not spare and len(problem) <= _PROVABLE:
-        made = _proved(made, problem, prove)
+    if bound is not None:
+        made = replace(made, lower_bound=max(made.lower_bound, min(bound, made.cost_per_day)))
+    elif prove > 0 and not spare and len(problem) <= _PROVABLE:
+        made = _fewest_proved(made, problem, prove)
     told = {"move_budget": move_budget} if move_budget is not None else {}
     told |= {"call_cost": call_cost} if call_cost else {}
     told |= {"at_least": at_least} if at_least else {}
@@ -215,18 +226,16 @@ def plan(
     return with_risk(replace(made, options={**options, **told}, **settings))
 
 
-def _proved(made: Plan, problem: Problem, seconds: float) -> Plan:
-    """Plan with a better bound, on dollars or on free servers, if it is over its bound and one is found in time."""
+def _fewest_proved(made: Plan, problem: Problem, seconds: float) -> Plan:
+    """Plan on free servers with a better bound on their number, if one is found in time."""
     from ceps.bounds.configurations import configuration_bound
 
-    if made.gap > 1 + TOLERANCE and (problem.prices > 0).all():
-        return replace(made, lower_bound=min(configuration_bound(problem, 0, seconds).bound, made.cost_per_day))
     least = made.extras.get("least_servers")
-    if least is not None and len(made) > least and not made.cost_per_day:
-        proven = configuration_bound(counted(problem, largest_free_types(problem)), 0, seconds).bound / 24
-        fewest = min(math.ceil(proven * (1 - TOLERANCE)), len(made))
-        return replace(made, extras={**made.extras, "least_servers": fewest})
-    return made
+    if least is None or len(made) <= least or made.cost_per_day:
+        return made
+    proven = configuration_bound(counted(problem, largest_free_types(problem)), 0, seconds).bound / 24
+    fewest = min(math.ceil(proven * (1 - TOLERANCE)), len(made))
+    return replace(made, extras={**made.extras, "least_servers": fewest})
 
 
 def with_enough_servers(problem: Problem, outcome: Outcome) -> Outcome:

@@ -7,7 +7,7 @@ from importlib import import_module
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-_MODULES = ("ceps.kernels.anneal", "ceps.kernels.merge", "ceps.kernels.overload", "ceps.kernels.pack")
+_MODULES = tuple(f"ceps.kernels.{name}" for name in ("anneal", "cooling", "merge", "overload", "pack", "subsets"))
 
 
 def warm() -> None:
@@ -15,10 +15,13 @@ def warm() -> None:
 
     Each is called as planners call it, on a plan of six items. Half a minute of processor time where nothing is kept.
     """
+    from ceps.bounds.placing import pack_nearly_full
+    from ceps.bounds.weights import weightings
     from ceps.calls import item_reads
     from ceps.packing import Effort, Packing
     from ceps.patterns import Patterns
     from ceps.planners.ahr import METRICS, agglomerate
+    from ceps.planners.annealing import anneal
     from ceps.planners.fewer_calls import annealed
     from ceps.planners.fleet_first import first_fit_plan
     from ceps.problem import build_problem
@@ -38,6 +41,9 @@ def warm() -> None:
     reads = item_reads(problem, Reads(np.array([0, 2]), np.array([0, 1]), np.ones(1), total=1.0))
     annealed(problem, np.array([0, 0]), np.array([0, 1] * 3), reads, np.random.default_rng(0), Effort())
     first_fit_plan(problem)
+    anneal(problem, np.array([0, 0]), np.random.default_rng(0), Effort(steps=1), steps=6)
+    weightings(problem)
+    pack_nearly_full(problem, np.array([0, 0, 0]))
     for metric in METRICS:
         agglomerate(problem, 0, metric)
 

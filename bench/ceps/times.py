@@ -3,6 +3,8 @@
 Planners have one thread, so CPU time is what the clock shows on a machine with nothing else to do.
 
 taskset -c 1 python -m bench.ceps.times [--largest 20000] [--repeats 3]
+
+Exits with 1 and the names of the goals that are missed.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from time import process_time
 import numpy as np
 
 from bench.ceps.instances import catalogue, mediums, patterns
+from bench.ceps.verdicts import Goals
 from ceps.packing import Effort
 from ceps.planners.ahr import agglomerate
 from ceps.planning import run
@@ -48,6 +51,7 @@ def main() -> None:
     small = build_problem(patterns("cos hs100", 60, 5.4, 0), catalogue(), 1.0)
     for method in ("fleet", "gain", "tv"):  # compile before the clock runs
         run(method, small, np.random.default_rng(0), Effort())
+    goals = Goals()
     for method, kind, name, count, units, goal in RUNS:
         if count > options.largest:
             continue
@@ -62,12 +66,16 @@ def main() -> None:
             seconds.append(process_time() - began)
         result = "" if method == "tv" else f"{len(outcome.type_of)} servers, {outcome.cost_per_day:.2f} $/day"
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        aim = "" if goal is None else f"(goal {goal:g})"
+        title = f"G4, {method}, {kind}, {name}, P = {count}"
+        aim = "" if goal is None else goals.ask(title + ", s", median(seconds), most=goal)
         print(
             f"{method:6s} {kind:7s} {name:13s} P={count:<6d} U={units:<6} {median(seconds):7.2f} CPU s {aim:10s} "
             f"{result} most memory so far {memory:.1f} GB",
             flush=True,
         )
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"most memory {memory:.1f} GB {goals.ask('G4, memory, GB', memory, most=6)}")
+    goals.end()
 
 
 if __name__ == "__main__":

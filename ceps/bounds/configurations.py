@@ -82,7 +82,7 @@ def configuration_bound(
         finished = not added or best_ratio <= 1 + 1e-4
     relaxed = 24 * relaxed * (1 - _CLOSE)
     rounded = next_fleet_cost(problem, max(relaxed, least)) if relaxed > least * (1 + TOLERANCE) else least
-    return ConfigurationBound(rounded, relaxed, finished)
+    return ConfigurationBound(max(rounded, least), relaxed, finished)
 
 
 def _master(count: int, sets: list[NDArray], costs: list[float]) -> tuple[float, Floats]:

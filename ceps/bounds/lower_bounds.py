@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ceps.fleet import fleet_cost, fleets_between, least_fleet_cost
+from ceps.fleet import fleet_cost, least_fleet_cost, list_fleets
 from ceps.patterns import hour_slices
 from ceps.planners.own_machines import counted, free_types, largest_free_types, paid_part, to_pay_for
 from ceps.problem import TOLERANCE, Problem
@@ -64,5 +64,5 @@ def next_fleet_cost(problem: Problem, least: float) -> float:
     """
     floor = least / 24 * (1 - TOLERANCE)
     window = float(problem.prices.max(initial=0.0))
-    found = fleets_between(problem, floor, floor + window + 1e-9, limit=200_000)
-    return 24 * fleet_cost(problem, found[0]) if found else least
+    found, complete = list_fleets(problem, floor, floor + window + 1e-9, limit=200_000)
+    return max(least, 24 * fleet_cost(problem, found[0])) if found and complete else least

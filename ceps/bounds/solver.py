@@ -45,10 +45,13 @@ def minimise(
     upper: ArrayLike = 1.0,
     seconds: float = 60.0,
     gap: float = 0.0,
+    integral: ArrayLike = 1.0,
 ) -> Answer:
     """Minimise cost @ x over integers 0 <= x <= upper with least <= matrix @ x <= most.
 
-    `matrix` is dense or sparse. Runs without presolve, in silence: HiGHS prints to the process's standard output.
+    Where `integral` is 0, x may be any number. `matrix` is dense or sparse.
+
+    Runs without presolve, in silence: HiGHS prints to the process's standard output.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
@@ -60,7 +63,7 @@ def minimise(
         found = milp(
             cost,
             constraints=LinearConstraint(rows, least, most),
-            integrality=np.ones(len(cost)),
+            integrality=np.broadcast_to(np.asarray(integral, dtype=np.float64), cost.shape),
             bounds=Bounds(0, np.broadcast_to(np.asarray(upper, dtype=np.float64), cost.shape)),
             options={"time_limit": max(seconds, 0.1), "mip_rel_gap": gap, "presolve": False},
         )

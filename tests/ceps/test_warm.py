@@ -27,6 +27,7 @@ ceps.plan(made, servers=kinds, copies=2)
 reads = ceps.Reads(np.arange(0, 31, 2), np.arange(30), np.ones(15), total=20.0)
 for call_cost in (0.0, 1e6):
     ceps.plan(replace(made, reads=reads), servers=kinds, call_cost=call_cost)
+ceps.plan(waves(30, 31_000.0, noise=0.9), servers=kinds, prove=3.0)
 print(len(before), sorted(name for name, number in compiled().items() if before.get(name) != number))
 """
 
