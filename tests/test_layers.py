@@ -57,7 +57,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "ceps": {
         "kernels": set(),
         "planners": {"", "kernels"},
-        "bounds": {"", "planners"},
+        "bounds": {"", "kernels", "planners"},
         "offers": {"", "planners", "bounds"},
         "rollout": {"", "planners", "bounds"},
         "reporting/kit": set(),

@@ -25,6 +25,7 @@ _CHEAPEST = 4  # fleets that are tried at the most besides the cheapest of each 
 _ROOM = (0.0, 0.002, 0.005, 0.01, 0.03)  # to spare, of fleets of several types that are tried
 _FLUID_SECONDS = 1.0  # for each of them
 _LARGE = 8  # items a server up to which items are large, and the configuration bound is the better one
+_PLACES = 1_000  # items x servers up to which assigning items one by one comes before long annealing
 _SHORT = 3.0  # seconds for a first try of assigning items one by one
 _FEW = 100  # items up to which the configuration bound may be found
 
@@ -93,7 +94,7 @@ def settle(problem: Problem, outcome: Outcome, seed: int = 0, seconds: float = 6
             search.prove(min(left, _SHORT))
         if level == 1 and not search.closed and len(problem) <= min(_FEW, _LARGE * len(search.best.type_of)):
             search.raise_bound(configuration_bound(problem, seed, max(left / 4, 0.0)).bound)
-        elif level >= 1 and not search.closed:
+        elif level >= (1 if len(problem) * len(search.best.type_of) <= _PLACES else 3) and not search.closed:
             search.prove(left * 0.9)
     closed = search.best.cost_per_day <= search.bound * (1 + _SAME)
     return Settled(search.best, search.best.cost_per_day if closed else search.bound, closed or not effort.over)
@@ -199,7 +200,7 @@ class _Search:
         """Anneal on fleets that cost less than the best plan: halve the range by whether everything fits."""
         problem = self.problem
         seen: dict[bytes, Ints] = {}
-        for counts in [*self.open[:_CHEAPEST], *self._rungs()]:
+        for counts in [*self.open[:_CHEAPEST], *self._rungs(effort)]:
             cheaper = self.cost(counts) < self.best.cost_per_day * (1 - TOLERANCE)
             if cheaper and not any(np.array_equal(counts, other) for other in self.small):
                 seen.setdefault(counts.astype(np.int64).tobytes(), counts.astype(np.int64))
@@ -220,11 +221,11 @@ class _Search:
             else:
                 low = middle + 1
 
-    def _rungs(self) -> list[Ints]:
+    def _rungs(self, effort: Effort) -> list[Ints]:
         """Find the cheapest fleet of each capacity, and some with so much to spare when items divide."""
         problem = self.problem
         most = self.best.cost_per_day / 24 * (1 - 2 * TOLERANCE)
-        rungs = [np.bincount(types, minlength=len(problem.servers)) for types in fleet_ladder(problem, most)]
+        rungs = [np.bincount(types, minlength=len(problem.servers)) for types in fleet_ladder(problem, most, effort)]
         if len(problem.servers) == 1:
             return rungs
         if self.roomy is None:

@@ -16,41 +16,40 @@ from ceps.problem import TOLERANCE, Floats, Ints, Problem
 _MOST_ITEMS = 4_000  # whose products are kept: 128 MB
 _CHUNK = 1_000_000  # steps between two looks at the clock
 _NEAR = 0.02  # slack, as a share of the fleet, below which slots count about alike
-_SQUARES = (0.3, 1e-3)  # heat from and to, in units of an item's square
-_OVERLOADS = (0.1, 1e-6)  # heat from and to, in squares of relative overload
-_COLD = (1e-4, 1e-7)
+_SQUARES = ((0.3, 1e-3), (0.1, 1e-4))  # heat from and to, in units of an item's square
+_OVERLOADS = ((0.1, 1e-6), (1e-3, 1e-8))  # heat from and to, in squares of relative overload
+_WAYS = (_SQUARES[0], _OVERLOADS[0], _SQUARES[1], _OVERLOADS[1])
+_COLD = (1e-5, 1e-9)  # after squares are low
 
 
-def anneal(
-    problem: Problem, types: Ints, rng: np.random.Generator, effort: Effort, steps: int, rounds: int = 1
-) -> Packing:
-    """Packing of all items on servers of `types`, annealed `rounds` times with `steps` steps until everything fits.
+def anneal(problem: Problem, types: Ints, rng: np.random.Generator, effort: Effort, steps: int) -> Packing:
+    """Packing of all items on servers of `types`, annealed with `steps` steps in each way until everything fits.
 
-    The best of the rounds, by its largest relative peak; it may not fit. The same seed gives the same packing, unless
-    the effort has a deadline.
+    The best by its largest relative peak; it may not fit. The same seed gives the same packing, unless the effort has
+    a deadline.
     """
     best = Packing(problem, types, np.full(len(problem), -1))
     if best.fill() or best.fits or len(types) < 2:
         return best
-    for _ in range(rounds):
-        for even in (True, False):
-            if effort.over or (even and len(problem) > _MOST_ITEMS):
-                continue
-            packing = Packing(problem, types, best.label)
-            if even:
-                _squares(packing, _SQUARES, rng, effort, steps)
-                packing.refresh()
-                if not packing.fits:
-                    _overloads(packing, _COLD, rng, effort, max(steps // 32, 1))
-            else:
-                _overloads(packing, _OVERLOADS, rng, effort, max(steps // 8, 1))
+    for heats in _WAYS:
+        even = heats in _SQUARES
+        if effort.over or (even and len(problem) > _MOST_ITEMS):
+            continue
+        packing = Packing(problem, types, best.label)
+        if even:
+            _squares(packing, heats, rng, effort, steps)
             packing.refresh()
             if not packing.fits:
-                packing.relieve(rng, replace(effort, steps=300))
-            if packing.worst < best.worst:
-                best = packing
-            if best.fits:
-                return best
+                _overloads(packing, _COLD, rng, effort, max(steps // 16, 1))
+        else:
+            _overloads(packing, heats, rng, effort, max(steps // 8, 1))
+        packing.refresh()
+        if not packing.fits:
+            packing.relieve(rng, replace(effort, steps=300))
+        if packing.worst < best.worst:
+            best = packing
+        if best.fits:
+            return best
     return best
 
 
