@@ -101,9 +101,9 @@ def _write(path: Path, days: list[Patterns]) -> None:
 def read_patterns(path: str | Path, weekday: int | None = None, *, week: bool | None = None) -> Patterns:
     """Patterns of a file: of `weekday`, or of a whole `week`, each weekday as it was; or the mean of all days.
 
-    Without either: the week where the file holds a weekday besides other days, else the only day it has. A weekday that was
-    not observed is taken as the mean of all days. With `week` False, the mean of all days. Slots without a row are 0
-    requests/s.
+    Without either: the week where the file holds a weekday besides other days, else the only day it has. A weekday
+    that was not observed is taken as the mean of all days. With `week` False, the mean of all days. Slots without a
+    row are 0 requests/s.
 
     Raises
     ------

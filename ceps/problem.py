@@ -61,6 +61,8 @@ class Problem:
         Factor that the patterns' loads were multiplied by.
     at_least
         Servers that any plan must have, whatever they are asked.
+    noise
+        What a load r varies by from day to day: variance is the first number times r, and the second times r^2.
     """
 
     columns: Floats
@@ -75,6 +77,7 @@ class Problem:
     copies: int = 1
     growth: float = 1.0
     at_least: int = 0
+    noise: tuple[float, float] = (1.0, 0.0)
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -249,9 +252,20 @@ def build_problem(
     pins = pins[order]
     problem = _with_items(patterns, types, utilisation, copies, order, rows, pins)
     most = f": {len(problem)} parts can be put on servers, use more partitions"
-    problem = replace(problem, growth=growth, at_least=whole("at_least", at_least, 0, len(problem), most))
+    at_least = whole("at_least", at_least, 0, len(problem), most)
+    problem = replace(problem, growth=growth, at_least=at_least, noise=_noise(patterns, growth / copies))
     _refuse_what_fits_nothing(problem, patterns)
     return problem
+
+
+def _noise(patterns: Patterns, factor: float) -> tuple[float, float]:
+    """Variance of a load r: counting and what is each partition's own grow with r, what all share with its square."""
+    counting = patterns.requests_per_event / patterns.slot_seconds
+    if patterns.variation is None:
+        return counting, 0.0
+    peaks = patterns.loads.max(axis=1, initial=0.0) * factor
+    own = float(patterns.variation.own @ peaks**2) / max(float(peaks.sum()), 1e-300)
+    return counting + own, patterns.variation.common
 
 
 def _with_items(

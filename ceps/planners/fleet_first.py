@@ -10,7 +10,7 @@ import numpy as np
 from ceps.fleet import cheapest_fleet, fleet_cost, fleet_types, fleets_between, least_fleet_cost
 from ceps.packing import Effort, Packing
 from ceps.planners.own_machines import counted, free_types, largest_free_types, part, to_pay_for
-from ceps.problem import TOLERANCE, Ints, Outcome, Problem, Progress, price
+from ceps.problem import TOLERANCE, Floats, Ints, Outcome, Problem, Progress, price
 
 _FINEST = 1.0005  # least growth from one fleet to the next
 _COARSE = 1.02  # and where there are more servers than items
@@ -18,6 +18,7 @@ _ONE_BY_ONE = 100_000  # items x servers up to which no fleet is skipped
 _TRIES = 400  # fleets of other shapes to try at most
 _WORK = 10_000  # and at most this divided by items x servers: small problems are searched well
 _EVEN_STEPS = 300  # steps to even out a placement that fits
+_MARGIN = 1e-3  # relative peak by which a placement may miss what is safest for each server
 _HOPELESS = 1.15  # relative peak from which no search will make a fleet fit
 
 
@@ -213,14 +214,64 @@ def pack(
 
 
 def even_out(packing: Packing, rng: np.random.Generator, effort: Effort) -> Packing:
-    """Lower the largest relative peak of a placement that fits, down to what the totals allow."""
+    """Spread the safety of a placement that fits: capacity less peak in standard deviations, as equal as it gets.
+
+    A server of four times the load varies twice as much, so equal relative peaks would leave the small ones less safe.
+    """
     problem, types = packing.problem, packing.types
-    floor = max(
-        problem.need[0] / problem.rates[types].sum(),
-        problem.need[1] / problem.room[types].sum(),
-    )
-    packing.balance(rng, replace(effort, steps=min(effort.steps, _EVEN_STEPS)), target=floor * (1 + 1e-6))
+    search = replace(effort, steps=min(effort.steps, _EVEN_STEPS))
+    even = Packing(problem, types, packing.label)
+    even.scale[:, 0] = 1 / safe_peaks(problem, types)
+    even.refresh()
+    even.balance(rng, search, target=1 + _MARGIN / 2)
+    found = Packing(problem, types, even.label)
+    if found.fits and unsafe(found) <= unsafe(packing):
+        packing.label = found.label
+        packing.refresh()
     return packing
+
+
+def unsafe(packing: Packing) -> float:
+    """Return the requests/s, summed over slots, that are expected above full capacity when loads vary as they do."""
+    from scipy.special import ndtr
+
+    problem, types = packing.problem, packing.types
+    counting, common = problem.noise
+    load = packing.load[:, :-1]
+    deviation = np.sqrt(counting * load + common * load**2)
+    safe = np.where(deviation > 0, deviation, 1.0)
+    z = ((problem.rates[types] / problem.utilisation)[:, None] - load) / safe
+    excess = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi) - z * ndtr(-z)
+    return float((safe * np.maximum(excess, 0.0)).sum())
+
+
+def safe_peaks(problem: Problem, types: Ints) -> Floats:
+    """float64 (N,), peaks that together are the total's and leave each server as many standard deviations.
+
+    None above u times the capacity. O(N) for each of some 60 steps of a bisection.
+    """
+    full, limit = problem.rates[types] / problem.utilisation, problem.rates[types] * (1 - _MARGIN)
+    need = min(problem.need[0], float(limit.sum()))
+    low, high = 0.0, 1.0
+    while _peaks_at(problem, full, limit, high).sum() > need and high < 1e30:
+        low, high = high, 4 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _peaks_at(problem, full, limit, middle).sum() > need:
+            low = middle
+        else:
+            high = middle
+    return np.maximum(_peaks_at(problem, full, limit, low), 1e-9 * limit)
+
+
+def _peaks_at(problem: Problem, full: Floats, limit: Floats, deviations: float) -> Floats:
+    """Return loads that leave so many standard deviations to full capacity: a quadratic equation for each server."""
+    counting, common = problem.noise
+    # (full - r)^2 = d^2 (counting r + common r^2)
+    square = deviations * deviations
+    a, b, c = 1 - square * common, 2 * full + square * counting, full * full
+    root = np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))
+    return np.minimum(limit, 2 * c / (b + root))
 
 
 def keep_fullest(problem: Problem, types: Ints, start: Ints) -> Ints:
