@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 import ceps
 from ceps import Patterns, Plan, PlanDiff
 from ceps.patterns import WEEK
+from ceps.planning import KEEPS_APART
 from ceps.plans import DAYS_A_MONTH, bytes_text
 from ceps.problem import Progress
+from ceps.rollout.splits import split_advice
 from ceps.texts import how_many
 from pipelines.plan_files import checksum, load_plan, load_servers, read_patterns, with_bytes
 
@@ -89,6 +92,7 @@ def plan(
     ValueError
         An argument is out of its bounds, or some partitions fit no server; the message names them.
     """
+    began = monotonic()
     given = read_patterns(patterns, weekday)
     if store is not None:
         given = with_bytes(given, store)
@@ -115,7 +119,12 @@ def plan(
     week = read_patterns(patterns) if weekday is not None else given
     if weekday in ("mean", "all") and week.period == WEEK:
         made = replace(made, risk=ceps.overload_risk(made.under(week)))
-    source = {"patterns": str(Path(patterns).absolute()), "patterns_sha256": checksum(patterns)}
+    source: dict[str, Any] = {"patterns": str(Path(patterns).absolute()), "patterns_sha256": checksum(patterns)}
+    asked = ("risk", "zones", "at_least", "at_most_types")
+    if method in KEEPS_APART and offer == "fixed" and not any((pins, call_cost, *map(options.get, asked))):
+        limit = options.get("time_limit")
+        advice = split_advice(given, made, None if limit is None else limit - (monotonic() - began))
+        source |= {} if advice is None else {"advice": advice.to_dict()}
     made = replace(made, options={**made.options, **source}, extras={**made.extras, **grid_calls(given, made)})
     return made, None if before is None else ceps.diff(made, before)
 
@@ -254,6 +263,7 @@ def facts(made: Plan, changes: PlanDiff | None) -> dict[str, Any]:
             "worst": risk.worst,
         },
         "offers": [vars(one) for one in made.offers],
+        "advice": made.options.get("advice"),
         "pivots_hash": made.pivots_hash,
         "servers_a_request": made.servers_a_request,
         "grid_servers_a_request": made.extras.get("grid_servers_a_request"),
@@ -318,6 +328,8 @@ def summary(made: Plan, changes: PlanDiff | None) -> list[tuple[str, str]]:
     rows += offer_rows(made)
     if made.servers_a_request is not None:
         rows.append(("calls", calls_text(made)))
+    if "advice" in made.options:
+        rows.append(("advice", made.options["advice"]["text"]))
     if changes is not None:
         rows += diff_rows(changes)
     return rows

@@ -214,10 +214,11 @@ def plan(
         terms=Terms(restart_seconds, load_rate, spot),
     )
     before = None if previous is None else load_plan(previous)
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"advice": made.options["advice"]} if "advice" in made.options else {}
     steps: list[tuple[str, str]] = []
     if before is not None:
-        more, steps = _steps(made, before, bytes_per_hour, at_a_time)
+        listed, steps = _steps(made, before, bytes_per_hour, at_a_time)
+        more |= listed
     if kubernetes is not None:
         from ceps.rollout.kubernetes import write_manifests
 

@@ -204,6 +204,26 @@ def test_manifests_are_written_beside_the_plan(patterns, servers, tmp_path, caps
     assert not out.exists()
 
 
+def test_advice_to_split_is_printed_and_written(tmp_path, capsys):
+    """In the table, in the file and for programs; not where the plan is at the bound, nor past the time limit."""
+    path, out, kinds = tmp_path / "p.parquet", tmp_path / "plan.json", tmp_path / "two.toml"
+    ceps.write_patterns(path, Patterns(np.repeat([[50.0], [900.0], [60.0]], 24, axis=1), partitions=[10, 11, 12]))
+    block = '[[server]]\nname = "{}"\nrequests_per_second = {}\nbytes = inf\ndollars_per_hour = {}\n'
+    kinds.write_text(block.format("small", 500, 1) + block.format("large", 1000, 3))
+    common = ["plan", path, "--servers", kinds, "--out", out]
+    assert run(*common, "--utilisation", 1, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["advice"]["partitions"], facts["advice"]["cost_per_day"]) == ([11], 72.0)
+    assert facts["advice"]["rebuild_with"] == 6
+    assert json.loads(out.read_text())["advice"] == facts["advice"] == ceps.load_plan(out).options["advice"]
+    assert run(*common, "--utilisation", 1) == 0
+    assert facts["advice"]["text"] in " ".join(capsys.readouterr().out.split())
+    for more in (["--growth", "0.1"], ["--time-limit", 1e-6], ["--spare"]):
+        assert run(*common, *more, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["advice"] is None
+        assert "advice" not in json.loads(out.read_text())
+
+
 def test_a_proof_for_few_partitions(tmp_path):
     """Three partitions that cannot share: the fleet bound says two servers, the proof three, the plan is the same."""
     path = tmp_path / "p.parquet"
