@@ -31,6 +31,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.partitioning.routing import reads_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
+from pipelines.rows import day_counts
 from pipelines.rows.accesses import MILLIONTHS, Asks, access_columns, rows_of
 from pipelines.rows.positions import REASON, Positions, from_frame, screened
 from pipelines.spark.progress import Stages
@@ -162,12 +163,14 @@ def patterns(
     together = cells.column("together").is_valid()
     sets, cells = cells.filter(together), cells.filter(pc.invert(together))
     reads = _reads(sets, requests, (last - first).days + 1)
+    of_days = day_counts.is_of_days(cells.column("cell").to_numpy())
+    days, cells = cells.filter(pa.array(of_days)), cells.filter(pa.array(~of_days))
     touched = pc.equal(cells.column("cell"), _TOUCHED)
     counted = cells if asks.costs is None else cells.filter(touched)  # which partition is read does not depend on costs
     read_in_all = int(counted.column("weight").to_numpy().sum()) / MILLIONTHS
     cells = cells.filter(pc.invert(touched))
     base = int(cells.column("weight").to_numpy().sum()) / MILLIONTHS
-    made = _patterns(cells, reads, manifest, space, regions_of_manifest(manifest), asks, first, last)
+    made = _patterns(cells, days, reads, manifest, space, regions_of_manifest(manifest), asks, first, last)
     return Counted(
         patterns=made,
         read=seen["read"],
@@ -225,6 +228,7 @@ def _count(rows: DataFrame, store: Store, manifest: dict[str, Any], asks: Asks) 
     schema = "cell bigint, together binary, weight bigint"
     cells = rows.mapInArrow(partial(_tally, store.path, manifest, asks), schema)
     sums = cells.groupBy("cell", "together").agg(F.sum("weight").alias("weight"))
+    sums = sums.mapInArrow(partial(_by_day, manifest, asks), schema)
     if asks.k is not None or asks.radius is not None:
         sums = sums.mapInArrow(partial(_urgent, MOST_SETS + 1), schema)
     return sums.toArrow()
@@ -273,11 +277,24 @@ def _tally(
         sums = np.zeros(len(found), np.int64)
         np.add.at(sums, place, counted[request])
         yield _rows(found, pa.nulls(len(found), pa.binary()), sums)
+        hourly = day_counts.hour_cells(
+            day[request], slot[request], partition.astype(np.int64), asks.slot_seconds, len(regions)
+        )
+        found, place = np.unique(hourly, return_inverse=True)
+        sums = np.zeros(len(found), np.int64)
+        np.add.at(sums, place, counted[request])
+        yield _rows(found, pa.nulls(len(found), pa.binary()), sums)
         start, members, whose = distinct_sets(request, partition.astype(np.int64))
         weights = np.zeros(len(start) - 1, np.int64)
         several = np.flatnonzero(whose >= 0)
         np.add.at(weights, whose[several], weight[several])
         yield _rows(np.full(len(weights), -1), _packed(start, members), weights)
+
+
+def _by_day(manifest: dict[str, Any], asks: Asks, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return summed rows, those of single hours as what varies from day to day."""
+    for batch in batches:
+        yield day_counts.spread(batch, asks.slot_seconds, len(manifest["partitions"]), asks.by_weekday)
 
 
 def _base_requests(
@@ -349,6 +366,7 @@ def _judge(read: int, bad: dict[str, int], max_bad: float) -> None:
 
 def _patterns(
     cells: pa.Table,
+    of_days: pa.Table,
     reads: Reads,
     manifest: dict[str, Any],
     space: Space,
@@ -372,7 +390,11 @@ def _patterns(
         "time_zone": asks.time_zone,
         "pivots_hash": manifest["pivots_hash"],
         "reads": reads,
-    }
+        "variation": day_counts.variation(
+            of_days.column("cell").to_numpy(), of_days.column("weight").to_numpy(), by_day, first, last,
+            asks.slot_seconds,
+        ),
+    }  # fmt: skip
 
     def pattern(requests: NDArray[np.float64], observed: int, weekday: int | None) -> Patterns:
         loads = requests / (asks.slot_seconds * observed)
