@@ -7,6 +7,8 @@ from itertools import product
 
 import numpy as np
 
+from ceps.variation import variation_of
+
 
 def partitions_of(count: int) -> Iterator[list[int]]:
     """Every way to put `count` items into unlabelled groups, as labels in order of first use."""
@@ -132,3 +134,22 @@ def cheapest_with_calls(loads, sizes, rates, room, prices, requests, dollars):
         further = sum((len({labels[p] for p in partitions}) - 1) * number for partitions, number in requests)
         best = min(best, cost(labels, loads, sizes, rates, room, prices) + dollars * further)
     return best
+
+
+def variation_day_by_day(counts, kind):
+    """Variation of counts (days, hours, partitions) whose day d is of `kind[d]`: each deviation squared by itself."""
+    days, hours, partitions = counts.shape
+    expected, freedom = np.zeros(counts.shape), np.ones(days)
+    for d in range(days):
+        alike = [e for e in range(days) if kind[e] == kind[d]]
+        expected[d] = sum(counts[e] for e in alike) / len(alike)
+        freedom[d] = len(alike) / (len(alike) - 1) if len(alike) > 1 else 1.0
+    known = [d for d in range(days) if freedom[d] > 1]
+    own = np.zeros((3, partitions))
+    for p in range(partitions):
+        for d in known:
+            for h in range(hours):
+                own[0, p] += (counts[d, h, p] - expected[d, h, p]) ** 2 * freedom[d]
+                own[1, p] += expected[d, h, p]
+                own[2, p] += expected[d, h, p] ** 2
+    return variation_of(counts.sum(axis=2), expected.sum(axis=2), freedom, *own)

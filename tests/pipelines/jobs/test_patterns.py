@@ -25,6 +25,7 @@ from dtoss.snapshots.store import Store
 from pipelines.patterns import _packed, _reads, _rows, _urgent, furthest_hits, patterns, summary
 from pipelines.rows.accesses import Asks, access_columns
 from pipelines.rows.read_files import read_positions
+from tests.ceps.oracles import variation_day_by_day
 from tests.dtoss.strategies import lonlat_queries, planar_queries
 from tests.pipelines.stores import rebuilt
 
@@ -149,6 +150,31 @@ def test_patterns_equal_counting_one_by_one(spark, world, zone, slot, asked):
         assert made.reads.total == pytest.approx(asks_for / whole.days)
         assert by_set(made.reads) == pytest.approx({rows: n / whole.days for rows, n in sets.items()})
     assert (counted.read, counted.bad, counted.outside) == (len(world.rows), {}, 0)
+
+
+@pytest.mark.parametrize("by_weekday", [False, True])
+def test_variation_equals_counting_day_by_day(spark, world, by_weekday):
+    """How days differ is that of each day's, hour's and partition's own count, whatever the order of the rows."""
+    zone, slot = "Europe/Berlin", 900
+    asks = Asks(time_zone=zone, slot_seconds=slot, by_weekday=by_weekday, weight="weight", radius="radius")
+    counted = patterns(frame(spark, world), world.store, asks)
+    days = (counted.last - counted.first).days + 1
+    count = len(world.manifest["partitions"])
+    found = np.zeros((days, 24, count))
+    for row in world.rows.to_pylist():
+        local, place = row["t"].astimezone(ZoneInfo(zone)), (row["lon"], row["lat"])
+        read = slow_reads(world.manifest, place, row["radius"]) if row["radius"] is not None else None
+        for partition in read or [home_of(world.manifest, place)]:
+            found[(local.date() - counted.first).days, local.hour, partition] += row["weight"]
+    kind = (np.arange(days) + counted.first.weekday()) % 7 if by_weekday else np.zeros(days, int)
+    wanted = variation_day_by_day(found, kind)
+    made = counted.patterns[0].variation
+    np.testing.assert_allclose(made.levels, wanted.levels, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(made.own, wanted.own, rtol=1e-6, atol=1e-9)
+    assert made.levels.shape[1] == 24
+    again = patterns(frame(spark, world).orderBy("lat"), world.store, asks)
+    assert again.patterns[0].variation.levels.tobytes() == made.levels.tobytes()
+    assert again.patterns[0].variation.own.tobytes() == made.own.tobytes()
 
 
 def test_requests_count_as_what_they_cost(spark, world):
