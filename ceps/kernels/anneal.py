@@ -126,16 +126,21 @@ def _may_swap(columns, load, scale, slot, held, group_start, group_of, limit, a,
 def anneal(
     columns, scale, label, load, peak, slot, held, group_start, group_of, limit,
     net_start, net_item, item_start, item_net, weight, degree, count, bond, alone,
-    state, best_label, best, calls, heat, cooling, trials,
+    state, best_label, best, calls, heat, cooling, trials, fewest,
 ):  # fmt: skip
     """Make `trials` trials of moves and swaps at a falling temperature; returns (fewest calls, calls, `heat` now).
 
     A trial takes an item, and a server that holds something of one of its sets, or now and then any. Where the item
     has no room there, it may change places with one of that server's. A step that costs `heat` calls is made in one
     of e cases, and `heat` is multiplied by `cooling` at each trial. None pushes a server above its `limit`, (K,)
-    relative peaks. Changes the state in place; `best_label` keeps the placement with the fewest calls apart.
+    relative peaks, and at least `fewest` servers hold something. Changes the state in place; `best_label` keeps the
+    placement with the fewest calls apart.
     """
     items, servers = bond.shape
+    size = np.zeros(servers, np.int64)
+    for i in range(items):
+        size[label[i]] += 1
+    used = np.count_nonzero(size)
     for _ in range(trials):
         heat *= cooling
         i = _below(state, items)
@@ -150,7 +155,8 @@ def anneal(
         most = -heat * np.log(_unit(state))
         change = degree[i] - bond[i, b] - alone[i]
         j = -1
-        if change > most or not _has_room(load, scale, slot, held, group_start, group_of, limit, b, i, row):
+        empties = size[a] == 1 and size[b] > 0 and used <= fewest
+        if change > most or empties or not _has_room(load, scale, slot, held, group_start, group_of, limit, b, i, row):
             j = _partner(label, b, servers, state)
             if j < 0:
                 continue
@@ -164,7 +170,11 @@ def anneal(
                 continue
         change_sets(net_start, net_item, item_start, item_net, weight, label, count, bond, alone, i, b)
         relocate(columns, load, held, group_start, group_of, label, i, b)
-        if j >= 0:
+        if j < 0:
+            size[a] -= 1
+            size[b] += 1
+            used += np.int64(size[b] == 1) - np.int64(size[a] == 0)
+        else:
             change_sets(net_start, net_item, item_start, item_net, weight, label, count, bond, alone, j, a)
             relocate(columns, load, held, group_start, group_of, label, j, a)
         find_peak(load, scale, a, peak, slot)

@@ -14,10 +14,11 @@ from ceps.bounds.lower_bounds import hourly_bound
 from ceps.offers.schedules import AT_ONCE, Schedule, Terms, price_hours, schedule_of
 from ceps.packing import Effort, Packing
 from ceps.patterns import Patterns, as_patterns, hour_slices
+from ceps.planners.fewer_calls import fewer_calls_by_hour
 from ceps.planners.fleet_first import fleet_first
 from ceps.planning import assemble, with_enough_servers, with_risk
 from ceps.plans import Plan
-from ceps.problem import InfeasibleError, Ints, Outcome, Problem, build_problem
+from ceps.problem import TOLERANCE, InfeasibleError, Ints, Outcome, Problem, build_problem
 from ceps.servers import ServerType, checked_servers
 
 _CANDIDATES = 6  # numbers of clusters that are packed, of those that promise most
@@ -60,12 +61,17 @@ def schedule(
     types = checked_servers(servers)
     problem = build_problem(given, types, utilisation, growth=growth, copies=copies, at_least=at_least)
     effort = Effort(deadline=None if time_limit is None else monotonic() + time_limit)
-    found = best_schedule(problem, np.random.default_rng(seed), effort, terms or Terms())
+    rng = np.random.default_rng(seed)
+    found = best_schedule(problem, rng, effort, terms or Terms())
     if not np.isfinite(found.cost_per_day):
         raise InfeasibleError("no clusters fit in every hour; use larger types or more partitions")
     enough = with_enough_servers(problem, Outcome(found.labels, found.types[:, 0], found.cost_per_day))
     if enough.labels is not found.labels:
         found = schedule_of(problem, enough.labels, terms or Terms())
+    if given.reads is not None:
+        labels = fewer_calls_by_hour(problem, found.labels, found.types, given.reads, rng, effort)
+        nearer = schedule_of(problem, labels, terms or Terms())
+        found = nearer if nearer.cost_per_day <= found.cost_per_day * (1 + TOLERANCE) else found
     outcome = Outcome(found.labels, dearest_types(problem, found.types), found.cost_per_day, extras_of(problem, found))
     made = assemble(given, problem, outcome, "hourly", deadline=effort.deadline)
     settings: dict[str, Any] = {"growth": growth, "seed": seed if isinstance(seed, int) else None}

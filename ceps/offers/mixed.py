@@ -15,6 +15,7 @@ from ceps.offers.hourly import best_schedule, dearest_types, extras_of
 from ceps.offers.schedules import Schedule, Terms, hourly_peaks, schedule_of
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
+from ceps.planners.fewer_calls import fewer_calls_by_hour
 from ceps.planners.fleet_first import fleet_first
 from ceps.planning import assemble, with_enough_servers, with_risk
 from ceps.plans import Plan
@@ -79,6 +80,10 @@ def mixed(
     )
     if not np.isfinite(found.cost_per_day):
         raise InfeasibleError("no clusters fit in every hour; use larger types or more partitions")
+    if given.reads is not None:
+        labels = fewer_calls_by_hour(problem, found.labels, found.types, given.reads, rng, effort)
+        nearer = _priced(problem, labels, base, terms)
+        found, paid = nearer if nearer[0].cost_per_day <= found.cost_per_day * (1 + TOLERANCE) else (found, paid)
     outcome = Outcome(found.labels, dearest_types(problem, found.types), found.cost_per_day, extras_of(problem, found))
     made = assemble(given, problem, outcome, "mixed", deadline=effort.deadline)
     rented = tuple(committed(types[found.types[k, 0]], terms)[1] if paid[k] else "list" for k in range(len(paid)))

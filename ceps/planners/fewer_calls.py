@@ -7,17 +7,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from ceps.calls import calls_a_day
+from ceps.calls import calls_a_day, item_reads
 from ceps.fleet import fleet_types, fleets_between
 from ceps.packing import Effort, Packing
-from ceps.planners.fleet_first import pack
+from ceps.patterns import hour_slices
+from ceps.planners.fleet_first import even_out, pack
+from ceps.planners.grid import kd_cells
 from ceps.problem import TOLERANCE, Floats, Ints, Outcome, Problem, price
 from ceps.reads import MOST_SETS, Reads, bounded
 
-_TRIALS = 400  # moves and swaps tried for each item
+_TRIALS = 300  # moves and swaps tried for each item
+_MORE_TRIALS = 800  # and where neighbours stand together already
 _MOST_TRIALS = 2_000_000  # and at most in all
 _CHUNK = 20_000  # trials between two looks at the clock
 _HOT, _COLD = 3.0, 0.03  # temperatures at the beginning and the end, in an item's mean share of the requests
+_WARM = 1.0  # at the beginning where neighbours stand together already
+_CELLS_EACH = (8, 16, 32)  # cells of neighbours for each server that are packed as they are, the coarsest that fit
 _CELLS = 20_000_000  # sets x servers that are counted
 _MEMBERS = 100  # members of the sets that are searched, for each item; of more a sample
 KEPT = 0.5
@@ -55,12 +60,20 @@ def fewer_calls(
 
     Notes
     -----
-    Simulated annealing with moves and swaps of items; a step that overloads a server is never made. Large problems
+    Simulated annealing with moves and swaps of items, from `outcome` and from whole cells of the map packed on its
+    servers, where such cells fit; a step that overloads a server is never made. Large problems
     are searched on a sample of the sets, and the result is compared on all of them.
     """
     if not len(reads):
         return outcome
-    best = _kept(problem, outcome, outcome.type_of, outcome.labels, reads, rng, effort, dollars, keep * (dollars <= 0))
+    share = keep * float(dollars <= 0)
+    best = _kept(problem, outcome, outcome.type_of, outcome.labels, reads, rng, effort, dollars, share)
+    limit = 1 - share * (1 - Packing(problem, outcome.type_of, outcome.labels).peak)
+    cells = _packed_cells(problem, outcome.type_of, rng, effort, min(1.0, float(limit.min(initial=1.0))))
+    if cells is not None:
+        peak = Packing(problem, outcome.type_of, cells).peak
+        same = np.clip((1 - limit) / np.maximum(1 - peak, 1e-12), 0.0, 1.0)  # the headroom that the outcome would keep
+        best = _kept(problem, best, outcome.type_of, cells, reads, rng, effort, dollars, same, _WARM)
     if dollars <= 0:
         return best
     for types in _dearer_fleets(
@@ -76,10 +89,10 @@ def fewer_calls(
 
 def _kept(
     problem: Problem, best: Outcome, types: Ints, labels: Ints, reads: Reads, rng: np.random.Generator, effort: Effort,
-    dollars: float, keep: Floats | float,
+    dollars: float, keep: Floats | float, hot: float = _HOT,
 ) -> Outcome:  # fmt: skip
     """`best`, or what annealing makes of `labels` on `types`, whichever costs less with calls; then, has fewer."""
-    found = price(problem, annealed(problem, types, labels, reads, rng, effort, keep))
+    found = price(problem, annealed(problem, types, labels, reads, rng, effort, keep, hot=hot))
     calls, before = calls_a_day(found.labels, reads), calls_a_day(best.labels, reads)
     costs, did = found.cost_per_day + dollars * calls, best.cost_per_day + dollars * before
     if costs > did * (1 + TOLERANCE) or (costs >= did * (1 - TOLERANCE) and calls >= before):
@@ -95,8 +108,13 @@ def annealed(
     rng: np.random.Generator,
     effort: Effort,
     keep: Floats | float = 0.0,
+    capacity: Floats | None = None,
+    hot: float = _HOT,
 ) -> Ints:
-    """Labels (M,) on servers of `types` that hold, with the fewest calls found; as `fewer_calls`."""
+    """Labels (M,) on servers of `types` that hold, with the fewest calls found; as `fewer_calls`.
+
+    With `capacity`, (N, T + 1), servers may be loaded to so many requests/s in each slot, and hold so many bytes.
+    """
     from ceps.kernels.anneal import anneal, tie
 
     servers = len(types)
@@ -109,6 +127,8 @@ def annealed(
     of_item = np.searchsorted(some.row[order], np.arange(len(problem) + 1))
     degree = np.bincount(some.row, weight[some.set_of], minlength=len(problem))
     packing = Packing(problem, types, labels)
+    if capacity is not None:
+        _lend(packing, capacity)
     top = np.maximum(1 - keep * (1 - packing.peak) + TOLERANCE / 2, packing.peak)
     count = np.zeros((len(some), servers), np.int32)
     bond, alone = np.zeros((len(problem), servers)), np.zeros(len(problem))
@@ -116,20 +136,81 @@ def annealed(
     best = calls = tie(some.start, some.row, weight, packing.label, count, bond, alone)
     best_label = packing.label.copy()
     state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-    trials = min(_TRIALS * len(problem), _MOST_TRIALS)
-    heat = _HOT * float(weight.sum()) / len(problem)
-    cooling = (_COLD / _HOT) ** (1 / trials)
+    trials = min((_TRIALS if hot > _WARM else _MORE_TRIALS) * len(problem), _MOST_TRIALS)
+    heat = hot * float(weight.sum()) / len(problem)
+    cooling = (_COLD / hot) ** (1 / trials)
     for begin in range(0, trials, _CHUNK):
         if effort.over:
             break
         best, calls, heat = anneal(
             packing.columns, packing.scale, packing.label, packing.load, packing.peak, packing.slot, packing.held,
             problem.group_start, problem.group_of, top, *sets, state, best_label, best, calls, heat, cooling,
-            min(_CHUNK, trials - begin),
+            min(_CHUNK, trials - begin), problem.need[2],
         )  # fmt: skip
-    packing.label = best_label
-    packing.refresh()
-    return best_label if packing.fits else labels
+    if capacity is None:
+        capacity = np.concatenate([problem.rates[types][:, None], problem.room[types][:, None]], axis=1)
+        capacity = capacity[:, [0] * (problem.columns.shape[1] - 1) + [1]]
+    columns = problem.cluster_columns(best_label)
+    return best_label if (columns <= capacity[: len(columns)] * (1 + TOLERANCE)).all() else labels
+
+
+def _lend(packing: Packing, capacity: Floats) -> None:
+    """Change a packing so that it fits where no server is above its capacity (N, T + 1) in any slot.
+
+    Each server is as large as in its largest slot. What it lacks in the others is a load that nobody takes away.
+    """
+    from ceps.kernels.pack import find_peak
+
+    slots = capacity.shape[1] - 1
+    busy = np.argsort(-packing.problem.total[:-1], kind="stable")  # as the packing has them
+    most = capacity[:, :-1].max(axis=1)
+    packing.scale[:, 0], packing.scale[:, 1] = 1 / most, 1 / capacity[:, -1]
+    packing.load[:, :slots] += most[:, None] - capacity[:, busy]
+    for k in range(len(capacity)):
+        find_peak(packing.load, packing.scale, k, packing.peak, packing.slot)
+
+
+def fewer_calls_by_hour(
+    problem: Problem, labels: Ints, types: Ints, reads: Reads, rng: np.random.Generator, effort: Effort
+) -> Ints:
+    """Labels (M,) with no more calls, where each server stays within its types of the clock hours, int64 (N, hours).
+
+    As `fewer_calls`. What servers hold changes, so what a change of type costs may, too: price them again.
+    """
+    rates = problem.rates[types]
+    capacity = np.full((len(types), problem.columns.shape[1]), np.inf)
+    for hour, part in enumerate(hour_slices(capacity.shape[1] - 1, problem.slot_seconds)):
+        capacity[:, part] = np.minimum(capacity[:, part], rates[:, hour : hour + 1])
+    capacity[:, -1] = problem.room[types].min(axis=1)
+    together = item_reads(problem, reads)
+    found = annealed(problem, types[:, 0], labels, together, rng, effort, KEPT, capacity)
+    return found if calls_a_day(found, together) < calls_a_day(labels, together) else labels
+
+
+def _packed_cells(
+    problem: Problem, types: Ints, rng: np.random.Generator, effort: Effort, limit: float = 1.0
+) -> Ints | None:
+    """Labels (M,) that put whole cells of the map on servers of `types`, of the coarsest that hold; or None.
+
+    Servers are loaded to `limit` times what they may be. None as well where items have no positions, or some may not
+    share a server.
+    """
+    if problem.positions is None or len(problem.group_of) or len(types) < 2:
+        return None
+    for each in _CELLS_EACH:
+        if each * len(types) > len(problem) // 2 or effort.over:
+            break
+        cells = kd_cells(problem, each * len(types))
+        columns = problem.cluster_columns(cells)
+        count = len(columns)
+        coarse = replace(
+            problem, columns=columns, positions=None, item_of=np.arange(count)[:, None], pins=np.full(count, -1),
+            group_start=np.zeros(count + 1, np.int64), utilisation=limit * problem.utilisation,
+        )  # fmt: skip
+        packing = even_out(pack(coarse, types, np.full(count, -1), rng, effort), rng, effort)
+        if packing.fits:
+            return packing.label[cells]
+    return None
 
 
 def _dearer_fleets(problem: Problem, least: float, below: float) -> Iterator[Ints]:

@@ -14,7 +14,7 @@ import ceps
 from ceps import InfeasibleError, Patterns, Reads, ServerType
 from ceps.calls import calls_a_day, dollars_a_call, item_reads
 from ceps.packing import Effort
-from ceps.planners.fewer_calls import annealed
+from ceps.planners.fewer_calls import _packed_cells, annealed
 from ceps.plans import plan_from_dict
 from ceps.problem import build_problem
 from ceps.reads import reads_together
@@ -158,6 +158,58 @@ def test_servers_keep_their_share_of_headroom():
     evened, made = (ceps.plan(replace(patterns, reads=known), None, M3) for known in (None, neighbours(patterns)))
     full = (made.peaks / made.capacity / 0.9).max()
     assert full <= 1 - 0.5 * (1 - (evened.peaks / evened.capacity / 0.9).max()) + 1e-9
+
+
+@pytest.mark.parametrize("offer", ["hourly", "mixed"])
+@pytest.mark.parametrize("slots", [24, 8])
+def test_servers_that_change_by_the_hour_stay_within_each_hour(offer, slots):
+    """Never dearer and fewer calls than without reads, and no slot is above what is rented in its hours."""
+    patterns = waves(160, 9_300.0, slots=slots, noise=0.2)
+    reads, kinds = neighbours(patterns), servers(6e10)
+    without = ceps.rent(patterns, None, kinds, offer=offer)
+    made = ceps.rent(replace(patterns, reads=reads), None, kinds, offer=offer)
+    assert made.cost_per_day <= without.cost_per_day * (1 + 1e-9)
+    assert made.servers_a_request < ceps.servers_a_request(without.replicas, reads)
+    assert made.servers_a_request == ceps.servers_a_request(made.replicas, reads)
+    hours = made.types_by_hour.shape[1]
+    for k in range(len(made)):
+        rows = made.members(k)
+        load = patterns.loads[rows].sum(axis=0)
+        for hour in range(hours):
+            kind = kinds[made.types_by_hour[k, hour]]
+            touched = load[hour * slots // hours : -(-(hour + 1) * slots // hours)]
+            assert touched.max() <= 0.9 * kind.requests_per_second * (1 + 1e-9)
+            assert patterns.sizes[rows].sum() <= kind.bytes
+
+
+def test_as_many_servers_as_are_asked_for_stay_rented():
+    """Calls do not empty servers that must be there, and the least that holds is left where none must."""
+    patterns = replace(waves(60, 900.0), reads=neighbours(waves(60, 900.0)))
+    for least in (1, 3):
+        problem = build_problem(patterns, M3, at_least=least)
+        labels = annealed(
+            problem, np.array([1, 1, 1, 1]), np.arange(60) % 4, item_reads(problem, patterns.reads),
+            np.random.default_rng(0), Effort(),
+        )  # fmt: skip
+        assert len(np.unique(labels)) == least
+
+
+def test_whole_cells_are_a_start_where_they_fit():
+    """Neighbours packed together hold, and are none where there are no places, copies, or too few items."""
+    patterns = waves(300, 9_300.0)
+    problem = build_problem(patterns, M3)
+    types = ceps.plan(patterns, None, M3).type_of
+    cells = _packed_cells(problem, types, np.random.default_rng(0), Effort())
+    columns = problem.cluster_columns(cells)[:, :-1]
+    assert (columns.max(axis=1) <= problem.rates[types[: len(columns)]] * (1 + 1e-9)).all()
+    reads = item_reads(problem, neighbours(patterns))
+    assert calls_a_day(cells, reads) < 0.7 * calls_a_day(np.arange(300) % len(types), reads)
+    for other in (
+        replace(problem, positions=None),
+        build_problem(patterns, M3, copies=2),
+        build_problem(waves(9, 90.0), M3),
+    ):
+        assert _packed_cells(other, types, np.random.default_rng(0), Effort()) is None
 
 
 @pytest.mark.parametrize("seed", range(12))
