@@ -48,7 +48,7 @@ def overload(plan: Plan) -> float:
 
 
 def offers_of(plan: Plan) -> list[Offer]:
-    """Offers, the one to take first, then what meets the risk by price, a plain grid last; the plan's own if none."""
+    """Offers, the one to take first, then what meets the risk and can be planned, by price; a plain grid is last."""
     own = own_offer(plan)
     shown = list(plan.offers) or [own]
     first = own.name if not any(offer.recommended for offer in shown) else ""
@@ -58,6 +58,7 @@ def offers_of(plan: Plan) -> list[Offer]:
             offer.name == "grid",
             not (offer.recommended or offer.name == first),
             not offer.meets,
+            not offer.plannable,
             offer.cost_per_day,
         ),
     )
@@ -93,7 +94,8 @@ def action_sentences(plan: Plan, current: Plan | None) -> list[str]:
         return []
     if current is None:
         first = f"rent {_pool(plan)} and load {how_many(len(plan.partitions), 'partition')}"
-        return [f"{first}, {bytes_text(float(plan.bytes.sum()))}, as plan.json says."]
+        hourly = "" if plan.types_by_hour is None else ", in the size of each hour"
+        return [f"{first}, {bytes_text(float(plan.bytes.sum()))}, as plan.json says{hourly}."]
     try:
         listed = actions(plan, current)
     except InfeasibleError as error:

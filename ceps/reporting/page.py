@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -18,7 +19,7 @@ from ceps.texts import how_many
 _OFFERS = {
     "fixed": ("Fixed servers", ""),
     "hourly": ("Resized hourly", " resized hourly"),
-    "mixed": ("Reserved base, hourly on top", ", reserved ones and hourly ones on top"),
+    "mixed": ("Reserved and hourly", ", reserved and hourly"),
     "autoscaling": ("Autoscaling", ", started and stopped as load changes"),
 }
 """What the page calls offers: as the title of a card, and behind "Rent n servers"."""
@@ -71,8 +72,8 @@ def _first_screen(report: Report) -> str:
     if n["savingsAgainst"] and n["savingsAgainst"] != "now":
         basis += f" The comparison is with {n['savingsAgainst']}, not with your bill."
     return (
-        f'<p class="lead"><span id="saving">{escape(saving_sentence(report))};</span> '
-        f'<span id="risk">{escape(risk_sentence(chosen))}.</span></p>'
+        f'<p class="lead"><span id="saving">{_unbroken(saving_sentence(report))};</span> '
+        f'<span id="risk">{_unbroken(risk_sentence(chosen))}.</span></p>'
         f'<p class="quiet">{escape(basis)}</p>'
         f"{cards([*map(_offer_card, shown[:_MOST_CARDS]), *_compared_card(report)])}{_actions(report)}"
         f"{notes(_remarks(report))}"
@@ -80,6 +81,11 @@ def _first_screen(report: Report) -> str:
 
 
 _MOST_CARDS = 3
+
+
+def _unbroken(text: str) -> str:
+    """Text for the page, no line of which ends between a number and its sign."""
+    return re.sub(r"([\d.,]+ %)", r'<span class="together">\1</span>', escape(text))
 
 
 def saving_sentence(report: Report) -> str:
@@ -144,6 +150,9 @@ def _facts(offer: Mapping[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
+_SIDES = ("monthlyRateLow", "monthlyRateHigh")
+
+
 def _compared_card(report: Report) -> list[Card]:
     n = report.numbers
     if n["currentMonthlyRate"] is None:
@@ -157,13 +166,18 @@ def _compared_card(report: Report) -> list[Card]:
     else:
         text = "The plan costs as much."
     facts = [("servers", f"{n['currentNodeCount']:,}")]
+    chosen = n["offers"][0]
     grid = next((row for row in n["offers"] if row["offer"] == "grid"), None)
     if grid is not None and n["savingsAgainst"] == "a plain grid":
         facts = _facts({**grid, "costOverLowerBound": None})
     title = "Now" if now else n["savingsAgainst"].removeprefix("a ").removeprefix("the ").capitalize()
     if not now:
         text += f" This is against {n['savingsAgainst']}, not your bill."
-    return [Card(title, dollars(n["currentMonthlyRate"]), "a month", facts, text, "" if now else "dim")]
+    price = dollars(n["currentMonthlyRate"])
+    if not now:  # a model of the same noisy patterns is as unsure as the offers are
+        sure = {side: n["currentMonthlyRate"] * chosen[side] / (chosen["monthlyRate"] or 1.0) for side in _SIDES}
+        price = _price({**sure, "monthlyRate": n["currentMonthlyRate"]})
+    return [Card(title, price, "a month", facts, text, "" if now else "dim")]
 
 
 _MOST_STEPS = 6
@@ -179,6 +193,15 @@ def _actions(report: Report) -> str:
 def _remarks(report: Report) -> list[tuple[str, str]]:
     n = report.numbers
     found = [("warn", n["autoscalingNote"])] if n["autoscalingNote"] else []
+    chosen = n["offers"][0]
+    for row in n["offers"]:
+        if not row["canBePlanned"] and row["monthlyRate"] < chosen["monthlyRate"] * (1 - 1e-9):
+            less = 1 - row["monthlyRate"] / chosen["monthlyRate"]
+            found.append(
+                ("warn", f"Autoscaling would be cheaper here: {_price(row)} a month, {share(less)} less, with "
+                         f"{share(row['overloadShare'])} late on days like those observed. It would move "
+                         f"{bytes_text(row['bytesMovedPerDay'])} a day.")
+            )  # fmt: skip
     if n["recommendedOffer"] != n["planOffer"]:
         title = _OFFERS[n["planOffer"]][0].lower()
         found.append(

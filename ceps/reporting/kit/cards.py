@@ -38,6 +38,9 @@ class Card:
     badge: str = ""
 
 
+_LONG = 9  # signs of a figure from which on it is written smaller, so that it stays on its line
+
+
 def cards(items: Sequence[Card]) -> str:
     """Return cards side by side where there is room, below one another where there is not."""
     return f'<div class="cards">{"".join(_card(item) for item in items)}</div>\n' if items else ""
@@ -48,8 +51,9 @@ def _card(card: Card) -> str:
     badge = f'<span class="badge">{escape(card.badge)}</span>' if card.badge else ""
     facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in card.facts)
     kind = f"card {card.kind}".strip()
+    size = "figure long" if len(card.figure) > _LONG else "figure"
     return (
-        f'<div class="{kind}">{badge}<h2>{escape(card.title)}</h2><p class="figure">{escape(card.figure)}{unit}</p>'
+        f'<div class="{kind}">{badge}<h2>{escape(card.title)}</h2><p class="{size}">{escape(card.figure)}{unit}</p>'
         + (f"<dl>{facts}</dl>" if facts else "")
         + (f'<p class="why">{escape(card.why)}</p>' if card.why else "")
         + "</div>"

@@ -28,9 +28,10 @@ ul.notes li.warn { border-color: var(--warn); }
 .card h2 { margin: 0; font-size: 15px; } .card.dim h2, .card.dim .figure { color: var(--quiet); }
 .card .badge { color: var(--accent); font-size: 13px; font-weight: 650; float: right; margin-left: 8px; }
 .card .figure { font-size: 26px; line-height: 1.25; font-weight: 650; margin: 0; }
-.card .figure small { font-size: 14px; font-weight: 400; }
+.card .figure small { font-size: 14px; font-weight: 400; white-space: nowrap; }
+.card .figure.long { font-size: 20px; } .together { white-space: nowrap; }
 .card dl { display: grid; grid-template-columns: auto 1fr; gap: 1px 12px; margin: 6px 0 0; font-size: 14px; }
-.card dt { color: var(--quiet); } .card dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; }
+.card dt { color: var(--quiet); } .card dd { margin: 0; text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .card p.why { font-size: 13.5px; color: var(--quiet); margin: 6px 0 0; line-height: 1.4; }
 .next { border: 1px solid var(--rule); border-radius: 8px; padding: 10px 16px; margin: 0; }
 .next p { margin: 0; } .next ol { margin: 6px 0 0; padding-left: 24px; font-size: 15px; }
@@ -64,7 +65,9 @@ svg .mid { text-anchor: middle; } .plot { padding: 8px 12px 26px 46px; } .plot.w
 .bar { height: 6px; border: 1px solid var(--ink); border-top: 0; margin: 5px 0 0; }
 .scale { font-size: 12px; color: var(--quiet); }
 footer { margin-top: 36px; border-top: 1px solid var(--rule); padding-top: 10px; }
+@media (max-width: 1000px) { .cards { grid-template-columns: 1fr 1fr; } }
 @media (max-width: 560px) {
+  .cards { grid-template-columns: 1fr; }
   body { font-size: 15.5px; } main { padding: 12px 14px 28px; } .lead { font-size: 20px; } h2 { margin-top: 30px; }
   .wide-only { display: none; } .card { padding: 9px 12px; } .card.chosen { padding: 8px 11px; }
   .plot { padding-left: 40px; padding-right: 6px; } .plot.wide { padding-left: 74px; }
@@ -73,7 +76,7 @@ footer { margin-top: 36px; border-top: 1px solid var(--rule); padding-top: 10px;
 @media print {
   body { background: none; font-size: 12.5px; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   main { padding: 0; max-width: none; } h2 { margin-top: 24px; font-size: 16px; } .lead { font-size: 18px; }
-  .card .figure { font-size: 19px; } .cards { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
+  .card .figure { font-size: 19px; } .cards { grid-template-columns: 1fr 1fr; }
   .card dl, .card .figure small, table, .quiet, .about, figcaption, footer { font-size: 11.5px; }
   figure, .card, tr, .next, ul.notes li { break-inside: avoid; } h2, .about { break-after: avoid; }
   .scroll { overflow: visible; } .pair { grid-template-columns: 1fr 1fr; } .card, .card.chosen { padding: 8px 10px; }

@@ -377,6 +377,15 @@ def test_offers_stand_beside_one_another(rented, tmp_path):
     assert [row[0] for row in seen.tables[0].rows][-1] == "A plain grid"
 
 
+def test_autoscaling_that_is_cheaper_is_a_remark(rented):
+    """It cannot be planned, so it is not recommended; its price, what it leaves late and what it moves are said."""
+    plan, night = rented
+    offers = [replace(offer, cost_per_day=0.5) if offer.name == "autoscaling" else offer for offer in plan.offers]
+    html = page(ceps.build_report([replace(plan, offers=tuple(offers))], patterns=night))
+    assert re.search(r"Autoscaling would be cheaper here: \$15\.\d\d( to \$15\.\d\d)? a month, \d+ % less", html)
+    assert "Autoscaling would be cheaper" not in page(ceps.build_report([plan], patterns=night))
+
+
 def test_a_plan_that_is_not_the_recommended_offer_says_so(rented):
     """The headline is the best offer; the page names what it shows below, and the command that makes the other."""
     plan, night = rented
