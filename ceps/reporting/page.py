@@ -193,6 +193,8 @@ def _actions(report: Report) -> str:
 def _remarks(report: Report) -> list[tuple[str, str]]:
     n = report.numbers
     found = [("warn", n["autoscalingNote"])] if n["autoscalingNote"] else []
+    if n["advice"]:
+        found.append(("", n["advice"]))
     chosen = n["offers"][0]
     for row in n["offers"]:
         if not row["canBePlanned"] and row["monthlyRate"] < chosen["monthlyRate"] * (1 - 1e-9):

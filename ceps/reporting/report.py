@@ -269,6 +269,7 @@ def _numbers(
         "autoscalingNote": note,
         "hourlyBoundDailyRate": None if comparison is None else comparison.hourly_bound,
         "offers": [option_row(offer, over_bound(offer.cost_per_day, offer.lower_bound)) for offer in offers],
+        "advice": str(best.options.get("advice", {}).get("text", "")),
         "actions": action_sentences(best, now),
         "methods": rows,
         "moved": _moved(best, None if moved is None else moved.bytes_moved, rows, offers),

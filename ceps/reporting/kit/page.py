@@ -31,7 +31,8 @@ ul.notes li.warn { border-color: var(--warn); }
 .card .figure small { font-size: 14px; font-weight: 400; white-space: nowrap; }
 .card .figure.long { font-size: 20px; } .together { white-space: nowrap; }
 .card dl { display: grid; grid-template-columns: auto 1fr; gap: 1px 12px; margin: 6px 0 0; font-size: 14px; }
-.card dt { color: var(--quiet); } .card dd { margin: 0; text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.card dt { color: var(--quiet); }
+.card dd { margin: 0; text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .card p.why { font-size: 13.5px; color: var(--quiet); margin: 6px 0 0; line-height: 1.4; }
 .next { border: 1px solid var(--rule); border-radius: 8px; padding: 10px 16px; margin: 0; }
 .next p { margin: 0; } .next ol { margin: 6px 0 0; padding-left: 24px; font-size: 15px; }

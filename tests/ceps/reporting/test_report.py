@@ -377,6 +377,15 @@ def test_offers_stand_beside_one_another(rented, tmp_path):
     assert [row[0] for row in seen.tables[0].rows][-1] == "A plain grid"
 
 
+def test_advice_that_the_plan_remembers_is_a_remark(plan):
+    """As dtoss plan wrote it; nothing where there is none."""
+    told = replace(plan, options={"advice": {"text": "split 11: then $20 a month < $30"}})
+    report = ceps.build_report([told])
+    assert report.numbers["advice"] == "split 11: then $20 a month < $30"
+    assert "<li>split 11: then $20 a month &lt; $30</li>" in page(report)
+    assert "<li>" not in page(ceps.build_report([plan])).split("<section>")[0]
+
+
 def test_autoscaling_that_is_cheaper_is_a_remark(rented):
     """It cannot be planned, so it is not recommended; its price, what it leaves late and what it moves are said."""
     plan, night = rented
