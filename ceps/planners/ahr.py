@@ -81,5 +81,9 @@ def ahr(
     if cap is not None and cap not in names:
         raise ValueError(f"cap = {cap!r} is no server type; known: {', '.join(names)}")
     kinds = range(len(names)) if cap is None else [names.index(cap)]
-    found = [price(problem, agglomerate(problem, kind, metric), cap=kind) for kind in kinds]
-    return min(found, key=lambda outcome: outcome.cost_per_day)
+    found: list[Outcome] = []
+    for kind in kinds:
+        if effort.over and any(np.isfinite(outcome.cost_per_day) for outcome in found):
+            break
+        found.append(price(problem, agglomerate(problem, kind, metric), cap=kind))
+    return min(found, key=lambda outcome: (outcome.cost_per_day, len(outcome.type_of)))

@@ -21,7 +21,7 @@ def grid(
     Parameters
     ----------
     problem, rng, effort, progress
-        As every planner; nothing here is random.
+        As every planner; nothing here is random, and `effort` counts only by its deadline.
     cells
         Number of cells; if not given, the cheapest of 1 up to three times the load in servers of the smallest type.
 
@@ -39,7 +39,11 @@ def grid(
     if cells is not None:
         return price(problem, kd_cells(problem, cells), cells=cells)
     units = load_in_units(problem)
-    found = {g: price(problem, kd_cells(problem, g)) for g in _counts(problem, 3 * units)}
+    found: dict[int, Outcome] = {}
+    for g in _counts(problem, 3 * units):
+        if effort.over and any(np.isfinite(outcome.cost_per_day) for outcome in found.values()):
+            break
+        found[g] = price(problem, kd_cells(problem, g))
     best = min(found, key=lambda g: (found[g].cost_per_day, g))
     usual = [g for g in found if units <= g <= 2 * units] or [best]
     extras = {

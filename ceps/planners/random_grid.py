@@ -34,8 +34,12 @@ def random_grid(
     if cells is not None:
         return price(problem, rng.integers(cells, size=len(problem)), cells=cells)
     units = load_in_units(problem)
-    found = {k: price(problem, rng.integers(k, size=len(problem))) for k in range(1, 2 * units + 1)}
+    found: dict[int, Outcome] = {}
+    for k in range(1, max(1, min(2 * units, len(problem))) + 1):  # more servers than items stand empty
+        if effort.over and any(np.isfinite(outcome.cost_per_day) for outcome in found.values()):
+            break
+        found[k] = price(problem, rng.integers(k, size=len(problem)))
     best = min(found, key=lambda k: (found[k].cost_per_day, k))
-    typical = [found[k].cost_per_day for k in found if k >= units]
+    typical = [found[k].cost_per_day for k in found if k >= units] or [found[best].cost_per_day]
     extras = {"cells": best, "typical": float(np.mean(typical))}
     return Outcome(found[best].labels, found[best].type_of, found[best].cost_per_day, extras)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from time import monotonic
 
 import numpy as np
@@ -15,7 +16,7 @@ from ceps.bounds.lower_bounds import fleet_bound, hourly_bound, least_servers
 from ceps.fleet import cheapest_fleet, fleets_between
 from ceps.packing import Effort
 from ceps.planners.fleet_first import fleet_ladder
-from ceps.problem import build_problem
+from ceps.problem import build_problem, price
 from tests.ceps.instances import assert_holds, small_patterns, waves
 from tests.ceps.oracles import optimum
 
@@ -28,7 +29,7 @@ def rates_of(kinds):
     return [k.requests_per_second for k in kinds], [k.bytes for k in kinds]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(small_patterns(most=6), st.lists(st.tuples(st.integers(8, 24), st.integers(8, 24)), min_size=1, max_size=4))
 def test_the_fewest_servers_where_none_costs_anything(patterns, sizes):
     """As many as the best of all placements needs, nothing to pay, and a bound that no placement undercuts."""
@@ -121,6 +122,28 @@ def test_a_plan_of_many_free_types_ends():
     plan = ceps.plan(patterns, None, kinds, time_limit=2.0, prove=60.0)
     assert_holds(plan, patterns)
     assert plan.extras["least_servers"] <= len(plan) <= 1.15 * plan.extras["least_servers"]
+
+
+@pytest.mark.parametrize("method", ["gp", "gp-r", "tv"])
+def test_methods_to_compare_with_keep_the_time_limit_too(method, monkeypatch):
+    """Once time is over and one plan fits, no other is priced: the first that fits, of many."""
+    patterns, kinds = waves(60, 20_000.0), (own(1000, price=1.0, name="a"), own(4000, price=5.0, name="b"))
+    problem, rng = build_problem(patterns, kinds), np.random.default_rng(0)
+    name, options = {"gp": ("grid", {}), "gp-r": ("random_grid", {}), "tv": ("ahr", {"metric": "tv"})}[method]
+    module = import_module(f"ceps.planners.{name}")
+    priced = []
+
+    def counting(*arguments, **more):
+        priced.append(price(*arguments, **more))
+        return priced[-1]
+
+    monkeypatch.setattr(module, "price", counting)
+    found = getattr(module, name)(problem, rng, Effort(deadline=monotonic() - 1), **options)
+    assert np.isfinite(found.cost_per_day)
+    assert [np.isfinite(outcome.cost_per_day) for outcome in priced] == [False] * (len(priced) - 1) + [True]
+    late = len(priced)
+    getattr(module, name)(problem, rng, Effort(), **options)
+    assert len(priced) > 2 * late or method == "tv"
 
 
 def test_no_search_for_fleets_looks_past_its_deadline():
