@@ -88,7 +88,7 @@ def _without_the_rarest(totals: Floats, expected: Floats) -> Floats:
     return expected + np.clip(away, -most, most)
 
 
-_RAREST = 0.01  # of the hours: a fault or a marathon says nothing of days to come
+_RAREST = 0.04  # of the hours: a fault or a marathon says nothing of days to come
 _PRIOR_DAYS = 5.0  # days of the whole day's variation that an hour's own is mixed with
 
 
