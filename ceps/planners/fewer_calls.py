@@ -11,7 +11,7 @@ from ceps.calls import calls_a_day, item_reads
 from ceps.fleet import fleet_types, fleets_between
 from ceps.packing import Effort, Packing
 from ceps.patterns import hour_slices
-from ceps.planners.fleet_first import even_out, pack
+from ceps.planners.fleet_first import pack
 from ceps.planners.grid import kd_cells
 from ceps.problem import TOLERANCE, Floats, Ints, Outcome, Problem, price
 from ceps.reads import MOST_SETS, Reads, bounded
@@ -22,6 +22,8 @@ _MOST_TRIALS = 2_000_000  # and at most in all
 _CHUNK = 20_000  # trials between two looks at the clock
 _HOT, _COLD = 3.0, 0.03  # temperatures at the beginning and the end, in an item's mean share of the requests
 _WARM = 1.0  # at the beginning where neighbours stand together already
+_NEARLY = 1.05  # relative peak from which on single items are not moved to make whole cells fit
+_RELIEF_IDLE, _RELIEF_PAIRS = 30, 4_000
 _CELLS_EACH = (8, 16, 32)  # cells of neighbours for each server that are packed as they are, the coarsest that fit
 _CELLS = 20_000_000  # sets x servers that are counted
 _MEMBERS = 100  # members of the sets that are searched, for each item; of more a sample
@@ -69,7 +71,7 @@ def fewer_calls(
     share = keep * float(dollars <= 0)
     best = _kept(problem, outcome, outcome.type_of, outcome.labels, reads, rng, effort, dollars, share)
     limit = 1 - share * (1 - Packing(problem, outcome.type_of, outcome.labels).peak)
-    cells = _packed_cells(problem, outcome.type_of, rng, effort, min(1.0, float(limit.min(initial=1.0))))
+    cells = _packed_cells(problem, outcome.type_of, rng, effort, np.minimum(limit, 1.0))
     if cells is not None:
         peak = Packing(problem, outcome.type_of, cells).peak
         same = np.clip((1 - limit) / np.maximum(1 - peak, 1e-12), 0.0, 1.0)  # the headroom that the outcome would keep
@@ -188,15 +190,19 @@ def fewer_calls_by_hour(
 
 
 def _packed_cells(
-    problem: Problem, types: Ints, rng: np.random.Generator, effort: Effort, limit: float = 1.0
+    problem: Problem, types: Ints, rng: np.random.Generator, effort: Effort, limit: Floats
 ) -> Ints | None:
     """Labels (M,) that put whole cells of the map on servers of `types`, of the coarsest that hold; or None.
 
-    Servers are loaded to `limit` times what they may be. None as well where items have no positions, or some may not
-    share a server.
+    Each server is loaded to `limit` (N,) times what it may be. None as well where items have no positions, or some may
+    not share a server.
     """
     if problem.positions is None or len(problem.group_of) or len(types) < 2:
         return None
+    lower = tuple(
+        replace(problem.servers[kind], requests_per_second=problem.servers[kind].requests_per_second * float(share))
+        for kind, share in zip(types, limit, strict=True)
+    )
     for each in _CELLS_EACH:
         if each * len(types) > len(problem) // 2 or effort.over:
             break
@@ -205,11 +211,17 @@ def _packed_cells(
         count = len(columns)
         coarse = replace(
             problem, columns=columns, positions=None, item_of=np.arange(count)[:, None], pins=np.full(count, -1),
-            group_start=np.zeros(count + 1, np.int64), utilisation=limit * problem.utilisation,
+            group_start=np.zeros(count + 1, np.int64), servers=lower,
         )  # fmt: skip
-        packing = even_out(pack(coarse, types, np.full(count, -1), rng, effort), rng, effort)
+        servers = np.arange(len(types))
+        packing = pack(coarse, servers, np.full(count, -1), rng, effort, search=False)
         if packing.fits:
             return packing.label[cells]
+        if packing.worst < _NEARLY:
+            whole = Packing(replace(problem, servers=lower), servers, packing.label[cells])
+            whole.relieve(rng, replace(effort, idle=_RELIEF_IDLE, pairs=_RELIEF_PAIRS))
+            if whole.fits:
+                return whole.label
     return None
 
 
