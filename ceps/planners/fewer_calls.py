@@ -22,8 +22,9 @@ _MOST_TRIALS = 2_000_000  # and at most in all
 _CHUNK = 20_000  # trials between two looks at the clock
 _HOT, _COLD = 3.0, 0.03  # temperatures at the beginning and the end, in an item's mean share of the requests
 _WARM = 1.0  # at the beginning where neighbours stand together already
-_NEARLY = 1.05  # relative peak from which on single items are not moved to make whole cells fit
-_RELIEF_IDLE, _RELIEF_PAIRS = 30, 4_000
+_NEARLY = 1.05  # relative peak of packed cells up to which single items are moved until they fit
+_RELIEVED = 1_000  # and items up to which: of more, finer cells are quicker
+_RELIEF_IDLE, _RELIEF_PAIRS = 30, 4_000  # effort for it
 _CELLS_EACH = (8, 16, 32)  # cells of neighbours for each server that are packed as they are, the coarsest that fit
 _CELLS = 20_000_000  # sets x servers that are counted
 _MEMBERS = 100  # members of the sets that are searched, for each item; of more a sample
@@ -217,7 +218,7 @@ def _packed_cells(
         packing = pack(coarse, servers, np.full(count, -1), rng, effort, search=False)
         if packing.fits:
             return packing.label[cells]
-        if packing.worst < _NEARLY:
+        if packing.worst < _NEARLY and len(problem) <= _RELIEVED:
             whole = Packing(replace(problem, servers=lower), servers, packing.label[cells])
             whole.relieve(rng, replace(effort, idle=_RELIEF_IDLE, pairs=_RELIEF_PAIRS))
             if whole.fits:
