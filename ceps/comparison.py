@@ -151,6 +151,7 @@ def _row(name: str, problem: Problem, seed: int, time_limit: float | None, done:
     outcome = done[method]
     servers, cost = len(outcome.type_of), outcome.cost_per_day
     if name == "gp-typical":
+        servers = round(outcome.extras["typical_servers"] * (problem.copies if problem.copies > 1 else 1))
         cost = outcome.extras["typical"] * (problem.copies if problem.copies > 1 else 1)
     if method != "gp-aas":
         return MethodCost(name, cost, servers)

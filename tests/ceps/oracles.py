@@ -153,3 +153,43 @@ def variation_day_by_day(counts, kind):
                 own[1, p] += expected[d, h, p]
                 own[2, p] += expected[d, h, p] ** 2
     return variation_of(counts.sum(axis=2), expected.sum(axis=2), freedom, *own)
+
+
+def cheapest_grid(patterns, types, utilisation):
+    """Dollars an hour of the cheapest grid of 1 to three times the load in servers of the smallest type."""
+    smallest = min(kind.requests_per_second for kind in types) * utilisation
+    units = max(1, int(np.ceil(patterns.loads.sum(axis=0).max() / smallest - 1e-9)))
+    best = np.inf
+    order = np.lexsort((*patterns.positions.T, patterns.sizes, *patterns.loads.T[::-1]))
+    for cells in range(1, max(2, min(3 * units, len(patterns))) + 1):
+        dollars = 0.0
+        for members in halved(patterns, order, cells):
+            peak, size = patterns.loads[members].sum(axis=0).max(), patterns.sizes[members].sum()
+            fitting = [
+                kind.dollars_per_hour
+                for kind in types
+                if peak <= utilisation * kind.requests_per_second * (1 + 1e-9) and size <= kind.bytes * (1 + 1e-9)
+            ]
+            dollars += min(fitting, default=np.inf)
+        best = min(best, dollars)
+    return best
+
+
+def halved(patterns, members, cells):
+    """Partitions of each cell: cut across the longer side so that each part has its share of the bytes."""
+    cells = min(cells, len(members))
+    if cells <= 1:
+        return [members]
+    places = patterns.positions[members]
+    sides = np.ptp(places, axis=0)
+    order = members[np.argsort(places[:, 1 if sides[1] > sides[0] else 0], kind="stable")]
+    weights = patterns.sizes if patterns.sizes.any() else np.ones(len(patterns))
+    low = cells // 2
+    goal, held, cut = weights[order].sum() * low / cells, 0.0, 0
+    while cut < len(order):
+        held += weights[order[cut]]
+        cut += 1
+        if held >= goal * (1 - 1e-12):
+            break
+    cut = min(max(cut, low), len(order) - (cells - low))
+    return [*halved(patterns, order[:cut], low), *halved(patterns, order[cut:], cells - low)]
