@@ -325,6 +325,7 @@ def _read(content: Mapping[str, Any]) -> Plan:
     ids = np.array([entry["server"] for entry in entries], dtype=np.int64)
     copies = content["copies"]
     replicas = np.array(content["replicas"], dtype=np.int64).reshape(-1, copies)
+    zones = [entry["zone"] for entry in entries if "zone" in entry]
     hourly = [[names[name] for name in entry["types_by_hour"]] for entry in entries if "types_by_hour" in entry]
     slots = 86_400 // content["slot_seconds"]
     noise = content.get("variation")
@@ -352,6 +353,8 @@ def _read(content: Mapping[str, Any]) -> Plan:
         seed=content["seed"],
         spare=sum(bool(entry["spare"]) for entry in entries),
         types_by_hour=np.array(hourly, dtype=np.int64) if hourly else None,
+        rented=tuple(entry["rented"] for entry in entries if "rented" in entry),
+        zones=np.array(zones, dtype=np.int64) if zones else None,
         variation=None
         if noise is None
         else Variation(np.array(noise["levels"]).reshape(len(noise["levels"]), -1), noise["own"]),

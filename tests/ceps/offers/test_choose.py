@@ -1,0 +1,233 @@
+"""Ways to rent: the best is cheapest at the risk asked for; zones, few types and enough servers hold what they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ceps
+from ceps import InfeasibleError, Patterns, Terms
+from ceps.offers.few_types import with_few_types
+from ceps.offers.mixed import committed, mixed_bound
+from ceps.offers.schedules import schedule_of
+from ceps.offers.zones import overload_without, zone_of
+from ceps.problem import build_problem
+from tests.ceps.instances import M3, assert_holds, servers, small_patterns, small_servers, waves
+from tests.ceps.oracles import partitions_of
+
+RESERVED = tuple(replace(kind, reserved_dollars_per_hour=0.7 * kind.dollars_per_hour) for kind in servers(4e10))
+
+
+@pytest.fixture(scope="module")
+def sleepy() -> Patterns:
+    """A load that falls to a tenth at night."""
+    day = waves(60, 12_000.0)
+    return replace(day, loads=day.loads * (1.1 + np.cos(np.arange(24) / 24 * 2 * np.pi)) / 2.1, days=30.0)
+
+
+@pytest.fixture(scope="module")
+def best(sleepy):
+    """What auto makes of it."""
+    return ceps.rent(sleepy, None, RESERVED)
+
+
+def test_auto_is_the_cheapest_of_what_can_be_planned(best, sleepy):
+    """Each offer costs what its own plan costs, over a bound of its own; the cheapest is the plan that comes back."""
+    by_name = {offer.name: offer for offer in best.offers}
+    assert list(by_name) == [*dict.fromkeys([best.offers[0].name, *by_name])]
+    assert {"fixed", "hourly", "mixed", "grid", "autoscaling"} == set(by_name)
+    for name in ("fixed", "hourly", "mixed"):
+        made = ceps.rent(sleepy, None, RESERVED, offer=name)
+        assert by_name[name].cost_per_day == made.cost_per_day
+        assert by_name[name].servers == len(made)
+        assert made.lower_bound <= made.cost_per_day * (1 + 1e-9)
+        assert by_name[name].risk == made.risk.worst
+    assert best.cost_per_day == min(offer.cost_per_day for offer in best.offers if offer.name in ceps.OFFERS)
+    assert [offer.name for offer in best.offers if offer.recommended] == [best.offers[0].name]
+    assert by_name["mixed"].cost_per_day <= min(0.7 * by_name["fixed"].cost_per_day, by_name["hourly"].cost_per_day)
+    assert by_name["hourly"].bytes_moved_per_day > 0 == by_name["fixed"].bytes_moved_per_day
+    assert not by_name["autoscaling"].plannable
+
+
+def test_an_offer_survives_the_file(best, tmp_path):
+    """With how each server is paid, and the types of its hours."""
+    best.save(tmp_path / "plan.json")
+    again = ceps.load_plan(tmp_path / "plan.json")
+    assert again.offers == best.offers
+    assert again.rented == best.rented
+    np.testing.assert_array_equal(again.types_by_hour, best.types_by_hour)
+
+
+def test_risk_asked_for_is_kept_or_refused(sleepy):
+    """Utilisation falls until the worst day is within it; what no utilisation keeps is said with the figure reached."""
+    noisy = replace(sleepy, requests_per_event=1.2e7)
+    loose = ceps.rent(noisy, None, M3, offer="fixed")
+    assert loose.risk.worst > 1e-3
+    tight = ceps.rent(noisy, None, M3, offer="fixed", risk=1e-3)
+    assert tight.risk.worst <= 1e-3
+    assert tight.utilisation < loose.utilisation
+    assert tight.cost_per_day > loose.cost_per_day
+    auto = ceps.rent(noisy, None, M3, risk=1e-3)
+    assert auto.risk.worst <= 1e-3
+    with pytest.raises(InfeasibleError, match=r"within risk 1e-12: the least is"):
+        ceps.rent(replace(noisy, requests_per_event=4e9), None, M3, offer="fixed", risk=1e-12)
+    # Unasked, hourly types are compared at the risk of the fixed fleet: savings are not bought with lateness.
+    unasked = ceps.rent(noisy, None, M3)
+    assert all(offer.meets for offer in unasked.offers if offer.name in ceps.OFFERS)
+
+
+@pytest.mark.parametrize(("zones", "offer"), [(2, "fixed"), (3, "fixed"), (2, "hourly")])
+def test_any_zone_may_be_lost(zones, offer, tmp_path):
+    """Each zone holds everything once; without any one, no other server is above its full capacity."""
+    patterns = waves(50, 6_000.0)
+    plan = ceps.rent(patterns, None, M3, offer=offer, copies=zones, zones=zones)
+    assert_same_loads(plan, patterns)
+    assert len(set(plan.server_ids.tolist())) == len(plan)
+    for row in plan.replicas:
+        assert sorted(plan.zones[row].tolist()) == list(range(zones))
+    for lost in range(zones):
+        left = [k for k in range(len(plan)) if plan.zones[k] != lost]
+        for k in left:
+            load = sum(patterns.loads[p] / (zones - 1) for p in plan.members(k))
+            assert (load <= plan.capacity_by_slot[k] * (1 + 1e-9)).all()
+        assert overload_without(plan, lost) <= 1
+    single = ceps.plan(patterns, None, M3, utilisation=1.0, growth=1 / (zones - 1)) if zones > 1 else None
+    assert offer == "hourly" or plan.cost_per_day >= zones * single.lower_bound * (1 - 1e-9)
+    plan.save(tmp_path / "plan.json")
+    np.testing.assert_array_equal(ceps.load_plan(tmp_path / "plan.json").zones, plan.zones)
+
+
+def assert_same_loads(plan, patterns):
+    for k in range(len(plan)):
+        load = sum((patterns.loads[p] / plan.copies for p in plan.members(k)), np.zeros(patterns.slots))
+        np.testing.assert_allclose(plan.loads[k], load, rtol=1e-9)
+
+
+def test_zones_keep_their_servers_from_plan_to_plan():
+    """Planned again for the same patterns with the plan in force, no byte moves and no number changes."""
+    patterns = waves(50, 6_000.0)
+    first = ceps.rent(patterns, None, M3, offer="fixed", copies=2, zones=2)
+    again = ceps.rent(patterns, None, M3, offer="fixed", copies=2, zones=2, previous=first)
+    assert ceps.diff(again, first).bytes_moved == 0
+    assert again.server_ids.tolist() == first.server_ids.tolist()
+    assert again.zones.tolist() == first.zones.tolist()
+    assert zone_of(first, 1).copies == 1
+    busier = replace(patterns, loads=1.4 * patterns.loads)
+    grown = ceps.rent(busier, None, M3, offer="fixed", copies=2, zones=2, previous=first)
+    assert len(set(grown.server_ids.tolist())) == len(grown)
+
+
+def test_zones_that_cannot_be_are_refused():
+    """One copy a zone; the plan in force must have the same."""
+    patterns = waves(20, 2_000.0)
+    with pytest.raises(ValueError, match="zones = 3 but copies = 2"):
+        ceps.rent(patterns, None, M3, offer="fixed", copies=2, zones=3)
+    plain = ceps.plan(patterns, None, M3, copies=2)
+    with pytest.raises(ValueError, match="has other zones"):
+        ceps.rent(patterns, None, M3, offer="fixed", copies=2, zones=2, previous=plain)
+
+
+def test_few_types_and_enough_servers():
+    """At most one type, at least nine servers: both hold, at no less than without, and the bound holds."""
+    patterns = waves(60, 9_300.0)
+    free = ceps.rent(patterns, None, M3, offer="fixed")
+    one = ceps.rent(patterns, None, M3, offer="fixed", at_most_types=1)
+    many = ceps.rent(patterns, None, M3, offer="fixed", at_least=9)
+    assert len({kind.name for kind in one.types}) == 1
+    assert len(many) >= 9
+    for made in (one, many):
+        assert_holds(made, patterns)
+        assert free.cost_per_day <= made.cost_per_day * (1 + 1e-9)
+        assert made.lower_bound <= made.cost_per_day * (1 + 1e-9)
+    assert one.servers == M3
+    with pytest.raises(ValueError, match="at_least = 61"):
+        ceps.rent(patterns, None, M3, offer="fixed", at_least=61)
+
+
+@settings(max_examples=25, deadline=None)
+@given(small_patterns(4), small_servers(), st.integers(1, 2))
+def test_few_types_equal_brute_force(patterns, types, most):
+    """On tiny problems, the cheapest plan over all subsets of the types."""
+    problem = build_problem(patterns, types, 1.0)
+    plans = []
+
+    def made(chosen):
+        found = ceps.plan(patterns, None, chosen, utilisation=1.0)
+        plans.append(found)
+        return found
+
+    found = with_few_types(problem, most, made, lambda smaller: 0.0)
+    assert len({kind.name for kind in found.types}) <= most
+    best = np.inf
+    for labels in partitions_of(len(patterns)):
+        for chosen in subsets(len(types), most):
+            best = min(best, placed(patterns, labels, [types[j] for j in chosen]))
+    assert found.cost_per_day >= best * (1 - 1e-9)
+    assert found.cost_per_day <= min(plan.cost_per_day for plan in plans) * (1 + 1e-9)
+
+
+def subsets(count, most):
+    from itertools import combinations
+
+    return combinations(range(count), min(most, count))
+
+
+def placed(patterns, labels, types):
+    """Dollars a day of clusters, each on the cheapest of some types; infinite where one fits none."""
+    total = 0.0
+    for k in set(labels):
+        members = [i for i, label in enumerate(labels) if label == k]
+        peak, size = patterns.loads[members].sum(axis=0).max(), patterns.sizes[members].sum()
+        fitting = [t.dollars_per_hour for t in types if peak <= t.requests_per_second and size <= t.bytes]
+        total += 24 * min(fitting, default=np.inf)
+    return total
+
+
+@settings(max_examples=40, deadline=None)
+@given(small_patterns(4), small_servers(), st.floats(0.2, 1.0))
+def test_no_mixed_fleet_undercuts_its_bound(patterns, types, factor):
+    """Over every way to cluster a tiny problem and to pay for each cluster; ours is one of them."""
+    types = tuple(replace(kind, reserved_dollars_per_hour=factor * kind.dollars_per_hour) for kind in types)
+    problem = build_problem(patterns, types, 1.0)
+    base = np.array([committed(kind, Terms())[0] for kind in types])
+    best = np.inf
+    for labels in partitions_of(len(patterns)):
+        found = schedule_of(problem, np.array(labels))
+        columns = problem.cluster_columns(found.labels)
+        always = 24 * np.where(problem.types_that_hold(columns), base, np.inf).min(axis=1)
+        best = min(best, float(np.minimum(always, found.costs_per_day).sum()))
+    assert mixed_bound(problem, base) <= best * (1 + 1e-9) + 1e-9
+    made = ceps.mixed(patterns, None, types, utilisation=1.0, terms=Terms(0.0))
+    assert best <= made.cost_per_day * (1 + 1e-9)
+    assert made.lower_bound <= made.cost_per_day * (1 + 1e-9)
+
+
+def test_spot_servers_are_rented_only_where_that_is_allowed(sleepy):
+    """Half the price, and the word for it stands at each server."""
+    types = tuple(replace(kind, spot_dollars_per_hour=0.3 * kind.dollars_per_hour) for kind in M3)
+    without = ceps.rent(sleepy, None, types)
+    allowed = ceps.rent(sleepy, None, types, terms=Terms(spot=True))
+    assert "spot" not in without.rented
+    assert set(allowed.rented) == {"spot"}
+    assert allowed.cost_per_day == pytest.approx(0.3 * ceps.plan(sleepy, None, M3).cost_per_day, rel=0.05)
+    assert "may take them away" in allowed.offers[0].note
+
+
+def test_wrong_offers_are_refused(sleepy):
+    """Each by its name, its bounds and the way out."""
+    with pytest.raises(ValueError, match="offer = 'best'; known: auto, fixed, hourly, mixed"):
+        ceps.rent(sleepy, None, M3, offer="best")
+    with pytest.raises(ValueError, match="risk = 2"):
+        ceps.rent(sleepy, None, M3, risk=2)
+    with pytest.raises(ValueError, match="makes fixed fleets only"):
+        ceps.rent(sleepy, None, M3, method="gp")
+    with pytest.raises(ValueError, match="knows no spare"):
+        ceps.rent(sleepy, None, M3, offer="hourly", spare=True)
+    with pytest.raises(ValueError, match="restart_seconds = -1"):
+        Terms(restart_seconds=-1)
+    with pytest.raises(ValueError, match=r"reserved_dollars_per_hour = -0\.1"):
+        replace(M3[0], reserved_dollars_per_hour=-0.1)
