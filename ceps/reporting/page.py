@@ -173,6 +173,11 @@ def _compared_card(report: Report) -> list[Card]:
     title = "Now" if now else n["savingsAgainst"].removeprefix("a ").removeprefix("the ").capitalize()
     if not now:
         text += f" This is against {n['savingsAgainst']}, not your bill."
+        grid_only = n["savingsAgainst"] == "a plain grid"
+        if grid_only and report.recommended.zones is not None:
+            text += " It keeps nothing free for the loss of a zone."
+        if grid_only and report.recommended.spare:
+            text += " It has no spare server."
     price = dollars(n["currentMonthlyRate"])
     if not now:  # a model of the same noisy patterns is as unsure as the offers are
         sure = {side: n["currentMonthlyRate"] * chosen[side] / (chosen["monthlyRate"] or 1.0) for side in _SIDES}
