@@ -14,7 +14,7 @@ import numpy as np
 from ceps.patterns import DAY, Patterns
 from ceps.reads import Reads
 from ceps.texts import how_many
-from ceps.variation import Variation
+from ceps.variation import variation_from_lists
 
 FORMAT = 1
 """Version of the file's layout; a reader refuses a later one."""
@@ -159,11 +159,7 @@ def read_patterns(path: str | Path, weekday: int | None = None, *, week: bool | 
         requests_per_event=about["requests_per_event"],
         pivots_hash=about["pivots_hash"],
         reads=_reads(path, about, (table.schema.metadata or {}).get(_READS)),
-        variation=None
-        if noise is None
-        else Variation(
-            np.array(noise["levels"], np.float64).reshape(len(noise["levels"]), -1), np.array(noise["own"], np.float64)
-        ),
+        variation=None if noise is None else variation_from_lists(noise["levels"], noise["own"]),
     )
 
 

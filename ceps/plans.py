@@ -16,7 +16,7 @@ from ceps.offers.offer import Offer
 from ceps.patterns import Patterns
 from ceps.risk import Risk, risk_from_dict
 from ceps.servers import ServerType
-from ceps.variation import Variation
+from ceps.variation import Variation, variation_from_lists
 
 FORMAT = 1
 """Version of the JSON; a reader refuses a later one."""
@@ -355,9 +355,7 @@ def _read(content: Mapping[str, Any]) -> Plan:
         types_by_hour=np.array(hourly, dtype=np.int64) if hourly else None,
         rented=tuple(entry["rented"] for entry in entries if "rented" in entry),
         zones=np.array(zones, dtype=np.int64) if zones else None,
-        variation=None
-        if noise is None
-        else Variation(np.array(noise["levels"]).reshape(len(noise["levels"]), -1), noise["own"]),
+        variation=None if noise is None else variation_from_lists(noise["levels"], noise["own"]),
         risk=None if content.get("risk") is None else risk_from_dict(content["risk"]),
         offers=tuple(Offer(**offer) for offer in content.get("offers", ())),
         options=content["options"],

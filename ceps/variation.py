@@ -44,6 +44,17 @@ class Variation:
         return float(((self.levels - 1) ** 2).mean()) if self.levels.size else 0.0
 
 
+def variation_from_lists(levels: list[list[float]], own: list[float]) -> Variation:
+    """Variation of what a file holds of it; one that knows no level, as of a single day, comes back as well.
+
+    Examples
+    --------
+    >>> len(variation_from_lists([], [0.5]).levels), variation_from_lists([[1.0, 2.0]], [0.5]).levels.shape
+    (0, (1, 2))
+    """
+    return Variation(np.array(levels, np.float64).reshape(len(levels), -1 if levels else 0), np.array(own, np.float64))
+
+
 def variation_of(
     totals: Floats, expected: Floats, freedom: Floats, own_squares: Floats, own_means: Floats, own_power: Floats
 ) -> Variation:

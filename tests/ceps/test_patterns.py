@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ceps
 from ceps import Patterns, read_patterns, write_patterns
 from ceps.patterns import content_order, hour_slices, slot_length
+from ceps.variation import Variation
 from tests.ceps import oracles
 from tests.ceps.instances import small_patterns, waves
 
@@ -233,3 +235,16 @@ def test_a_later_format_and_unknown_rows_are_refused(tmp_path):
     pq.write_table(table.replace_schema_metadata({b"ceps.patterns": json.dumps(fewer)}), tmp_path / "fewer.parquet")
     with pytest.raises(ValueError, match="partition 1 has rows but no bytes"):
         read_patterns(tmp_path / "fewer.parquet")
+
+
+def test_days_that_say_nothing_of_variation_are_read_back(tmp_path):
+    """A single day knows no level: patterns with none, and their plans, come back from their files."""
+    made = replace(Patterns(np.full((2, 24), 100.0)), variation=Variation(np.empty((0, 24)), np.zeros(2)))
+    write_patterns(tmp_path / "p.parquet", made)
+    back = read_patterns(tmp_path / "p.parquet")
+    assert back.variation is not None
+    assert len(back.variation.levels) == 0
+    assert back.variation.own.tolist() == [0.0, 0.0]
+    plan = ceps.plan(back, None, ceps.load_servers("m3-2015"))
+    plan.save(tmp_path / "plan.json")
+    assert ceps.load_plan(tmp_path / "plan.json").risk == plan.risk
