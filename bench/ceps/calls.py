@@ -79,7 +79,7 @@ def patterns(given: Accesses, partitions: int) -> Iterator[tuple[str, Patterns]]
             monday = second + 3 * DAY  # 1970 began on a Thursday
             np.add.at(loads, (partition, monday[request] % period // 300), 1.0)
             made = Patterns(
-                loads=loads, sizes=np.array([float(part.objects) for part in facts]),
+                loads=loads / 300, sizes=np.array([float(part.objects) for part in facts]),
                 positions=to_lonlat(index.space, index.regions.pivots), reads=reads.scaled(DAY / period),
             ).smoothed(1800)  # fmt: skip
             yield kind, made.scaled(PEAK / made.peak)

@@ -17,7 +17,8 @@ from ceps.problem import TOLERANCE, Floats, Ints, Outcome, Problem, price
 from ceps.reads import MOST_SETS, Reads, bounded
 
 _TRIALS = 300  # moves and swaps tried for each item
-_MORE_TRIALS = 800  # and where neighbours stand together already
+_MORE_TRIALS = (800, 2_000)  # and where neighbours stand together already: more where items are in few sets
+_VISITS = 24_000  # trials for each item times the sets that it is in
 _MOST_TRIALS = 2_000_000  # and at most in all
 _CHUNK = 20_000  # trials between two looks at the clock
 _HOT, _COLD = 3.0, 0.03  # temperatures at the beginning and the end, in an item's mean share of the requests
@@ -139,7 +140,8 @@ def annealed(
     best = calls = tie(some.start, some.row, weight, packing.label, count, bond, alone)
     best_label = packing.label.copy()
     state = rng.integers(1, 2**63, size=1, dtype=np.uint64)
-    trials = min((_TRIALS if hot > _WARM else _MORE_TRIALS) * len(problem), _MOST_TRIALS)
+    each = int(np.clip(_VISITS * len(problem) / len(some.row), *_MORE_TRIALS)) if hot <= _WARM else _TRIALS
+    trials = min(each * len(problem), _MOST_TRIALS)
     heat = hot * float(weight.sum()) / len(problem)
     cooling = (_COLD / hot) ** (1 / trials)
     for begin in range(0, trials, _CHUNK):
