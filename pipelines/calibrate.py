@@ -31,6 +31,8 @@ KS = (1, 8, 64, 512, 4096)
 """The k of which the cost of a question is measured, as far as there are so many objects."""
 RADII = 8
 """Radii of which it is measured: from the nearest object to all of them, each so many times the one before."""
+NEAR = 1024
+"""Objects among which the nearest other place is looked for."""
 MOST_HITS = 200_000
 """Hits that questions of one batch have together, about, where their cost is measured."""
 
@@ -290,13 +292,17 @@ def _costs(index: dtoss.Index, places: NDArray[np.float64], base: Question, rate
 
 
 def _radii(index: dtoss.Index, places: NDArray[np.float64]) -> list[float]:
-    """Return radii from where the second nearest object is to where all are, each the same number of times the last."""
-    near = index.knn(places, min(2, len(index))).distance
-    far = index.knn(places[:1], len(index)).distance.max()
-    first = float(np.median(near[near > 0])) if (near > 0).any() else 0.0
-    if not 0 < first < far:
-        return [float(far)] if far > 0 else []
-    return [float(f"{radius:.3g}") for radius in np.geomspace(first, far, RADII)]
+    """Return radii from where the nearest other place is to where all objects are, each as many times the last.
+
+    Where many objects share a place, the nearest other one is looked for among :data:`NEAR` of them.
+    """
+    far = float(index.knn(places[:1], len(index)).distance.max())
+    gaps = index.knn(places, min(NEAR, len(index))).distance.reshape(len(places), -1)
+    nearest = np.where(gaps > 0, gaps, np.inf).min(axis=1)
+    if not np.isfinite(nearest).any():
+        return [float(f"{far:.3g}")] if far > 0 else []
+    first = float(np.median(nearest[np.isfinite(nearest)]))
+    return sorted({float(f"{radius:.3g}") for radius in np.geomspace(first, far, RADII)})
 
 
 def _curve(asked: Sequence[float], weights: Sequence[float]) -> Curve:

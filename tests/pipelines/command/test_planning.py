@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 import ceps
+import dtoss
+import pipelines.calibrate as calibrate_job
 from ceps import Patterns
 from ceps.costs import load_costs
 from ceps.rollout.actions import actions
@@ -488,6 +490,19 @@ def test_calibrate_states_three_rates_and_what_questions_cost(store, tmp_path, c
         capsys, "patterns", log, "--store", store, "--out", out, "--costs", servers_only(tmp_path)
     )
     assert "no such file" in wrong(capsys, "patterns", log, "--store", store, "--out", out, "--costs", tmp_path / "no")
+
+
+def test_radii_begin_at_the_nearest_other_place():
+    """Whatever shares a place: five objects on each of forty corners of a grid one apart, and all on one place."""
+    corners = np.repeat(np.stack(np.meshgrid(np.arange(8.0), np.arange(5.0)), axis=-1).reshape(-1, 2), 5, axis=0)
+    index = dtoss.build(np.arange(200), corners, crs=None, metric="plane")
+    radii = calibrate_job._radii(index, corners[:64])
+    assert len(radii) == calibrate_job.RADII
+    assert radii[0] == 1.0
+    assert radii[-1] == pytest.approx(np.hypot(7, 4), rel=1e-2)
+    assert np.diff(np.log(radii)) == pytest.approx(np.full(7, np.log(np.hypot(7, 4)) / 7), rel=0.05)
+    alone = dtoss.build(np.arange(9), np.zeros((9, 2)), crs=None, metric="plane")
+    assert calibrate_job._radii(alone, np.zeros((9, 2))) == []
 
 
 def servers_only(folder):
