@@ -31,6 +31,8 @@ KS = (1, 8, 64, 512, 4096)
 """The k of which the cost of a question is measured, as far as there are so many objects."""
 RADII = 8
 """Radii of which it is measured: from the nearest object to all of them, each so many times the one before."""
+TURNS = 3
+"""Turns in which a question and the base question are measured, the best of each counts."""
 NEAR = 1024
 """Objects among which the nearest other place is looked for."""
 MOST_HITS = 200_000
@@ -280,12 +282,15 @@ def _costs(index: dtoss.Index, places: NDArray[np.float64], base: Question, rate
     radii = _radii(index, few)
     hits = [float(k) for k in ks] + [float(index.count(few, radius).mean()) for radius in radii]
     asked = [Question(k=k) for k in ks] + [Question(radius=radius) for radius in radii]
-    each = seconds / (2 * len(asked))
+    each = seconds / (2 * TURNS * len(asked))
     weights = []
     for question, many in zip(asked, hits, strict=True):
         batch = 1 if rate.way == "singly" else int(np.clip(MOST_HITS / max(many, 1.0), 1, rate.batch))
-        plain = _measure(index, places, base, rate.way, 1, rate.batch, each).per_second
-        weights.append(plain / _measure(index, places, question, rate.way, 1, batch, each).per_second)
+        plain, slower = 0.0, 0.0
+        for _ in range(TURNS):
+            plain = max(plain, _measure(index, places, base, rate.way, 1, rate.batch, each).per_second)
+            slower = max(slower, _measure(index, places, question, rate.way, 1, batch, each).per_second)
+        weights.append(plain / slower)
     at = ks.index(base.k or 1)  # the base question counts as 1, a smaller one as no more, a larger one as no less
     by_k = [*np.minimum(weights[:at], 1.0), 1.0, *np.maximum(weights[at + 1 : len(ks)], 1.0)]
     return RequestCosts(_curve(ks, by_k), _curve(radii, weights[len(ks) :]))
