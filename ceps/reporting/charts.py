@@ -87,6 +87,8 @@ def server_legend(plan: Plan) -> str:
     colours = colours_of(plan)
     shown = sorted(range(len(plan)), key=lambda k: int(colours[k]))[:_MOST_CURVES]
     entries = [(server_name(plan, k), series(int(colours[k])), "") for k in shown if k < len(plan) - plan.spare]
+    if len(plan) - plan.spare > len(entries):
+        entries.append(("the other servers, by turns in the same colours", "var(--paper)", ""))
     return legend(entries) if len(plan) > plan.spare else ""
 
 

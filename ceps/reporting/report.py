@@ -377,7 +377,7 @@ def _moved(
     if not daily:
         priced = [row for row in rows if row["bytesMovedPerDay"] > 0 and row["method"] != "gp-aas-slot"]
         daily = {row["label"].split(",")[0]: row["bytesMovedPerDay"] for row in priced}
-    found = [] if once is None else [("Changing over, once", once)]
+    found = [("Changing over, once", once)] if once else []
     found += [(f"{label}, every day", value) for label, value in daily.items()]
     return [
         {

@@ -216,6 +216,25 @@ def test_now_stands_only_where_it_was_given(plan, patterns):
     assert re.search(r'<div class="card dim"><h2>Plain grid', html)
 
 
+def test_what_does_not_move_is_not_drawn_as_a_little(plan):
+    """The plan in force itself: nothing to do, nothing to move."""
+    report = ceps.build_report([plan], current=plan)
+    assert report.numbers["bytesMovedFromCurrent"] == 0
+    assert report.numbers["moved"] == []
+    html = page(report)
+    assert "Moved data" not in Reading.of(html).headings
+    assert Reading.of(html).text["next"] == "Next: nothing: the plan in force is this plan."
+
+
+def test_a_legend_that_names_only_the_fullest_says_so(patterns):
+    """Above twelve servers, colours come again."""
+    many = ceps.plan(patterns, None, TYPES, method="gp-r", cells=14)
+    assert len(many) > 12
+    assert "the other servers, by turns in the same colours" in page(ceps.build_report([many]))
+    few = ceps.plan(patterns, None, TYPES)
+    assert "by turns in the same colours" not in page(ceps.build_report([few]))
+
+
 def test_dearer_than_now_is_said(plan, patterns):
     """A plan that costs more than what runs shows what it costs more, not a saving."""
     tight = ceps.plan(patterns, None, TYPES, utilisation=1.0)
