@@ -121,8 +121,8 @@ def catalogues(goals: Goals, seconds: float, seeds: int) -> None:
     for stores in (False, True):
         for kinds in (12, 16, 24, 32):
             for seed in range(seeds):
-                made = patterns("cos-s hs100", 200, 20.6, seed)
-                made = Patterns(loads=made.loads, sizes=made.sizes * (16_000 / made.sizes.sum()))
+                made = patterns("gow-noise", 200, 20.6, seed)
+                made = Patterns(loads=made.loads, sizes=made.sizes * (18_500 / made.sizes.sum()))
                 try:
                     problem = build_problem(made, random_types(kinds, seed, stores), 1.0)
                 except InfeasibleError:

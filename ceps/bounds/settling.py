@@ -18,7 +18,16 @@ from ceps.planners.fleet_first import even_out, fleet_ladder
 from ceps.problem import TOLERANCE, Ints, Outcome, Problem, price
 
 _SAME = 1e-7  # relative difference of costs below which they are the same: the solver's own accuracy
-_STEPS = (2_000_000, 8_000_000, 32_000_000, 128_000_000, 512_000_000)  # of annealing, fleet by fleet
+_STEPS = (
+    2_000_000,
+    8_000_000,
+    32_000_000,
+    64_000_000,
+    64_000_000,
+    128_000_000,
+    256_000_000,
+)  # of annealing, fleet by fleet
+_LONG = 10.0  # seconds below which only the first, short annealing is made, which the clock does not cut
 _LISTED = 400  # fleets that are told apart at the most
 _LOOKED = 100  # of them for which programs are solved
 _CHEAPEST = 4  # fleets that are tried at the most besides the cheapest of each capacity
@@ -26,7 +35,7 @@ _ROOM = (0.0, 0.002, 0.005, 0.01, 0.03)  # to spare, of fleets of several types 
 _FLUID_SECONDS = 1.0  # for each of them
 _LARGE = 8  # items a server up to which items are large, and the configuration bound is the better one
 _PLACES = 1_000  # items x servers up to which assigning items one by one comes before long annealing
-_SHORT = 3.0  # seconds for a first try of assigning items one by one
+_SHORT = 1.0  # seconds for a first try of assigning items one by one
 _FEW = 100  # items up to which the configuration bound may be found
 
 
@@ -70,7 +79,8 @@ def settle(problem: Problem, outcome: Outcome, seed: int = 0, seconds: float = 6
     seed
         Of the annealing.
     seconds
-        After which the best so far is taken.
+        After which the best so far is taken. Below 10, fleets are annealed with few steps only, for a second or two:
+        what is found does not hang on the clock then.
     better
         Whether a cheaper placement is wanted; otherwise the outcome stays, and only the bound is raised.
     """
@@ -87,7 +97,7 @@ def settle(problem: Problem, outcome: Outcome, seed: int = 0, seconds: float = 6
     for level, steps in enumerate(_STEPS):
         if search.closed or effort.over:
             break
-        if better:
+        if better and (level == 0 or seconds >= _LONG):
             search.place(np.random.default_rng([seed, level]), effort, steps)
         left = seconds - (monotonic() - began)
         if level == 0 and not search.closed:
@@ -204,16 +214,15 @@ class _Search:
             cheaper = self.cost(counts) < self.best.cost_per_day * (1 - TOLERANCE)
             if cheaper and not any(np.array_equal(counts, other) for other in self.small):
                 seen.setdefault(counts.astype(np.int64).tobytes(), counts.astype(np.int64))
-        fleets = sorted(seen.values(), key=lambda counts: (fleet_cost(problem, counts), counts.sum()))
+        fleets: list[Ints] = []
+        for counts in sorted(seen.values(), key=lambda counts: (fleet_cost(problem, counts), counts.sum())):
+            # A dearer fleet is of use only where it is roomier.
+            if self.peak(counts) <= min(1 + 1e-6, self.peak(fleets[-1]) - 1e-6 if fleets else np.inf):
+                fleets.append(counts)
         low, high = 0, len(fleets)
         while low < high and not effort.over:
-            middle = (low + high) // 2
-            counts = fleets[middle]
-            if self.peak(counts) > 1 + 1e-6:
-                fleets.pop(middle)
-                high -= 1
-                continue
-            types = fleet_types(problem, counts)
+            middle = (low + high - 1) // 2
+            types = fleet_types(problem, fleets[middle])
             packing = anneal(problem, types, rng, effort, steps)
             if packing.fits:
                 self.found(packing.label, types)

@@ -17,9 +17,9 @@ _MOST_ITEMS = 4_000  # whose products are kept: 128 MB
 _CHUNK = 1_000_000  # steps between two looks at the clock
 _NEAR = 0.02  # slack, as a share of the fleet, below which slots count about alike
 _SQUARES = ((0.3, 1e-3), (0.1, 1e-4))  # heat from and to, in units of an item's square
-_OVERLOADS = ((0.1, 1e-6), (1e-3, 1e-8))  # heat from and to, in squares of relative overload
+_OVERLOADS = ((0.1, 1e-6), (1e-4, 1e-11))  # heat from and to, in squares of relative overload
 _WAYS = (_SQUARES[0], _OVERLOADS[0], _SQUARES[1], _OVERLOADS[1])
-_COLD = (1e-5, 1e-9)  # after squares are low
+_COLD = (1e-5, 1e-12)  # after squares are low
 
 
 def anneal(problem: Problem, types: Ints, rng: np.random.Generator, effort: Effort, steps: int) -> Packing:

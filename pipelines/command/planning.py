@@ -168,7 +168,10 @@ def plan(
     seed: Seed = 0,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which the best plan so far is taken.")] = None,
     prove: Annotated[
-        float, typer.Option(help="Seconds to look for a proof where a plan of few partitions is over the bound.")
+        float,
+        typer.Option(
+            help="Seconds, where a plan is over the bound, to prove it the cheapest or to find a cheaper one."
+        ),
     ] = 5.0,
     call_cost: Annotated[
         float, typer.Option(help="Requests of work that each further server costs which a request touches.")
