@@ -32,7 +32,8 @@ _LISTED = 400  # fleets that are told apart at the most
 _LOOKED = 100  # of them for which programs are solved
 _CHEAPEST = 4  # fleets that are tried at the most besides the cheapest of each capacity
 _ROOM = (0.0, 0.002, 0.005, 0.01, 0.03)  # to spare, of fleets of several types that are tried
-_FLUID_SECONDS = 1.0  # for each of them
+_RUNGS = 10  # of the cheapest fleets of each capacity, where there are several types
+_FLUID_SHARE = 1 / 15  # of the time, for each of them at the most
 _LARGE = 8  # items a server up to which items are large, and the configuration bound is the better one
 _PLACES = 1_000  # items x servers up to which assigning items one by one comes before long annealing
 _SHORT = 1.0  # seconds for a first try of assigning items one by one
@@ -91,7 +92,7 @@ def settle(problem: Problem, outcome: Outcome, seed: int = 0, seconds: float = 6
         return Settled(outcome, min(least, outcome.cost_per_day), True)
     effort = Effort(deadline=began + seconds)
     fluid = Fluid(problem)
-    search = _Search(problem, fluid, outcome, fluid.bound(min(seconds / 4, 15.0)), better)
+    search = _Search(problem, fluid, outcome, fluid.bound(min(seconds / 4, 15.0)), better, seconds)
     search.list_fleets()
     search.look(Effort(deadline=began + seconds / 3))
     for level, steps in enumerate(_STEPS):
@@ -119,11 +120,12 @@ class _Search:
     best: Outcome
     bound: float
     better: bool
+    seconds: float
     fleets: list[Ints] = field(default_factory=list)  # all from the bound up to `end`, cheapest first
     end: float = 0.0  # dollars a day
     small: list[Ints] = field(default_factory=list)  # fleets that are proved too small
     peaks: dict[bytes, float] = field(default_factory=dict)
-    roomy: list[Ints] | None = None
+    rungs: list[Ints] | None = None
 
     @property
     def closed(self) -> bool:
@@ -233,14 +235,16 @@ class _Search:
     def _rungs(self, effort: Effort) -> list[Ints]:
         """Find the cheapest fleet of each capacity, and some with so much to spare when items divide."""
         problem = self.problem
-        most = self.best.cost_per_day / 24 * (1 - 2 * TOLERANCE)
-        rungs = [np.bincount(types, minlength=len(problem.servers)) for types in fleet_ladder(problem, most, effort)]
-        if len(problem.servers) == 1:
-            return rungs
-        if self.roomy is None:
-            found = [self.fluid.fleet(room, _FLUID_SECONDS) for room in _ROOM]
-            self.roomy = [counts for counts in found if counts is not None and counts.sum() <= len(problem)]
-        return [*rungs, *self.roomy]
+        if self.rungs is None:
+            most = self.best.cost_per_day / 24 * (1 - 2 * TOLERANCE)
+            ladder = fleet_ladder(problem, most, effort)
+            found: list[Ints | None] = []
+            if len(problem.servers) > 1:
+                ladder = ladder[:: -(-len(ladder) // _RUNGS) or 1]
+                found = [self.fluid.fleet(room, self.seconds * _FLUID_SHARE) for room in _ROOM]
+            self.rungs = [np.bincount(types, minlength=len(problem.servers)) for types in ladder]
+            self.rungs += [counts for counts in found if counts is not None and counts.sum() <= len(problem)]
+        return self.rungs
 
     def prove(self, seconds: float) -> None:
         """Decide the cheapest fleets by assigning items one by one."""

@@ -14,6 +14,7 @@ from ceps.packing import Effort, Packing
 from ceps.problem import TOLERANCE, Floats, Ints, Problem
 
 _MOST_ITEMS = 4_000  # whose products are kept: 128 MB
+_MOST_SERVERS = 16  # up to which annealing from hot by the overload itself pays
 _CHUNK = 1_000_000  # steps between two looks at the clock
 _NEAR = 0.02  # slack, as a share of the fleet, below which slots count about alike
 _SQUARES = ((0.3, 1e-3), (0.1, 1e-4))  # heat from and to, in units of an item's square
@@ -33,7 +34,8 @@ def anneal(problem: Problem, types: Ints, rng: np.random.Generator, effort: Effo
         return best
     for heats in _WAYS:
         even = heats in _SQUARES
-        if effort.over or (even and len(problem) > _MOST_ITEMS):
+        many = len(problem) > _MOST_ITEMS
+        if effort.over or (many if even else len(types) > _MOST_SERVERS and not many):
             continue
         packing = Packing(problem, types, best.label)
         if even:
