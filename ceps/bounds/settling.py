@@ -35,7 +35,8 @@ _ROOM = (0.0, 0.002, 0.005, 0.01, 0.03)  # to spare, of fleets of several types 
 _RUNGS = 10  # of the cheapest fleets of each capacity, where there are several types
 _FLUID_SHARE = 1 / 15  # of the time, for each of them at the most
 _LARGE = 8  # items a server up to which items are large, and the configuration bound is the better one
-_PLACES = 1_000  # items x servers up to which assigning items one by one comes before long annealing
+_SOON = 500  # items x servers up to which assigning items one by one comes before all annealing
+_PLACES = 1_000  # items x servers up to which it comes before long annealing
 _SHORT = 1.0  # seconds for a first try of assigning items one by one
 _FEW = 100  # items up to which the configuration bound may be found
 
@@ -95,6 +96,8 @@ def settle(problem: Problem, outcome: Outcome, seed: int = 0, seconds: float = 6
     search = _Search(problem, fluid, outcome, fluid.bound(min(seconds / 4, 15.0)), better, seconds)
     search.list_fleets()
     search.look(Effort(deadline=began + seconds / 3))
+    if seconds >= _LONG and not search.closed and len(problem) * len(outcome.type_of) <= _SOON:
+        search.prove(seconds * 0.75)
     for level, steps in enumerate(_STEPS):
         if search.closed or effort.over:
             break
