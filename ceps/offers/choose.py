@@ -61,8 +61,8 @@ def rent(
 
     Parameters
     ----------
-    patterns, sizes, servers, seed, utilisation, copies, growth, previous, time_limit
-        As `ceps.plan`; the limit holds for each plan made.
+    patterns, sizes, servers, seed, utilisation
+        As `ceps.plan`.
     offer
         "auto" or one of `OFFERS`.
     risk
@@ -70,12 +70,18 @@ def rent(
         `utilisation` exactly, and "auto" compares them at what the fixed fleet has, or `LEAST_RISK` if that is more.
     terms
         What changes take; `Terms()` if not given.
+    copies, growth
+        As `ceps.plan`.
     zones
         Zones over which copies are spread, so that any one may be lost; as many as `copies`, or 0 for none.
     at_least
         Servers to rent at the least, in each zone.
     at_most_types
         Types to rent at the most; any number if not given.
+    previous
+        As `ceps.plan`.
+    time_limit
+        As `ceps.plan`, for each plan made.
     options
         Of `ceps.plan`, for a fixed fleet: method, move_budget, spare, pinned, progress, prove, call_cost.
 

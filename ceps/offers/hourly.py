@@ -45,10 +45,12 @@ def schedule(
 
     Parameters
     ----------
-    patterns, sizes, servers, seed, utilisation, growth, copies, time_limit, at_least
+    patterns, sizes, servers, seed, utilisation, growth, copies, time_limit
         As `ceps.plan`.
     terms
         What a change takes; `Terms()` if not given.
+    at_least
+        As `ceps.plan`.
 
     Raises
     ------

@@ -55,10 +55,12 @@ def mixed(
 
     Parameters
     ----------
-    patterns, sizes, servers, seed, utilisation, growth, copies, time_limit, at_least
+    patterns, sizes, servers, seed, utilisation, growth, copies, time_limit
         As `ceps.plan`.
     terms
         What a change takes, and whether spot prices will do; `Terms()` if not given.
+    at_least
+        As `ceps.plan`.
 
     Raises
     ------

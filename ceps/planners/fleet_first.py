@@ -225,24 +225,21 @@ def even_out(packing: Packing, rng: np.random.Generator, effort: Effort) -> Pack
     even.refresh()
     even.balance(rng, search, target=1 + _MARGIN / 2)
     found = Packing(problem, types, even.label)
-    if found.fits and unsafe(found) <= unsafe(packing):
+    if found.fits and safety(found) >= safety(packing):
         packing.label = found.label
         packing.refresh()
     return packing
 
 
-def unsafe(packing: Packing) -> float:
-    """Return the requests/s, summed over slots, that are expected above full capacity when loads vary as they do."""
-    from scipy.special import ndtr
+def safety(packing: Packing) -> float:
+    """Return how many standard deviations the least safe server has to its full capacity; only ratios mean something.
 
+    Loads are in units of the largest server, so that no unit of requests plays a part.
+    """
     problem, types = packing.problem, packing.types
-    counting, common = problem.noise
-    load = packing.load[:, :-1]
-    deviation = np.sqrt(counting * load + common * load**2)
-    safe = np.where(deviation > 0, deviation, 1.0)
-    z = ((problem.rates[types] / problem.utilisation)[:, None] - load) / safe
-    excess = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi) - z * ndtr(-z)
-    return float((safe * np.maximum(excess, 0.0)).sum())
+    full, shared = _in_units(problem, types)
+    peaks = packing.load[:, :-1].max(axis=1, initial=0.0) / _unit(problem)
+    return float(((full - peaks) / np.sqrt(np.maximum(peaks + shared * peaks**2, 1e-300))).min(initial=np.inf))
 
 
 def safe_peaks(problem: Problem, types: Ints) -> Floats:
@@ -250,26 +247,40 @@ def safe_peaks(problem: Problem, types: Ints) -> Floats:
 
     None above u times the capacity. O(N) for each of some 60 steps of a bisection.
     """
-    full, limit = problem.rates[types] / problem.utilisation, problem.rates[types] * (1 - _MARGIN)
-    need = min(problem.need[0], float(limit.sum()))
+    full, shared = _in_units(problem, types)
+    limit = full * (problem.utilisation * (1 - _MARGIN))
+    need = min(problem.need[0] / _unit(problem), float(limit.sum()))
     low, high = 0.0, 1.0
-    while _peaks_at(problem, full, limit, high).sum() > need and high < 1e30:
+    while _peaks_at(full, limit, shared, high).sum() > need and high < 1e30:
         low, high = high, 4 * high
     for _ in range(60):
         middle = (low + high) / 2
-        if _peaks_at(problem, full, limit, middle).sum() > need:
+        if _peaks_at(full, limit, shared, middle).sum() > need:
             low = middle
         else:
             high = middle
-    return np.maximum(_peaks_at(problem, full, limit, low), 1e-9 * limit)
+    return np.maximum(_peaks_at(full, limit, shared, low), 1e-9 * limit) * _unit(problem)
 
 
-def _peaks_at(problem: Problem, full: Floats, limit: Floats, deviations: float) -> Floats:
-    """Return loads that leave so many standard deviations to full capacity: a quadratic equation for each server."""
+def _unit(problem: Problem) -> float:
+    return float(problem.rates.max())
+
+
+def _in_units(problem: Problem, types: Ints) -> tuple[Floats, float]:
+    """Full capacities in units of the largest server's rate, and how much of a load's variance goes with its square.
+
+    Variance of a load r is r + shared r^2, up to a factor that is the same for all servers.
+    """
     counting, common = problem.noise
-    # (full - r)^2 = d^2 (counting r + common r^2)
+    unit = _unit(problem)
+    return problem.rates[types] / problem.utilisation / unit, common * unit / counting if counting > 0 else 0.0
+
+
+def _peaks_at(full: Floats, limit: Floats, shared: float, deviations: float) -> Floats:
+    """Return loads that leave so many standard deviations to full capacity: a quadratic equation for each server."""
+    # (full - r)^2 = d^2 (r + shared r^2)
     square = deviations * deviations
-    a, b, c = 1 - square * common, 2 * full + square * counting, full * full
+    a, b, c = 1 - square * shared, 2 * full + square, full * full
     root = np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))
     return np.minimum(limit, 2 * c / (b + root))
 

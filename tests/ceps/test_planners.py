@@ -85,11 +85,19 @@ def test_storage_can_be_what_counts():
 
 
 def test_a_plan_that_fits_is_evened_out():
-    """The largest relative peak comes near what the totals allow, below it none can be."""
-    problem = build_problem(waves(300, 12_400.0, seed=1), M3, 1.0)
+    """Of one type, the largest relative peak comes near what the totals allow; of several, safety is equal."""
+    problem = build_problem(waves(300, 12_400.0, seed=1), M3[:1], 1.0)
     outcome = solve("fleet", problem)
     floor = problem.need[0] / problem.rates[outcome.type_of].sum()
     assert floor * (1 - 1e-9) <= outcome.extras["worst"] <= floor * 1.01
+    problem = build_problem(waves(300, 12_400.0, seed=1), M3, 0.95)
+    outcome = solve("fleet", problem)
+    full = problem.rates[outcome.type_of] / 0.95
+    assert len(set(full.tolist())) > 1
+    peaks = problem.cluster_columns(outcome.labels)[:, :-1].max(axis=1)
+    deviations = (full - peaks) / np.sqrt(peaks)
+    free = peaks < 0.95 * full * 0.998  # those that u does not bind
+    assert deviations[free].min() >= 0.97 * deviations[free].max()
 
 
 def test_first_fit_always_fits():
