@@ -19,7 +19,7 @@ from ceps.planners.grid import kd_cells, load_in_units
 from ceps.problem import Floats, Ints, Outcome, Problem, Progress
 
 _LOOK_BACK = 1800  # seconds
-_DAYS = 3  # the last one is charged
+_SETTLING = 2 * 86_400  # seconds until the fleet has settled: the period after them is charged
 
 
 @dataclass(eq=False)
@@ -96,7 +96,7 @@ def _simulate(problem: Problem, cells: int, fits: bool) -> Outcome:
         for members in (np.flatnonzero(labels == cell) for cell in range(int(labels.max()) + 1))
     ]
     gone: list[_Server] = []
-    end = _DAYS * slots
+    end = slots + min(2 * slots, _SETTLING // problem.slot_seconds)
     for now in range(end):
         charged = now >= end - slots
         at = now % slots
@@ -183,7 +183,7 @@ def _part(problem: Problem, members: Ints) -> Problem:
 
 def _shrink(problem: Problem, servers: list[_Server], last: Ints, now: int) -> None:
     for server in servers:
-        used = problem.columns[server.members][:, last].sum(axis=0).max(initial=0.0)
+        used = problem.columns[np.ix_(server.members, last)].sum(axis=0).max(initial=0.0)
         if used >= 0.5 * problem.rates[server.kind]:
             continue
         size = problem.bytes[server.members].sum()
@@ -202,7 +202,7 @@ def _merge(
     account: _Account,
     charged: bool,
 ) -> None:
-    loads = np.array([problem.columns[server.members][:, last].sum(axis=0) for server in servers])
+    loads = np.array([problem.columns[np.ix_(server.members, last)].sum(axis=0) for server in servers])
     sizes = np.array([problem.bytes[server.members].sum() for server in servers])
     rates = problem.rates[[server.kind for server in servers]]
     room = problem.room[[server.kind for server in servers]]
