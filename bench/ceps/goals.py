@@ -19,6 +19,7 @@ from ceps.bounds.exact import exact_plan
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
 from ceps.offers.hourly import best_schedule
 from ceps.packing import Effort
+from ceps.planners.fleet_first import safe_peaks
 from ceps.planning import run
 from ceps.problem import InfeasibleError, Outcome, Problem, build_problem
 
@@ -28,10 +29,9 @@ def solve(method: str, problem: Problem, **options: object) -> Outcome:
 
 
 def rho(problem: Problem, outcome: Outcome) -> float:
-    """Largest relative peak times the fleet's capacity over the total peak: 1 is a perfectly even plan."""
-    loads = problem.cluster_columns(outcome.labels)[:, :-1]
-    rates = problem.rates[outcome.type_of]
-    return float((loads.max(axis=1) / rates).max() * rates.sum() / problem.need[0])
+    """Largest peak over what leaves every server as many standard deviations: 1 is a perfectly even plan."""
+    peaks = problem.cluster_columns(outcome.labels)[:, :-1].max(axis=1)
+    return float((peaks / safe_peaks(problem, outcome.type_of)).max())
 
 
 def g1(goals: Goals, sizes: list[int]) -> None:
