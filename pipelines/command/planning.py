@@ -334,17 +334,20 @@ def _steps(
 
 def _report_rows(numbers: dict[str, Any], page: Path) -> list[tuple[str, str]]:
     rows = [
-        (row["label"], "does not fit" if row["dailyRate"] is None else f"${row['dailyRate']:.3f} a day")
+        (row["label"], "does not fit" if row["monthlyRate"] is None else f"${row['monthlyRate']:,.2f} a month")
         for row in numbers["methods"]
     ]
-    rows.append(("lower bound", f"${numbers['lowerBoundDailyRate']:.3f} a day"))
+    if numbers["lowerBoundMonthlyRate"] is not None:
+        rows.append(("lower bound", f"${numbers['lowerBoundMonthlyRate']:,.2f} a month"))
     if numbers["monthlySavings"] is not None:
-        rows.append(
-            (
-                "saved",
-                f"${numbers['monthlySavings']:,.2f} a month ({numbers['monthlySavingsPercent'] or 0:.0f} %), modelled",
-            )
+        share = f"{numbers['monthlySavingsPercent'] or 0:.0f} %"
+        against = (
+            numbers["savingsAgainst"]
+            if numbers["savingsAgainst"] == "now"
+            else (f"{numbers['savingsAgainst']}, not with your bill")
         )
+        text = f"${numbers['monthlySavings']:,.2f} a month ({share}), modelled, compared with {against}"
+        rows.append(("saved", text))
     if numbers["autoscalingNote"]:
         rows.append(("mind", numbers["autoscalingNote"]))
     return [*rows, ("written", str(page))]
