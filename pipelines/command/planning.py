@@ -7,14 +7,16 @@ import sys
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ceps.plans import Plan
 from dtoss.compiled.kept_places import only_native
 from dtoss.export.targets import check_file, check_folder
 from pipelines.command.output import print_table, start_spark
+
+if TYPE_CHECKING:
+    from ceps.plans import Plan
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Of the random choices; the same seed gives the same plan.")]
