@@ -17,6 +17,7 @@ from ceps.servers import MOST_DOLLARS
 Counts = NDArray[np.int64]
 
 _SLACK = 1e-9  # relative; the same as the cost model's tolerance
+_MET = 1.01e-9  # what may be missing: a number of servers that leaves `_SLACK` leaves a little more by rounding
 _NODES = 200_000  # steps of a search for the cheapest fleet at the most
 _LOOKED = 5_000_000  # partial fleets looked at in it, most of which are no step because they cost too much
 _BRANCHES = 20_000  # numbers of servers of one type that are tried: more are a type far too small
@@ -98,13 +99,13 @@ def _cheapest(
             least = unit * math.ceil(least / unit - 1e-6)
         if least >= best_cost - cover.finest / 10:
             continue
-        if max(missing) <= _SLACK:
+        if max(missing) <= _MET:
             best_cost, best = cost, counts + (0,) * (len(order) - level)
             continue
         key = (level, *(round(gap, 12) for gap in missing))
         if level == len(order) or seen.get(key, np.inf) <= cost:
             continue
-        if any(gap > most + _SLACK for gap, most in zip(missing, reach[level], strict=True)):
+        if any(gap > most + _MET for gap, most in zip(missing, reach[level], strict=True)):
             continue
         nodes += 1
         late = deadline is not None and looked % 256 == 0 and monotonic() >= deadline
@@ -187,7 +188,7 @@ def _walk(
         limit -= 1
         level, missing, cost, counts = stack.pop()
         if level == len(order):
-            if (missing <= _SLACK).all():
+            if (missing <= _MET).all():
                 yield counts, cost
             continue
         kind = order[level]

@@ -135,10 +135,12 @@ def mixed_bound(problem: Problem, base: Floats) -> float:
     cost = 24 * np.concatenate([base, (weight[:, None] * problem.prices).ravel()])
     supply = np.zeros((3 * hours, kinds * (hours + 1)))
     size, count = float(problem.total[-1]), float(problem.need[2])
-    room = np.where(np.isfinite(problem.room), problem.room / max(size, 1e-300), 1.0)
+    room = np.minimum(problem.room, size) / size if size > 0 else np.ones(kinds)
     for hour, need in enumerate(needs):
         own = slice(kinds * (hour + 1), kinds * (hour + 2))
-        for row, have in enumerate((problem.rates / max(need, 1e-300), room, np.full(kinds, 1 / count))):
+        for row, have in enumerate(
+            (np.minimum(problem.rates, need) / need if need > 0 else np.ones(kinds), room, np.full(kinds, 1 / count))
+        ):
             # Of what is needed once, a server has no more than all.
             supply[3 * hour + row, :kinds] = supply[3 * hour + row, own] = np.minimum(have, 1.0)
     wanted = np.tile([1.0, 1.0, 1.0], hours)

@@ -114,7 +114,7 @@ def hourly_peaks(columns: Floats, slot_seconds: int) -> Floats:
     slots = columns.shape[1] - 1
     slices = hour_slices(slots, slot_seconds)
     if slot_seconds <= HOUR and HOUR % slot_seconds == 0 and slices:
-        return columns[:, :-1].reshape(len(columns), len(slices), -1).max(axis=2)
+        return columns[:, :-1].reshape(len(columns), len(slices), slots // len(slices)).max(axis=2)
     return np.array([columns[:, :-1][:, part].max(axis=1) for part in slices]).reshape(len(slices), -1).T
 
 

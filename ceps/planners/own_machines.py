@@ -74,4 +74,5 @@ def part(problem: Problem, items: Ints, kinds: Ints) -> Problem:
         pins=problem.pins[items],
         positions=None if problem.positions is None else problem.positions[items],
         copies=1,
+        at_least=0,  # servers of the other types count as well
     )

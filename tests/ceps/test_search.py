@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ceps
+from ceps import Patterns, ServerType
 from ceps.kernels import overload as over
 from ceps.kernels import pack
 from ceps.packing import Effort, Packing
@@ -174,3 +176,13 @@ def test_reluctance_keeps_items_at_home():
         assert packing.fits
         moved.append(problem.bytes[packing.label != home].sum())
     assert moved[1] <= moved[0]
+
+
+def test_a_need_that_servers_meet_but_for_rounding_has_a_fleet():
+    """Five servers hold all but a billionth, which is forgiven: rounding may not leave a bit more than that."""
+    kind = ServerType("one", 200.0, 2e9, 1.0)
+    for extra in (*range(12), *np.linspace(4, 6, 21)):
+        given = Patterns(loads=np.full((10, 24), 1.0), sizes=np.r_[np.full(4, 1e9), 1e9 + extra, np.zeros(5)])
+        found = ceps.plan(given, None, [kind], copies=2)
+        assert len(found) in (5, 6)
+        assert found.lower_bound <= found.cost_per_day

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ceps
-from ceps import InfeasibleError, Patterns, Terms
+from ceps import InfeasibleError, Patterns, ServerType, Terms
 from ceps.offers.few_types import with_few_types
 from ceps.offers.mixed import committed, mixed_bound
 from ceps.offers.schedules import schedule_of
@@ -215,6 +215,32 @@ def test_spot_servers_are_rented_only_where_that_is_allowed(sleepy):
     assert set(allowed.rented) == {"spot"}
     assert allowed.cost_per_day == pytest.approx(0.3 * ceps.plan(sleepy, None, M3).cost_per_day, rel=0.05)
     assert "may take them away" in allowed.offers[0].note
+
+
+@pytest.mark.parametrize("offer", ["auto", *ceps.OFFERS])
+def test_nothing_to_place_and_nothing_asked(offer):
+    """No partitions cost nothing by any offer; partitions that nobody asks, without bytes, are held by one server."""
+    types = tuple(replace(kind, reserved_dollars_per_hour=0.01) for kind in M3)
+    nothing = ceps.rent(Patterns(loads=np.empty((0, 48))), None, types, offer=offer)
+    assert (len(nothing), nothing.cost_per_day, nothing.lower_bound) == (0, 0.0, 0.0)
+    idle = ceps.rent(Patterns(loads=np.zeros((3, 168))), None, types, offer=offer)
+    assert len(idle) == 1
+    assert 0 < idle.lower_bound <= idle.cost_per_day * (1 + 1e-9)
+
+
+def test_own_machines_count_among_enough_servers():
+    """Two of three servers may be free ones: no bound asks for three that are paid."""
+    types = (
+        ServerType("own", 50.0, np.inf, 0.0), ServerType("small", 200.0, np.inf, 0.2),
+        ServerType("large", 400.0, np.inf, 0.4),
+    )  # fmt: skip
+    loads = np.full((6, 24), 10.0)
+    loads[0, 12] = 300.0
+    for offer in ceps.OFFERS:
+        plan = ceps.rent(Patterns(loads=loads), None, types, utilisation=1.0, offer=offer, at_least=3)
+        assert len(plan) >= 3
+        assert plan.lower_bound <= plan.cost_per_day * (1 + 1e-9)
+        assert plan.cost_per_day <= 24 * 0.4 * (1 + 1e-9)
 
 
 def test_wrong_offers_are_refused(sleepy):
