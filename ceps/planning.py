@@ -173,10 +173,7 @@ def plan(
         move_budget = number("move_budget", move_budget, "0 or more bytes and needs a previous plan", least=0)
         if previous is None:
             raise ValueError(f"move_budget = {move_budget:g}; it must be 0 or more bytes and needs a previous plan")
-    if previous is not None:
-        require_same_pivots(given.pivots_hash, previous.pivots_hash)
-        if previous.copies != copies:
-            raise ValueError(f"copies = {copies} but the previous plan has {previous.copies}; plan afresh without it")
+    require_like(previous, given, copies)
     homes = None if previous is None else homes_of(given, previous)
     problem = build_problem(
         given,
@@ -310,6 +307,21 @@ def spare_type(problem: Problem, outcome: Outcome) -> int:
     return int(problem.cheapest_types(worst[None, :])[0])
 
 
+def require_like(previous: Plan | None, patterns: Patterns, copies: int) -> None:
+    """Do nothing when there is no plan in force, or it is for the same pivots and as many copies.
+
+    Raises
+    ------
+    ValueError
+        It is not.
+    """
+    if previous is None:
+        return
+    require_same_pivots(patterns.pivots_hash, previous.pivots_hash)
+    if previous.copies != copies:
+        raise ValueError(f"copies = {copies} but the previous plan has {previous.copies}; plan afresh without it")
+
+
 def homes_of(patterns: Patterns, previous: Plan) -> Ints:
     """int64 (P, copies), number of the server that holds each copy in `previous`, or -1 for new partitions."""
     order = np.argsort(previous.partitions, kind="stable")
@@ -337,8 +349,12 @@ def assemble(
     *,
     spare: bool = False,
     deadline: float | None = None,
+    types_by_hour: Ints | None = None,
+    rented: Sequence[str] = (),
 ) -> Plan:
     """Plan of an outcome: servers numbered (as in `previous` where they share most bytes), loads summed afresh.
+
+    `types_by_hour` and `rented` are by the outcome's clusters.
 
     Bounds are looser where the search for them goes on past `deadline` (`time.monotonic`).
     """
@@ -388,6 +404,8 @@ def assemble(
         pivots_hash=patterns.pivots_hash,
         variation=_of_servers(patterns, problem, outcome, order, len(ids)),
         spare=int(spare),
+        types_by_hour=None if types_by_hour is None else types_by_hour[order],
+        rented=tuple(rented[k] for k in order) if rented else (),
         extras=extras,
     )
 

@@ -156,6 +156,12 @@ class Plan:
         """float64 (N, T), load of each server over its full capacity in the slot."""
         return self.loads / self.capacity_by_slot
 
+    @property
+    def overload(self) -> float:
+        """Share of the requests above the servers' full capacity when days are as their patterns."""
+        total = float(self.loads.sum())
+        return float(np.maximum(self.loads - self.capacity_by_slot, 0.0).sum()) / total if total else 0.0
+
     @cached_property
     def bytes(self) -> Floats:
         """float64 (N,), bytes that each server holds."""

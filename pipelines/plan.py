@@ -107,18 +107,19 @@ def plan(
         "pinned": pinned(pins, given) if pins else None,
         "spare": spare,
         "call_cost": call_cost,
+        "previous": before,
     }
     if offer in ("hourly", "mixed"):
-        for name, value in (("--previous", previous), ("--spare", spare), ("--pin", pins),
-                            ("--move-budget", move_budget), ("--call-cost", call_cost)):  # fmt: skip
+        for name, value in (("--spare", spare), ("--pin", pins), ("--move-budget", move_budget),
+                            ("--call-cost", call_cost)):  # fmt: skip
             if value:
-                raise ValueError(f"an {offer} offer knows no {name}: ask for a fixed one, or leave it out")
+                article = "an" if offer == "hourly" else "a"
+                raise ValueError(f"{article} {offer} offer knows no {name}: ask for a fixed one, or leave it out")
     else:
-        wanted |= {"previous": before, "progress": progress, "prove": prove}
+        wanted |= {"progress": progress, "prove": prove}
+    week = read_patterns(patterns) if weekday in ("mean", "all") else given
+    wanted["week"] = week if week.slots != given.slots else None
     made = ceps.rent(given, None, types, offer=offer, copies=copies, **wanted, **options)
-    week = read_patterns(patterns) if weekday is not None else given
-    if weekday in ("mean", "all") and week.period == WEEK:
-        made = replace(made, risk=ceps.overload_risk(made.under(week)))
     source: dict[str, Any] = {"patterns": str(Path(patterns).absolute()), "patterns_sha256": checksum(patterns)}
     asked = ("risk", "zones", "at_least", "at_most_types")
     if method in KEEPS_APART and offer == "fixed" and not any((pins, call_cost, *map(options.get, asked))):

@@ -15,9 +15,11 @@ from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
 from ceps.offers.few_types import with_few_types
 from ceps.offers.hourly import schedule
 from ceps.offers.mixed import committed, mixed, mixed_bound
+from ceps.offers.of_plan import offer_of_plan
 from ceps.offers.offer import Offer, likely_costs
 from ceps.offers.schedules import HOUR, Terms
-from ceps.offers.zones import over_zones
+from ceps.offers.zones import over_zones, overload_without
+from ceps.overload import overload_risk
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
 from ceps.planning import plan, run
@@ -51,6 +53,7 @@ def rent(
     at_most_types: int | None = None,
     previous: Plan | None = None,
     time_limit: float | None = None,
+    week: Patterns | None = None,
     **options: Any,
 ) -> Plan:
     """Plan by one way to rent, or by the best of all; with "auto", `offers` holds what each of them costs.
@@ -82,6 +85,8 @@ def rent(
         As `ceps.plan`.
     time_limit
         As `ceps.plan`, for each plan made.
+    week
+        Patterns by which risk is judged, where they are others than those to plan for: the week, for its mean day.
     options
         Of `ceps.plan`, for a fixed fleet: method, move_budget, spare, pinned, progress, prove, call_cost.
 
@@ -104,7 +109,7 @@ def rent(
             raise ValueError(f"offer {offer!r} knows no {name}; plan a fixed fleet, or leave {name} out")
     market = Market(
         given, types, seed, utilisation, terms or Terms(), copies, growth, zones, at_least, at_most_types, previous,
-        time_limit, {name: value for name, value in options.items() if value is not None},
+        time_limit, week, {name: value for name, value in options.items() if value is not None},
     )  # fmt: skip
     if offer != "auto":
         return planned(market, offer, risk)
@@ -127,6 +132,7 @@ class Market:
     at_most_types: int | None
     previous: Plan | None
     time_limit: float | None
+    week: Patterns | None
     options: Mapping[str, Any]
 
     @property
@@ -168,17 +174,14 @@ def _worst(made: Plan) -> float:
 
 def _at(market: Market, offer: str, target: float) -> Plan:
     """Plan of one offer at one target utilisation, within the limits on zones, types and servers."""
-    from ceps.planning import with_risk
 
     def one(target: float, share: float, copies: int, previous: Plan | None, types: tuple[ServerType, ...]) -> Plan:
         shared: dict[str, Any] = {
             "growth": market.growth * share, "copies": copies, "time_limit": market.time_limit,
-            "at_least": market.at_least,
+            "at_least": market.at_least, "previous": previous,
         }  # fmt: skip
         if offer == "fixed":
-            return plan(
-                market.patterns, None, types, market.seed, target, previous=previous, **shared, **market.options
-            )
+            return plan(market.patterns, None, types, market.seed, target, **shared, **market.options)
         make = schedule if offer == "hourly" else mixed
         return make(market.patterns, None, types, market.seed, target, terms=market.terms, **shared)
 
@@ -193,11 +196,22 @@ def _at(market: Market, offer: str, target: float) -> Plan:
         return with_few_types(problem, market.at_most_types, with_types, _bound_of(market, offer))
 
     if not market.zones:
-        return limited(target, 1.0, market.copies, market.previous)
+        return judged(market, limited(target, 1.0, market.copies, market.previous))
     made = over_zones(
         market.zones, market.copies, target, lambda u, share, known: limited(u, share, 1, known), market.previous
     )
-    return with_risk(made)
+    for zone in range(market.zones):
+        fullest = overload_without(made, zone)
+        if fullest > 1:
+            raise InfeasibleError(
+                f"without zone {zone} a server would have {fullest:.3f} times its requests/s; plan a lower utilisation"
+            )
+    return judged(market, made)
+
+
+def judged(market: Market, made: Plan) -> Plan:
+    """Plan with its risk on the patterns by which it is judged."""
+    return replace(made, risk=overload_risk(made if market.week is None else made.under(market.week)))
 
 
 def _bound_of(market: Market, offer: str) -> Callable[[Problem], float]:
@@ -237,7 +251,6 @@ def _best(market: Market, risk: float | None) -> Plan:
 
 def offer_of(market: Market, name: str, made: Plan, asked: float, *, recommended: bool = False) -> Offer:
     """Return what a plan is as an offer."""
-    low, high = _likely(market, made.cost_per_day)
     notes = []
     if made.utilisation < market.utilisation - TOLERANCE:
         notes.append(f"planned to {made.utilisation:.0%} of capacity to be as safe as was asked")
@@ -247,33 +260,13 @@ def offer_of(market: Market, name: str, made: Plan, asked: float, *, recommended
         notes.append(f"{made.rented.count('spot')} at spot prices: the provider may take them away")
     if "reserved" in made.rented:
         notes.append(f"{made.rented.count('reserved')} reserved")
-    return Offer(
-        name=name,
-        cost_per_day=made.cost_per_day,
-        low_cost_per_day=low,
-        high_cost_per_day=high,
-        lower_bound=made.lower_bound,
-        servers=len(made),
-        overload=planned_overload(made),
-        risk=_worst(made),
-        worst_day=made.risk.worst_name if made.risk is not None else "",
-        bytes_moved_per_day=made.extras.get("bytes_loaded", 0.0),
-        servers_a_request=made.servers_a_request,
-        meets=_worst(made) <= asked * (1 + TOLERANCE),
-        recommended=recommended,
-        note="; ".join(notes),
-    )
+    meets = _worst(made) <= asked * (1 + TOLERANCE)
+    return offer_of_plan(made, name, meets=meets, recommended=recommended, note="; ".join(notes))
 
 
 def _minutes(market: Market, made: Plan) -> str:
     overlap = market.terms.overlap_hours(made.bytes)
     return f"with both servers paid for {60 * float(np.mean(overlap)):.2g} minutes"
-
-
-def planned_overload(made: Plan) -> float:
-    """Share of the requests above full capacity when days are as their patterns."""
-    total = float(made.loads.sum())
-    return float(np.maximum(made.loads - made.capacity_by_slot, 0.0).sum()) / total if total else 0.0
 
 
 def competitors(market: Market, asked: float) -> list[Offer]:
@@ -285,7 +278,7 @@ def competitors(market: Market, asked: float) -> list[Offer]:
     found = []
     try:
         made = plan(given, None, market.servers, market.seed, market.utilisation, "gp", **shared)
-        found.append(offer_of(market, "grid", made, asked))
+        found.append(offer_of(market, "grid", judged(market, made), asked))
     except InfeasibleError:
         pass
     problem = build_problem(given, market.servers, market.utilisation, growth=market.growth, copies=market.copies)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +15,7 @@ from ceps.packing import Effort, Packing
 from ceps.patterns import Patterns, as_patterns, hour_slices
 from ceps.planners.fewer_calls import fewer_calls_by_hour
 from ceps.planners.fleet_first import fleet_first
-from ceps.planning import assemble, with_enough_servers, with_risk
+from ceps.planning import assemble, require_like, with_enough_servers, with_risk
 from ceps.plans import Plan
 from ceps.problem import TOLERANCE, InfeasibleError, Ints, Outcome, Problem, build_problem
 from ceps.servers import ServerType, checked_servers
@@ -36,6 +35,7 @@ def schedule(
     time_limit: float | None = None,
     terms: Terms | None = None,
     at_least: int = 0,
+    previous: Plan | None = None,
 ) -> Plan:
     """Plan with `types_by_hour`: fixed clusters, each on the cheapest type that holds each clock hour's peak.
 
@@ -51,6 +51,8 @@ def schedule(
         What a change takes; `Terms()` if not given.
     at_least
         As `ceps.plan`.
+    previous
+        The plan in force: servers keep their numbers so that the fewest bytes move.
 
     Raises
     ------
@@ -62,6 +64,7 @@ def schedule(
     given = as_patterns(patterns, sizes)
     types = checked_servers(servers)
     problem = build_problem(given, types, utilisation, growth=growth, copies=copies, at_least=at_least)
+    require_like(previous, given, problem.copies)
     effort = Effort(deadline=None if time_limit is None else monotonic() + time_limit)
     rng = np.random.default_rng(seed)
     found = best_schedule(problem, rng, effort, terms or Terms())
@@ -74,12 +77,24 @@ def schedule(
         labels = fewer_calls_by_hour(problem, found.labels, found.types, given.reads, rng, effort)
         nearer = schedule_of(problem, labels, terms or Terms())
         found = nearer if nearer.cost_per_day <= found.cost_per_day * (1 + TOLERANCE) else found
+    return plan_of(given, problem, found, "hourly", hourly_bound(problem, effort.deadline), seed, previous)
+
+
+def plan_of(
+    patterns: Patterns,
+    problem: Problem,
+    found: Schedule,
+    name: str,
+    bound: float,
+    seed: int | np.random.Generator,
+    previous: Plan | None = None,
+    rented: Sequence[str] = (),
+) -> Plan:
+    """Plan of a schedule: `method` is `name`, and `bound` dollars a day are what no plan of the kind undercuts."""
     outcome = Outcome(found.labels, dearest_types(problem, found.types), found.cost_per_day, extras_of(problem, found))
-    made = assemble(given, problem, outcome, "hourly", deadline=effort.deadline)
-    settings: dict[str, Any] = {"growth": growth, "seed": seed if isinstance(seed, int) else None}
-    # Without a plan in force, servers keep the order of their clusters.
-    bound = hourly_bound(problem, effort.deadline)
-    return with_risk(replace(made, types_by_hour=found.types, lower_bound=bound, **settings))
+    made = assemble(patterns, problem, outcome, name, previous, types_by_hour=found.types, rented=rented)
+    kept = seed if isinstance(seed, int) else None
+    return with_risk(replace(made, lower_bound=bound, growth=problem.growth, seed=kept))
 
 
 def dearest_types(problem: Problem, types: Ints) -> Ints:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ceps.bounds.solver import minimise
-from ceps.offers.hourly import best_schedule, dearest_types, extras_of
+from ceps.offers.hourly import best_schedule, plan_of
 from ceps.offers.schedules import Schedule, Terms, hourly_peaks, schedule_of
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
 from ceps.planners.fewer_calls import fewer_calls_by_hour
 from ceps.planners.fleet_first import fleet_first
-from ceps.planning import assemble, with_enough_servers, with_risk
+from ceps.planning import require_like, with_enough_servers
 from ceps.plans import Plan
 from ceps.problem import TOLERANCE, Floats, InfeasibleError, Ints, Outcome, Problem, build_problem
 from ceps.servers import ServerType, checked_servers
@@ -47,6 +46,7 @@ def mixed(
     time_limit: float | None = None,
     terms: Terms | None = None,
     at_least: int = 0,
+    previous: Plan | None = None,
 ) -> Plan:
     """Plan in which each server is paid for all hours at its reserved or spot price, or resized hourly at the list's.
 
@@ -61,6 +61,8 @@ def mixed(
         What a change takes, and whether spot prices will do; `Terms()` if not given.
     at_least
         As `ceps.plan`.
+    previous
+        As `ceps.schedule`.
 
     Raises
     ------
@@ -73,6 +75,7 @@ def mixed(
     types = checked_servers(servers)
     terms = terms or Terms()
     problem = build_problem(given, types, utilisation, growth=growth, copies=copies, at_least=at_least)
+    require_like(previous, given, problem.copies)
     effort = Effort(deadline=None if time_limit is None else monotonic() + time_limit)
     rng = np.random.default_rng(seed)
     base = np.array([committed(server, terms)[0] for server in types])
@@ -86,12 +89,10 @@ def mixed(
         labels = fewer_calls_by_hour(problem, found.labels, found.types, given.reads, rng, effort)
         nearer = _priced(problem, labels, base, terms)
         found, paid = nearer if nearer[0].cost_per_day <= found.cost_per_day * (1 + TOLERANCE) else (found, paid)
-    outcome = Outcome(found.labels, dearest_types(problem, found.types), found.cost_per_day, extras_of(problem, found))
-    made = assemble(given, problem, outcome, "mixed", deadline=effort.deadline)
-    rented = tuple(committed(types[found.types[k, 0]], terms)[1] if paid[k] else "list" for k in range(len(paid)))
-    settings: dict[str, Any] = {"growth": growth, "seed": seed if isinstance(seed, int) else None}
+    kinds = zip(found.types[:, 0].tolist(), paid.tolist(), strict=True)
+    rented = [committed(types[kind], terms)[1] if always else "list" for kind, always in kinds]
     bound = min(mixed_bound(problem, base), found.cost_per_day)
-    return with_risk(replace(made, types_by_hour=found.types, rented=rented, lower_bound=bound, **settings))
+    return plan_of(given, problem, found, "mixed", bound, seed, previous, rented)
 
 
 def _clusters(problem: Problem, base: Floats, rng: np.random.Generator, effort: Effort, terms: Terms) -> list[Ints]:

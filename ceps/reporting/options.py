@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ceps.offers.offer import Offer, likely_costs
-from ceps.overload import overload_risk
+from ceps.offers.of_plan import offer_of_plan
+from ceps.offers.offer import Offer
 from ceps.plans import DAYS_A_MONTH, Plan, bytes_text
 from ceps.problem import InfeasibleError
 from ceps.rollout.actions import actions
@@ -20,31 +20,7 @@ def own_offer(plan: Plan) -> Offer:
     for offer in plan.offers:
         if offer.name == name and np.isclose(offer.cost_per_day, plan.cost_per_day, rtol=1e-9):
             return offer
-    risk = plan.risk or overload_risk(plan)
-    peak = float(plan.loads.sum(axis=0).max(initial=0.0)) / plan.growth
-    events = peak * plan.slot_seconds * plan.days / plan.requests_per_event
-    common = 0.0 if plan.variation is None else plan.variation.common
-    low, high = likely_costs(plan.cost_per_day, events, plan.days, common)
-    return Offer(
-        name=name,
-        cost_per_day=plan.cost_per_day,
-        low_cost_per_day=low,
-        high_cost_per_day=high,
-        lower_bound=plan.lower_bound,
-        servers=len(plan),
-        overload=overload(plan),
-        risk=risk.worst,
-        worst_day=risk.worst_name,
-        bytes_moved_per_day=plan.extras.get("bytes_loaded", 0.0),
-        servers_a_request=plan.servers_a_request,
-        recommended=True,
-    )
-
-
-def overload(plan: Plan) -> float:
-    """Share of the requests above full capacity when days are as their patterns."""
-    total = float(plan.loads.sum())
-    return float(np.maximum(plan.loads - plan.capacity_by_slot, 0.0).sum()) / total if total else 0.0
+    return offer_of_plan(plan, name, recommended=True)
 
 
 def offers_of(plan: Plan) -> list[Offer]:

@@ -28,7 +28,7 @@ from ceps.patterns import DAY, Patterns
 from ceps.planning import plan as make_plan
 from ceps.plans import DAYS_A_MONTH, Plan, bytes_text, diff, require_same_pivots
 from ceps.problem import InfeasibleError
-from ceps.reporting.options import action_sentences, offers_of, option_row, overload, own_offer
+from ceps.reporting.options import action_sentences, offers_of, option_row, own_offer
 from ceps.reporting.words import share
 
 FORMAT = 2
@@ -323,7 +323,7 @@ def _method_rows(
         if made.method not in rows or made.cost_per_day < rows[made.method]["dailyRate"]:
             moved = made.extras.get("bytes_loaded", 0.0)
             rows[made.method] = _method_row(
-                made.method, made.cost_per_day, len(made), overload(made), moved, made.lower_bound
+                made.method, made.cost_per_day, len(made), made.overload, moved, made.lower_bound
             )
     for offer in best.offers:
         method = "gp" if offer.name == "grid" else offer.name

@@ -1,8 +1,8 @@
 """Counts by day and hour on their way to what varies from day to day: squares and totals, summed exactly.
 
 Each count of a day, hour and partition is one cell beyond `HOURS`. Once a shuffle has summed it, only its square (by
-weekday and partition) and its share of the total (by day and hour) go on. Squares travel as two whole numbers, so that
-no order of summing changes a bit.
+weekday and partition) and its share of the total (by day and hour) go on. A square travels as three whole numbers, so
+that it is exact, and no order of summing changes a bit.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from pipelines.rows.accesses import MILLIONTHS
 HOURS = 1 << 56
 """The first cell of a day, an hour and a partition."""
 _TOTALS = 1 << 57  # the first cell of a day and an hour
-_SQUARES = 1 << 58  # the first cell of a weekday and a partition, upper halves of squares
-_LOWER = 1 << 59  # and their lower halves
-_HALF = 32  # bits
-_UNIT = 10_000  # millionths: squares are of hundredths of a request
+_SQUARES = 1 << 58  # the first cell of a weekday, a partition, and a part of the sum of squares
+_BITS = 20  # (high 2^20 + low)^2 has three parts: high^2, high low and low^2
+_PARTS = (2.0 ** (2 * _BITS), 2.0 ** (_BITS + 1), 1.0)
 _EPOCH = date(1970, 1, 1)  # a Thursday
 
 
@@ -60,13 +59,9 @@ def spread(batch: pa.RecordBatch, slot_seconds: int, partitions: int, by_weekday
     hours = hours_of(slot_seconds)
     place, partition = np.divmod(cell[hourly] - HOURS, partitions)
     weekday = (place // hours + 3) % 7 if by_weekday else np.zeros_like(place)
-    square = (weight // _UNIT) ** 2
-    key = weekday * partitions + partition
-    kinds = (
-        (_TOTALS + place, weight),
-        (_SQUARES + key, square >> _HALF),
-        (_LOWER + key, square & ((1 << _HALF) - 1)),
-    )
+    high, low = weight >> _BITS, weight & ((1 << _BITS) - 1)
+    key = _SQUARES + (weekday * partitions + partition) * len(_PARTS)
+    kinds = ((_TOTALS + place, weight), (key, high * high), (key + 1, high * low), (key + 2, low * low))
     rows = [batch.filter(pa.array(~hourly))]
     for cells, values in kinds:
         found, whose = np.unique(cells, return_inverse=True)
@@ -119,13 +114,10 @@ def variation(
     some = (cell >= _TOTALS) & (cell < _SQUARES)
     place = cell[some] - _TOTALS - (first - _EPOCH).days * hours
     np.add.at(totals.reshape(-1), place, weight[some] / MILLIONTHS)
-    squares = np.zeros(kinds * partitions)
-    unit = (_UNIT / MILLIONTHS) ** 2
-    for begin, end, scale in ((_SQUARES, _LOWER, 2.0**_HALF), (_LOWER, 2 * _LOWER, 1.0)):
-        some = (cell >= begin) & (cell < end)
-        whole = np.zeros(kinds * partitions, np.int64)
-        np.add.at(whole, cell[some] - begin, weight[some])
-        squares += whole * scale * unit
+    parts = np.zeros(kinds * partitions * len(_PARTS), np.int64)
+    some = cell >= _SQUARES
+    np.add.at(parts, cell[some] - _SQUARES, weight[some])
+    squares = parts.reshape(-1, len(_PARTS)) @ np.array(_PARTS) / MILLIONTHS**2
     freedom = np.where(observed > 1, observed / np.maximum(observed - 1, 1), 1.0)
     known = (observed > 1)[:, None]
     power = (mean**2).sum(axis=2)

@@ -121,6 +121,46 @@ def test_zones_keep_their_servers_from_plan_to_plan():
     assert len(set(grown.server_ids.tolist())) == len(grown)
 
 
+@pytest.mark.parametrize("offer", ["hourly", "mixed"])
+def test_resized_servers_keep_their_numbers(offer, sleepy):
+    """Planned again with the plan in force, numbers given differently: nothing moves, and each hour's type stays."""
+    first = ceps.rent(sleepy, None, RESERVED, offer=offer)
+    numbers = np.arange(len(first))[::-1] + 7
+    order = np.argsort(numbers)
+    rank = np.argsort(order)
+    renamed = replace(
+        first, server_ids=numbers[order], replicas=rank[first.replicas], type_of=first.type_of[order],
+        loads=first.loads[order], types_by_hour=first.types_by_hour[order],
+        rented=tuple(first.rented[k] for k in order) if first.rented else (), variation=None,
+    )  # fmt: skip
+    again = ceps.rent(sleepy, None, RESERVED, offer=offer, previous=renamed)
+    assert ceps.diff(again, renamed).bytes_moved == 0
+    assert again.server_ids.tolist() == renamed.server_ids.tolist()
+    np.testing.assert_array_equal(again.types_by_hour, renamed.types_by_hour)
+    assert again.rented == renamed.rented
+    assert again.cost_per_day == first.cost_per_day
+    assert_same_loads(again, sleepy)
+
+
+def test_offers_for_a_mean_day_are_judged_by_the_week():
+    """The plan and every offer beside it name the day that the mean hides."""
+    mean = waves(40, 8_000.0)
+    loads = np.tile(mean.loads, 7)
+    loads[:, 72:96] *= 1.6
+    week = replace(mean, loads=loads, slot_seconds=3_600)
+    plan = ceps.rent(mean, None, M3, week=week)
+    assert plan.loads.shape[1] == 24
+    assert plan.risk.worst_name == "Thursday"
+    for offer in plan.offers:
+        if offer.plannable:
+            assert offer.worst_day == "Thursday"
+            assert offer.risk > 0.01
+    best = next(offer for offer in plan.offers if offer.recommended)
+    assert best.risk == plan.risk.worst
+    alone = ceps.rent(mean, None, M3)
+    assert alone.risk.worst < 1e-3
+
+
 def test_zones_that_cannot_be_are_refused():
     """One copy a zone; the plan in force must have the same."""
     patterns = waves(20, 2_000.0)
@@ -150,8 +190,8 @@ def test_few_types_and_enough_servers():
 
 @settings(max_examples=25, deadline=None)
 @given(small_patterns(4), small_servers(), st.integers(1, 2))
-def test_few_types_equal_brute_force(patterns, types, most):
-    """On tiny problems, the cheapest plan over all subsets of the types."""
+def test_few_types_take_the_best_subset(patterns, types, most):
+    """On tiny problems: the cheapest of the plans of all subsets, and none that brute force over all cannot reach."""
     problem = build_problem(patterns, types, 1.0)
     plans = []
 

@@ -23,6 +23,7 @@ from dtoss.partitioning.routing import reads_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.patterns import _packed, _reads, _rows, _urgent, furthest_hits, patterns, summary
+from pipelines.rows import day_counts
 from pipelines.rows.accesses import Asks, access_columns
 from pipelines.rows.read_files import read_positions
 from tests.ceps.oracles import variation_day_by_day
@@ -150,6 +151,30 @@ def test_patterns_equal_counting_one_by_one(spark, world, zone, slot, asked):
         assert made.reads.total == pytest.approx(asks_for / whole.days)
         assert by_set(made.reads) == pytest.approx({rows: n / whole.days for rows, n in sets.items()})
     assert (counted.read, counted.bad, counted.outside) == (len(world.rows), {}, 0)
+
+
+def test_squares_of_any_size_are_exact():
+    """Sums of squares of a millionth of a request and of millions of them, split over batches, equal big integers."""
+    rng = np.random.default_rng(4)
+    weight = np.r_[1, 999, 7, 10 ** rng.integers(0, 13, 60)] + rng.integers(0, 3, 63)
+    first, days, hour = date(2024, 1, 1), 9, rng.integers(0, 24, 63)
+    day = (first - date(1970, 1, 1)).days + rng.integers(0, days, 63)
+    cells, place = np.unique(day_counts.hour_cells(day, hour, rng.integers(0, 2, 63), 3600, 2), return_inverse=True)
+    sums = np.zeros(len(cells), np.int64)
+    np.add.at(sums, place, weight)
+    found = {}
+    for part in (slice(0, 20), slice(20, None)):
+        nothing = pa.nulls(len(cells[part]), pa.binary())
+        batch = pa.record_batch([pa.array(cells[part]), nothing, pa.array(sums[part])], ["cell", "together", "weight"])
+        spread = day_counts.spread(batch, 3600, 2, True)
+        for cell, number in zip(spread.column("cell").to_pylist(), spread.column("weight").to_pylist(), strict=True):
+            found[cell] = found.get(cell, 0) + number
+    parts = {}
+    for cell in found:
+        if cell >= 1 << 58:
+            parts.setdefault((cell - (1 << 58)) // 3, [0, 0, 0])[(cell - (1 << 58)) % 3] = found[cell]
+    exact = sum((high << 40) + (between << 21) + low for high, between, low in parts.values())
+    assert exact == sum(int(number) ** 2 for number in sums)
 
 
 @pytest.mark.parametrize("by_weekday", [False, True])

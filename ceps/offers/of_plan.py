@@ -1,0 +1,42 @@
+"""What a plan is as an offer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ceps.offers.offer import Offer, likely_costs
+from ceps.overload import overload_risk
+from ceps.plans import Plan
+
+
+def offer_of_plan(made: Plan, name: str, **more: Any) -> Offer:
+    """Return the offer that a plan is, of its own figures.
+
+    Parameters
+    ----------
+    made
+        The plan; its risk is found where it does not hold it.
+    name
+        Key of `ceps.offers.offer.NAMES`.
+    more
+        What the plan does not know: `meets`, `recommended`, `note` of `Offer`.
+    """
+    risk = made.risk or overload_risk(made)
+    peak = float(made.loads.sum(axis=0).max(initial=0.0)) / made.growth
+    events = peak * made.slot_seconds * made.days / made.requests_per_event
+    common = 0.0 if made.variation is None else made.variation.common
+    low, high = likely_costs(made.cost_per_day, events, made.days, common)
+    return Offer(
+        name=name,
+        cost_per_day=made.cost_per_day,
+        low_cost_per_day=low,
+        high_cost_per_day=high,
+        lower_bound=made.lower_bound,
+        servers=len(made),
+        overload=made.overload,
+        risk=risk.worst,
+        worst_day=risk.worst_name,
+        bytes_moved_per_day=made.extras.get("bytes_loaded", 0.0),
+        servers_a_request=made.servers_a_request,
+        **more,
+    )
