@@ -24,8 +24,8 @@ import typer
 
 import dtoss
 from datasets.tables.command import run, say
+from dtoss.commits.folder import LocalFolder
 from dtoss.errors import StoreError
-from dtoss.snapshots.folder import LocalFolder
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.small_stores import assert_clean, assert_sound
 

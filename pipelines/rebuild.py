@@ -18,13 +18,13 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.building.reach import choose_reach
+from dtoss.commits.lease import Writer
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space, space_of
 from dtoss.names import free_names, renamed, renamed_of_manifest, said_renamed
 from dtoss.partitioning.bounds import bounds_round
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, choose_pivots
 from dtoss.partitioning.regions import Regions
-from dtoss.snapshots.lease import Writer
 from dtoss.snapshots.manifest import make_manifest, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.rebuild_tasks import BuildPlan, build_one, builder, discard, fixer, sender

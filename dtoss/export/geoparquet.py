@@ -18,7 +18,7 @@ from pyarrow import fs
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.errors import InputError
 from dtoss.geometry.space import NO_CRS
-from dtoss.snapshots.folder import filesystem_of
+from dtoss.snapshots.place import filesystem_of
 
 GEOMETRY, BOX = "geometry", "bbox"
 _SIDES = ("xmin", "ymin", "xmax", "ymax")

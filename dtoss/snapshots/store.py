@@ -32,10 +32,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
+from dtoss.commits.lease import Holder, Writer, held_by, leftovers, take
 from dtoss.errors import StoreError
-from dtoss.snapshots.folder import Folder, LocalFolder, RemoteFolder, folder_of
-from dtoss.snapshots.lease import Holder, Writer, held_by, leftovers, take
 from dtoss.snapshots.manifest_fields import check_manifest
+from dtoss.snapshots.place import folder_of
 from dtoss.snapshots.signals import undisturbed
 
 if TYPE_CHECKING:

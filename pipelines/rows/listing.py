@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.errors import StoreError
-from dtoss.snapshots.folder import filesystem_of
+from dtoss.snapshots.place import filesystem_of
 
 _WILD = re.compile(r"[*?\[{]")
 _SPECIAL = re.compile(r"[*?\[\]{}\\]")

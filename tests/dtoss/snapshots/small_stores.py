@@ -19,8 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dtoss.commits.lease import LOCK, Holder, take
 from dtoss.errors import StoreError
-from dtoss.snapshots.lease import LOCK, Holder, take
 from dtoss.snapshots.store import FORMAT, Store
 
 FILES = 3

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import dtoss.snapshots.store
+from dtoss.commits.folder import LocalFolder
+from dtoss.commits.lease import Holder
 from dtoss.errors import StoreError
-from dtoss.snapshots.folder import LocalFolder
-from dtoss.snapshots.lease import Holder
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.small_stores import assert_clean, assert_sound, commit, immutable, read, script, told
 

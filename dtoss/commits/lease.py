@@ -25,8 +25,8 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+from dtoss.commits.folder import Folder
 from dtoss.errors import StoreError
-from dtoss.snapshots.folder import Folder
 
 LOCK = "WRITER"
 TOUCH_SECONDS = 20.0

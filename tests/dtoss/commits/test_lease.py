@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-import dtoss.snapshots.folder
-import dtoss.snapshots.lease
+import dtoss.commits.folder
+import dtoss.commits.lease
 import dtoss.snapshots.store
+from dtoss.commits.folder import LocalFolder, RemoteFolder
+from dtoss.commits.lease import ABANDONED_SECONDS, LOCK, Holder, held_by
 from dtoss.errors import StoreError
-from dtoss.snapshots.folder import LocalFolder, RemoteFolder
-from dtoss.snapshots.lease import ABANDONED_SECONDS, LOCK, Holder, held_by
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.small_stores import commit, manifest_of, read, script, told
 
@@ -85,7 +85,7 @@ def test_a_lock_of_another_machine_counts_while_it_is_touched(store, monkeypatch
     for clock in (0.0, -9_000.0, 9_000.0):
         now = time.time
         with monkeypatch.context() as patch:
-            patch.setattr(dtoss.snapshots.lease.time, "time", lambda now=now, clock=clock: now() + clock)
+            patch.setattr(dtoss.commits.lease.time, "time", lambda now=now, clock=clock: now() + clock)
             for other in (theirs, earlier):
                 path = Path(store.file(LOCK))
                 path.write_bytes(other.data)
@@ -118,7 +118,7 @@ def test_a_late_one_takes_nothing_over(store):
     """Who has seen a lock of a dead process leaves the lock alone that another one has put in its place."""
     old = replace(Holder.me(), pid=2**22 + 5, token="old")
     with store.writer() as lock:
-        assert not dtoss.snapshots.lease._take_over(store.folder, store.path, old, Holder.me())
+        assert not dtoss.commits.lease._take_over(store.folder, store.path, old, Holder.me())
         lock.check()
         assert store.folder.files() == ["CURRENT", LOCK]
 
@@ -157,7 +157,7 @@ def test_who_has_lost_the_lock_moves_nothing(store):
 
 def test_a_held_lock_is_touched(store, monkeypatch):
     """By a thread, until it is released."""
-    monkeypatch.setattr(dtoss.snapshots.lease, "TOUCH_SECONDS", 0.02)
+    monkeypatch.setattr(dtoss.commits.lease, "TOUCH_SECONDS", 0.02)
     with store.writer():
         path = Path(store.file(LOCK))
         os.utime(path, (0.0, 0.0))
@@ -172,7 +172,7 @@ def test_a_child_does_not_release(store):
     """What a process of a pool unpickles or inherits is not its own."""
     with store.writer() as lock:
         other = replace(lock.holder, pid=os.getppid())
-        theirs = dtoss.snapshots.lease.Writer(store.folder, store.path, other)
+        theirs = dtoss.commits.lease.Writer(store.folder, store.path, other)
         theirs.release()
         assert Path(store.file(LOCK)).exists()
 
@@ -209,7 +209,7 @@ def test_a_disk_without_links(store, monkeypatch):
     def refuse(*names):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(dtoss.snapshots.folder.os, "link", refuse)
+    monkeypatch.setattr(dtoss.commits.folder.os, "link", refuse)
     with store.writer():
         assert_refused(store, f"process {os.getpid()}")
     assert store.folder.files() == ["CURRENT"]
