@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from math import asin, atan2, pi
-from typing import Any
+from math import asin, atan2, inf, pi
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -263,3 +265,91 @@ def _product(a: list[Decimal], b: list[Decimal]) -> Decimal:
 
 def _vector(a: list[Decimal], b: list[Decimal]) -> list[Decimal]:
     return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+
+
+class Update(NamedTuple):
+    """One row of updates; in a state it is what stands of its id, or the tombstone of one that was deleted.
+
+    t is of one unit throughout a world, that of ``now`` and of all durations. x, y and the attributes of a deletion
+    say nothing.
+    """
+
+    id: Any
+    t: Any
+    x: Any = None
+    y: Any = None
+    attributes: tuple[Any, ...] = ()
+    deleted: bool = False
+
+
+def apply(
+    state: Mapping[Any, Update] | None,
+    updates: Iterable[Update],
+    *,
+    now: Any = inf,
+    expire: Any = inf,
+    deleted_for: Any = inf,
+    max_ahead: Any = inf,
+) -> tuple[dict[Any, Update], Counter[str]]:
+    """The state after one cycle, and what became of the updates: one dictionary, one row at a time.
+
+    Of the rows of an id the greatest (t, deleted, x, y, attributes) stands, so deletion wins at equal times. A state of
+    None is a store without a snapshot: nothing is too late for it. Counted are rows ahead of ``now`` by more than
+    ``max_ahead`` (quarantined), and of each other id its greatest row alone: applied (updated, deleted), unchanged,
+    late (something newer stands, or a newer tombstone), or too late (older than ``now - deleted_for``, of an id that
+    does not stand). Expired are the objects that stood or would stand, and are older than ``now - expire``.
+    """
+    first, state = state is None, dict(state or {})
+    counts: Counter[str] = Counter()
+    greatest: dict[Any, Update] = {}
+    for update in updates:
+        if max_ahead != inf and update.t > now + max_ahead:
+            counts["quarantined"] += 1
+        elif update.id not in greatest or _order(update) > _order(greatest[update.id]):
+            greatest[update.id] = update
+    for id, update in greatest.items():
+        last = state.get(id)
+        if last is not None and _order(update) == _order(last):
+            counts["unchanged"] += 1
+        elif not first and _older(update.t, now, deleted_for) and (last is None or last.deleted):
+            counts["too_late"] += 1
+        elif last is not None and _order(update) < _order(last):
+            counts["late"] += 1
+        else:
+            state[id] = update
+            if not update.deleted:
+                counts["updated"] += 1
+            elif last is not None and not last.deleted:
+                counts["deleted"] += 1
+    for id, stands in list(state.items()):
+        if _older(stands.t, now, deleted_for if stands.deleted else expire):
+            del state[id]
+            counts["expired"] += not stands.deleted
+    return state, counts
+
+
+def standing(state: Mapping[Any, Update]) -> dict[Any, Update]:
+    """The objects of a state, without its tombstones."""
+    return {id: update for id, update in state.items() if not update.deleted}
+
+
+def _older(t: Any, now: Any, by: Any) -> bool:
+    return by != inf and t < now - by
+
+
+def _order(update: Update) -> tuple[Any, ...]:
+    """What decides between rows of one id; a deletion has nothing that could."""
+    values = () if update.deleted else (update.x, update.y, *update.attributes)
+    return (in_order(update.t), update.deleted, *(in_order(value) for value in values))
+
+
+def in_order(value: Any) -> tuple[Any, ...]:
+    """A value as something that Python orders: null first, -0.0 below 0.0, NaN last, text by bytes, nests by text."""
+    if value is None:
+        return (0,)
+    if isinstance(value, float):
+        (bits,) = struct.unpack("<q", struct.pack("<d", value))
+        return (1, bits if bits >= 0 else bits ^ 0x7FFF_FFFF_FFFF_FFFF)
+    if isinstance(value, (list, dict)):
+        value = repr(value)
+    return (1, value.encode() if isinstance(value, str) else value)
