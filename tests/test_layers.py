@@ -68,8 +68,9 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "pipelines": {
         "spark": set(),
         "rows": {"spark"},
-        "": {"rows", "spark"},
-        "command": {"", "rows", "spark"},
+        "loop": {"rows"},
+        "": {"rows", "loop", "spark"},
+        "command": {"", "rows", "loop", "spark"},
     },
     "datasets": {
         "tables": set(),

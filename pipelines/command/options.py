@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share; one name means the same in all of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,64 @@ Check = Annotated[
         "other questions do not if it is not given.",
     ),
 ]
+Id = Annotated[str | None, typer.Option("--id", help="Column with the object's id; as the store's rows had it.")]
+X = Annotated[str | None, typer.Option("--x", help="Column with lon or x; as the store's rows had it.")]
+Y = Annotated[str | None, typer.Option("--y", help="Column with lat or y; as the store's rows had it.")]
+Time = Annotated[
+    str | None,
+    typer.Option("--time", help="Column with the time: the latest row of each id counts. t if there is one."),
+]
+Updates = Annotated[
+    str, typer.Option("--updates", help="Folder in which files of updates arrive.", metavar="DIR", show_default=False)
+]
+Deleted = Annotated[
+    str | None, typer.Option("--deleted", help="Column that says whether a row deletes its object.", metavar="COLUMN")
+]
+DeletedFor = Annotated[
+    str, typer.Option("--deleted-for", help="For how long a deletion is remembered: 1h, 2d, or ever.", metavar="TIME")
+]
+Expire = Annotated[
+    str | None,
+    typer.Option("--expire", help="Drop objects that were not heard of for so long: 15min, 1h.", metavar="TIME"),
+]
+Now = Annotated[str | None, typer.Option("--now", help="What the time is, for replays; the clock's if not given.")]
+Clock = Annotated[
+    Literal["wall", "data"], typer.Option("--clock", help="What tells the time: this machine, or the latest update.")
+]
+MaxAhead = Annotated[
+    str, typer.Option("--max-ahead", help="Rows so long after now are set aside: 5min, or off.", metavar="TIME")
+]
+Missing = Annotated[
+    Literal["error", "null"], typer.Option("--missing", help="What a column of the store that updates lack does.")
+]
+InPlaceUntil = Annotated[
+    float, typer.Option("--in-place-until", help="Share of the objects from which on a cycle builds everything.")
+]
+Lease = Annotated[
+    Literal["on", "off"], typer.Option("--lease", help="Whether other writers are kept out while a cycle runs.")
+]
+Keep = Annotated[int, typer.Option("--keep", help="Snapshots that stay for rollback, the new one among them.")]
+KeepFor = Annotated[
+    str, typer.Option("--keep-for", help="Snapshots that were current less than this ago stay too.", metavar="TIME")
+]
+MaxShrink = Annotated[
+    str | None,
+    typer.Option("--max-shrink", help="Share of the current objects, such as 50%, of which more may not be missing."),
+]
 _VERIFY: dict[str, bool | Literal["touch"]] = {"no": False, "touch": "touch", "all": True}
+
+
+def seconds_or_none(text: str | None, never: str = "off") -> float | None:
+    """Return the seconds that a duration means; None where there is none, or the word for never.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    from pipelines.rows.durations import seconds_of
+
+    return None if text is None or text.strip() == never else seconds_of(text)
 
 
 def verify_of(check: str | None, default: str) -> bool | Literal["touch"]:

@@ -121,10 +121,44 @@ def look(paths: Sequence[str], *, schema: str = "union", encoding: str | None = 
     )
     if not all(one.files for one in found):
         return replace(whole, files=())
-    if whole.kind == "parquet":
-        together, differ = union(_each(places, footer), whole.files, strict=schema == "strict")
-        return replace(whole, schema=together, differ=differ)
-    return replace(whole, mark=_mark(whole, _each(places, _head), encoding))
+    return _inside(whole, places, schema, encoding)
+
+
+def look_in(
+    where: Listing, files: Sequence[str], kind: str, *, schema: str = "union", encoding: str | None = None
+) -> Inputs:
+    """Return some of the files of a folder, all of one format that is known.
+
+    Parameters
+    ----------
+    where
+        What is in the folder.
+    files
+        Of these, at least one.
+    kind
+        Their format.
+    schema, encoding
+        As :func:`look`.
+
+    Raises
+    ------
+    InputError
+        As :func:`look`.
+    """
+    wanted = set(files)
+    valued = _valued(
+        where.path, [folders for file, folders in zip(where.files, where.folders, strict=True) if file in wanted]
+    )
+    whole = Inputs(tuple(where.named(file) for file in files), kind, tuple(files), base=where.path if valued else None)
+    return _inside(whole, [(where.filesystem, file) for file in files], schema, encoding)
+
+
+def _inside(inputs: Inputs, places: Sequence[tuple[fs.FileSystem, str]], schema: str, encoding: str | None) -> Inputs:
+    """Return inputs with what the first or last bytes of their files say."""
+    if inputs.kind == "parquet":
+        together, differ = union(_each(places, footer), inputs.files, strict=schema == "strict")
+        return replace(inputs, schema=together, differ=differ)
+    return replace(inputs, mark=_mark(inputs, _each(places, _head), encoding))
 
 
 def _each(places: Sequence[tuple[fs.FileSystem, str]], see: Callable[[fs.FileSystem, str], _Seen]) -> list[_Seen]:
@@ -136,11 +170,11 @@ def _at(path: str) -> tuple[Inputs, list[tuple[fs.FileSystem, str]]]:
     """Return what is at one path, and where its files are."""
     where = listing(path)
     if where is None or (not where.files and not where.hidden and _spark_may_find(path)):
-        return Inputs((path,), _by_name(path.rstrip("/")) or "parquet"), []
+        return Inputs((path,), format_of(path.rstrip("/")) or "parquet"), []
     if not where.files:
         only = f", only hidden files such as {where.hidden[0]}" if where.hidden else ""
         raise InputError(f"nothing is at {path}{only}: check the path")
-    kinds = {file: _kind(where, file, folders) for file, folders in zip(where.files, where.folders, strict=True)}
+    kinds = {file: kind_in(where, file, folders) for file, folders in zip(where.files, where.folders, strict=True)}
     known = list(dict.fromkeys(kind for kind in kinds.values() if kind))
     if not known:
         raise _unread(where.filesystem, where.files[0])
@@ -154,18 +188,30 @@ def _at(path: str) -> tuple[Inputs, list[tuple[fs.FileSystem, str]]]:
     skipped = [(file, "no format that is read") for file, kind in kinds.items() if not kind]
     skipped += [(file, "hidden: its name, or a directory's, begins with _ or .") for file in where.hidden]
     below = [folders for file, folders in zip(where.files, where.folders, strict=True) if kinds[file]]
-    levels = {folder for folders in below for folder in folders}
+    valued = _valued(path, below)
+    named = where.whole and len(files) == len(where.files) and (valued or not any(below))
+    paths = (path,) if named else tuple(where.named(file) for file in files)
+    base = path if valued and not named else None
+    return Inputs(paths, known[0], files, tuple(skipped), base), [(where.filesystem, file) for file in files]
+
+
+def _valued(path: str, folders: Sequence[tuple[str, ...]]) -> bool:
+    """Return whether the names of a path's folders are values of columns, given those of each file.
+
+    Raises
+    ------
+    InputError
+        If only some are.
+    """
+    levels = {folder for some in folders for folder in some}
     valued = {folder for folder in levels if "=" in folder}
-    if valued and (levels - valued or not all(below)):
+    if valued and (levels - valued or not all(folders)):
         odd = next(iter(sorted(levels - valued)), "files")
         raise InputError(
             f"{path} holds folders such as {min(valued)}, whose names are values of a column, and beside them {odd}: "
             "name the folders to read"
         )
-    named = where.whole and len(files) == len(where.files) and not (levels - valued)
-    paths = (path,) if named else tuple(where.named(file) for file in files)
-    base = path if valued and not named else None
-    return Inputs(paths, known[0], files, tuple(skipped), base), [(where.filesystem, file) for file in files]
+    return bool(valued)
 
 
 def _spark_may_find(path: str) -> bool:
@@ -173,20 +219,22 @@ def _spark_may_find(path: str) -> bool:
     return "://" not in path and any(os.environ.get(n) for n in ("HADOOP_CONF_DIR", "PYSPARK_GATEWAY_PORT"))
 
 
-def _by_name(name: str) -> str | None:
+def format_of(name: str) -> str | None:
+    """Return the format that the name of a file says: "parquet", "csv", "tsv" or "json"; None for another ending."""
     name = name.lower()
     for packed in PACKED:
         name = name.removesuffix(packed)
     return next((kind for suffix, kind in FORMATS.items() if name.endswith(suffix)), None)
 
 
-def _kind(where: Listing, file: str, folders: tuple[str, ...]) -> str | None:
+def kind_in(where: Listing, file: str, folders: tuple[str, ...]) -> str | None:
+    """Return the format of a file in a folder, by its name, those of the folders above it, or its first bytes."""
     name = file.rpartition("/")[2]
-    if kind := _by_name(name):
+    if kind := format_of(name):
         return kind
     if "." not in name or name.startswith("part-"):
         for above in (*reversed(folders), where.path.rstrip("/")):
-            if kind := _by_name(above):
+            if kind := format_of(above):
                 return kind
     try:
         with where.filesystem.open_input_stream(file, compression=None) as stream:

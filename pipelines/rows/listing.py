@@ -33,8 +33,14 @@ class Listing:
         Those whose names, or the names of a directory below the path, begin with an underscore or a dot.
     folders
         Of each file, the directories between the path, or what a glob matches, and the file.
+    there
+        Whether there is a file or a folder at the path itself.
     whole
         Spark finds these very files below this path, unless there are ones in directories.
+    sizes
+        The bytes of each file.
+    written
+        When each file was last written, in seconds of Unix time; None where the file system does not say.
     """
 
     path: str
@@ -42,7 +48,10 @@ class Listing:
     files: tuple[str, ...]
     hidden: tuple[str, ...]
     folders: tuple[tuple[str, ...], ...]
+    there: bool
     whole: bool
+    sizes: tuple[int, ...]
+    written: tuple[float | None, ...]
 
     def named(self, file: str) -> str:
         """Return how Spark is to be told of a file below this path."""
@@ -70,23 +79,34 @@ def listing(path: str) -> Listing | None:
         place = place.rstrip("/") or "/"
         there = filesystem.get_file_info(place).type != fs.FileType.NotFound
         roots = [place] if there or not _WILD.search(place) else _matches(filesystem, place)
-        found: list[tuple[str, tuple[str, ...]]] = []
+        found: list[tuple[fs.FileInfo, tuple[str, ...]]] = []
         hidden: list[str] = []
         for root in roots:
-            if filesystem.get_file_info(root).type == fs.FileType.File:
-                found.append((root, ()))
+            info = filesystem.get_file_info(root)
+            if info.type == fs.FileType.File:
+                found.append((info, ()))
             else:
                 _walk(filesystem, root, found, hidden)
     except (StoreError, OSError, pa.ArrowException):
         return None
-    found.sort()
-    whole = there and escaped(place) == place
+    found.sort(key=lambda one: one[0].path)
+    infos = [info for info, _ in found]
     return Listing(
-        path, filesystem, tuple(file for file, _ in found), tuple(sorted(hidden)), tuple(f for _, f in found), whole
+        path,
+        filesystem,
+        tuple(info.path for info in infos),
+        tuple(sorted(hidden)),
+        tuple(folders for _, folders in found),
+        there,
+        there and escaped(place) == place,
+        tuple(info.size for info in infos),
+        tuple(None if info.mtime_ns is None else info.mtime_ns / 1e9 for info in infos),
     )
 
 
-def _walk(filesystem: fs.FileSystem, root: str, found: list[tuple[str, tuple[str, ...]]], hidden: list[str]) -> None:
+def _walk(
+    filesystem: fs.FileSystem, root: str, found: list[tuple[fs.FileInfo, tuple[str, ...]]], hidden: list[str]
+) -> None:
     for info in filesystem.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=True)):
         if info.type != fs.FileType.File:
             continue
@@ -95,7 +115,7 @@ def _walk(filesystem: fs.FileSystem, root: str, found: list[tuple[str, tuple[str
             if not any(_MARKERS.match(name) for name in names):
                 hidden.append(info.path)
         else:
-            found.append((info.path, tuple(names[:-1])))
+            found.append((info, tuple(names[:-1])))
 
 
 def _is_hidden(name: str) -> bool:

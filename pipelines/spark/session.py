@@ -111,10 +111,10 @@ def _local_memory() -> str:
     return f"{max(min(total // 6, 16 << 30) >> 20, 1024)}m"
 
 
-def stop_java() -> None:
+def stop_java(seconds: float = SECONDS_TO_END) -> None:
     """Tell the Spark that this process has started to end, if it has one, whatever it is doing; returns at once.
 
-    Calls of Spark's that wait for an answer fail when Java has ended, which is after ten seconds at the latest.
+    Calls of Spark's that wait for an answer fail when Java has ended, which is after ``seconds`` at the latest.
     """
     java = _java()
     if java is not None and java.poll() is None:
@@ -123,7 +123,7 @@ def stop_java() -> None:
         for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
             server.handle_error = lambda *_: None
         java.terminate()
-        late = threading.Timer(SECONDS_TO_END, java.kill)
+        late = threading.Timer(seconds, java.kill)
         late.daemon = True
         late.start()
 
@@ -134,6 +134,41 @@ def end_spark() -> None:
     if java is not None:
         stop_java()
         java.wait()
+
+
+def alive(session: SparkSession) -> bool:
+    """Return whether a session still has its Spark: Java runs, and the application has not ended."""
+    try:
+        return not session.sparkContext._jsc.sc().isStopped()
+    except Exception:
+        return False
+
+
+def forget_spark() -> None:
+    """Let go of this process's Spark, which may have ended or not, so that :func:`spark_session` starts another one."""
+    import warnings
+
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context, java = SparkContext._active_spark_context, _java()
+    if context is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it has not ended cleanly
+            try:
+                context.stop()
+            except Exception:
+                # the connection has gone too
+                SparkContext._active_spark_context = None
+    if java is not None:
+        java.terminate()
+        try:
+            java.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            java.kill()
+            java.wait()
+        SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def _java() -> subprocess.Popen[bytes] | None:

@@ -1,0 +1,1 @@
+"""What keeps cycles going: files that arrive, what is done with those that were read, when to end, what is told."""

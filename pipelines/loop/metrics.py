@@ -1,0 +1,171 @@
+"""What a loop of cycles tells its watchers, as Prometheus reads it: on a port of this machine, or in a file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from dtoss.errors import InputError
+
+LOOPBACK = "127.0.0.1"
+COUNTED = {
+    "updated": "Objects that an update has changed or made.",
+    "late": "Rows that were older than what stood.",
+    "too_late": "Rows of ids that do not stand, older than what is remembered of deletions.",
+    "unchanged": "Rows that were what stood already.",
+    "deleted": "Objects that were deleted.",
+    "expired": "Objects that were dropped because of their age.",
+}
+"""Fields of a manifest's ``cycle`` that are summed up."""
+
+
+class Metrics:
+    """Numbers of a loop; they are kept here, and shown on a port, in a file, both or nowhere.
+
+    Parameters
+    ----------
+    port
+        Of 127.0.0.1; 0 takes a free one, None serves nothing.
+    file
+        Is written whole after every change; None writes nothing.
+
+    Raises
+    ------
+    InputError
+        If prometheus-client is missing, or the port or the file's folder is not to be had.
+    """
+
+    def __init__(self, port: int | None = None, file: str | None = None) -> None:
+        self._file = file
+        self.port: int | None = None
+        self._server: Any = None
+        self._registry: Any = None
+        if port is None and file is None:
+            return
+        try:
+            import prometheus_client as prometheus
+        except ImportError:
+            raise InputError("metrics need prometheus-client: pip install 'dtoss[serve]'") from None
+        registry = self._registry = prometheus.CollectorRegistry()
+
+        def gauge(name: str, text: str, *labels: str) -> Any:
+            return prometheus.Gauge(f"dtoss_{name}", text, labels, registry=registry)
+
+        def counter(name: str, text: str, *labels: str) -> Any:
+            return prometheus.Counter(f"dtoss_{name}", text, labels, registry=registry)
+
+        self._cycles = counter("cycles", "Cycles that became current.")
+        self._failures = counter("cycle_failures", "Cycles that failed.")
+        self._in_a_row = gauge("cycle_failures_in_a_row", "Cycles that failed since the last one that did not.")
+        self._skipped = counter("beats_skipped", "Beats at which nothing had changed.")
+        self._sessions = counter("spark_sessions", "Sessions of Spark that were started.")
+        self._seconds = prometheus.Summary(
+            "dtoss_cycle_seconds", "Wall seconds of cycles, by stage.", ["stage"], registry=registry
+        )
+        self._last = gauge("last_cycle_seconds", "Wall seconds of the last cycle, by stage.", "stage")
+        self._counts = {name: counter(name, text) for name, text in COUNTED.items()}
+        self._quarantined = counter("quarantined", "Rows that were set aside, by reason.", "reason")
+        self._objects = gauge("objects", "Objects of the current snapshot.")
+        self._partitions = gauge("partitions", "Partitions of the current snapshot.")
+        self._linked = gauge("partitions_linked", "Partitions of the current snapshot that were linked, not built.")
+        self._kept = gauge("pivots_kept", "1 where the current snapshot has the pivots of the one before, else 0.")
+        self._largest = gauge("partition_largest_to_mean", "Objects of the largest partition, over the mean.")
+        self._bytes = gauge("snapshot_bytes", "Bytes of the current snapshot's files.")
+        self._staleness = gauge(
+            "staleness_seconds", "Age of the oldest update of the last cycle, since it arrived, when it became current."
+        )
+        self._current = gauge("current_timestamp_seconds", "When the last snapshot became current, in Unix time.")
+        self._waiting = gauge("files_waiting", "Files that have arrived and are not whole yet.")
+        self._gone = counter("files_done", "Files that were deleted or moved after they were read.")
+        if port is not None:
+            self._serve(prometheus, port)
+        self.write()
+
+    def _serve(self, prometheus: Any, port: int) -> None:
+        try:
+            self._server, _ = prometheus.start_http_server(port, addr=LOOPBACK, registry=self._registry)
+        except (OSError, OverflowError) as error:
+            raise InputError(f"metrics cannot be served on port {port} of {LOOPBACK}: {error}") from None
+        self.port = self._server.server_port
+
+    def close(self) -> None:
+        """Serve no longer."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def write(self) -> None:
+        """Write the file, whole.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written.
+        """
+        if self._file is None:
+            return
+        from prometheus_client import write_to_textfile
+
+        try:
+            write_to_textfile(self._file, self._registry)
+        except OSError as error:
+            raise InputError(f"metrics cannot be written to {self._file}: {error.strerror or error}") from None
+
+    def committed(self, manifest: Mapping[str, Any], staleness: float | None) -> None:
+        """Take over what the manifest of a new snapshot says.
+
+        Parameters
+        ----------
+        manifest
+            Of the snapshot that has just become current.
+        staleness
+            Seconds from the arrival of its oldest update to now; None where it had none.
+        """
+        if self._registry is None:
+            return
+        self._cycles.inc()
+        self._in_a_row.set(0)
+        self._last.clear()
+        for stage, seconds in manifest["timings"].items():
+            self._seconds.labels(stage).observe(seconds)
+            self._last.labels(stage).set(seconds)
+        cycle = manifest.get("cycle") or {}
+        for name, count in self._counts.items():
+            count.inc(cycle.get(name) or 0)
+        for reason, rows in manifest["counts"]["quarantined"].items():
+            self._quarantined.labels(reason).inc(rows)
+        sizes = [entry["objects"] for entry in manifest["partitions"]]
+        self._objects.set(manifest["objects"])
+        self._partitions.set(len(sizes))
+        self._linked.set(cycle.get("linked") or 0)
+        self._kept.set(cycle.get("pivots") == "kept")
+        self._largest.set(max(sizes) * len(sizes) / max(sum(sizes), 1))
+        self._bytes.set(manifest["bytes"])
+        self._current.set(time.time())
+        if staleness is not None:
+            self._staleness.set(staleness)
+
+    def failed(self, in_a_row: int) -> None:
+        """Count a cycle that failed."""
+        if self._registry is not None:
+            self._failures.inc()
+            self._in_a_row.set(in_a_row)
+
+    def skipped(self) -> None:
+        """Count a beat at which nothing had changed."""
+        if self._registry is not None:
+            self._skipped.inc()
+
+    def started(self) -> None:
+        """Count a session of Spark."""
+        if self._registry is not None:
+            self._sessions.inc()
+
+    def files(self, waiting: int | None = None, gone: int = 0) -> None:
+        """Say how many files wait, and count those that have gone."""
+        if self._registry is not None:
+            if waiting is not None:
+                self._waiting.set(waiting)
+            self._gone.inc(gone)

@@ -1,0 +1,102 @@
+"""Being asked to end: in a process of its own, as signals are sent to the main thread."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipelines.loop.stopping import Stopping
+
+ROOT = Path(__file__).parents[3]
+LOOP = """
+import signal, sys, time
+from pipelines.loop.stopping import Stopping
+
+def ended(number, frame):
+    print("abandoned", flush=True)
+    raise KeyboardInterrupt
+
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, ended)
+works, lasts = sys.argv[1] == "works", float(sys.argv[2])
+stopping = Stopping(grace=float(sys.argv[3]))
+with stopping.listening():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as a new Spark does
+    stopping.listen_again()
+    print("ready", flush=True)
+    if works:
+        with stopping.cycle():
+            try:
+                ends = time.monotonic() + lasts
+                while time.monotonic() < ends:
+                    time.sleep(0.01)
+            except KeyboardInterrupt:
+                sys.exit(3)
+        print("finished", flush=True)
+    else:
+        stopping.wait(lasts)
+print("asked" if stopping.asked else "not asked", flush=True)
+time.sleep(0.3)  # an alarm that was left set would end the process
+"""
+
+
+def looped(works, lasts, grace, signals=()):
+    """Run a loop, send it signals; return its exit code, what it printed, and the seconds it took after the first."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LOOP, works, str(lasts), str(grace)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "ready\n"
+        began = time.monotonic()
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(0.2)
+        out, _ = process.communicate(timeout=60)
+        return process.returncode, out.split(), time.monotonic() - began
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_who_waits_is_woken(number):
+    code, said, seconds = looped("waits", 50, 50, [number])
+    assert (code, said) == (0, ["asked"])
+    assert seconds < 25
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_cycle_may_end_by_itself(number):
+    code, said, _ = looped("works", 1.0, 50, [number])
+    assert (code, said) == (0, ["finished", "asked"])
+
+
+def test_a_cycle_that_takes_longer_is_abandoned():
+    code, said, seconds = looped("works", 50, 0.5, [signal.SIGTERM])
+    assert (code, said) == (3, ["abandoned"])
+    assert seconds < 25
+
+
+def test_a_second_signal_does_not_wait():
+    code, said, seconds = looped("works", 50, 50, [signal.SIGTERM, signal.SIGTERM])
+    assert (code, said) == (3, ["abandoned"])
+    assert seconds < 25
+
+
+def test_without_a_signal_nothing_happens():
+    assert looped("works", 0.2, 0.1)[:2] == (0, ["finished", "not", "asked"])
+    assert looped("waits", 0.2, 0.1)[:2] == (0, ["not", "asked"])
+
+
+def test_handlers_are_as_they_were():
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    before = [signal.getsignal(number) for number in numbers]
+    with Stopping().listening():
+        assert [signal.getsignal(number) for number in numbers] != before
+    assert [signal.getsignal(number) for number in numbers] == before
