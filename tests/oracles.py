@@ -290,18 +290,21 @@ def apply(
     expire: Any = inf,
     deleted_for: Any = inf,
     max_ahead: Any = inf,
+    deletes: bool = True,
 ) -> tuple[dict[Any, Update], Counter[str]]:
     """The state after one cycle, and what became of the updates: one dictionary, one row at a time.
 
     Of the rows of an id the greatest (t, deleted, x, y, attributes) stands, so deletion wins at equal times. A state of
-    None is a store without a snapshot: nothing is too late for it. Counted are rows ahead of ``now`` by more than
-    ``max_ahead`` (quarantined), and of each other id its greatest row alone: applied (updated, deleted), unchanged,
-    late (something newer stands, or a newer tombstone), or too late (older than ``now - deleted_for``, of an id that
-    does not stand). Expired are the objects that stood or would stand, and are older than ``now - expire``.
+    None is a store without a snapshot: nothing is too late for it; nor is where ``deletes`` says that nobody ever could
+    delete. Quarantined are rows ahead of ``now`` by more than ``max_ahead``. Of the others the greatest of each id is
+    counted: unchanged, late (something newer stands, or a newer tombstone), too late (older than ``now - deleted_for``,
+    of an id that does not stand), outdated (it counts, but would expire), or applied: updated (added, if nothing stood)
+    or one of the deletions. Objects that stood and do not any more were deleted or have expired.
     """
     first, state = state is None, dict(state or {})
     counts: Counter[str] = Counter()
     greatest: dict[Any, Update] = {}
+    stood = standing(state)
     for update in updates:
         if max_ahead != inf and update.t > now + max_ahead:
             counts["quarantined"] += 1
@@ -311,20 +314,25 @@ def apply(
         last = state.get(id)
         if last is not None and _order(update) == _order(last):
             counts["unchanged"] += 1
-        elif not first and _older(update.t, now, deleted_for) and (last is None or last.deleted):
+        elif deletes and not first and id not in stood and _older(update.t, now, deleted_for):
             counts["too_late"] += 1
         elif last is not None and _order(update) < _order(last):
             counts["late"] += 1
         else:
             state[id] = update
-            if not update.deleted:
+            if update.deleted:
+                counts["deletions"] += 1
+            elif _older(update.t, now, expire):
+                counts["outdated"] += 1
+            else:
                 counts["updated"] += 1
-            elif last is not None and not last.deleted:
-                counts["deleted"] += 1
+                counts["added"] += id not in stood
     for id, stands in list(state.items()):
         if _older(stands.t, now, deleted_for if stands.deleted else expire):
             del state[id]
-            counts["expired"] += not stands.deleted
+    for id in stood.keys() - standing(state).keys():
+        gone = id in greatest and greatest[id].deleted and _order(greatest[id]) > _order(stood[id])
+        counts["deleted" if gone else "expired"] += 1
     return state, counts
 
 

@@ -138,8 +138,14 @@ def _load(base: Any, name: str, places: Floats, indexed: bool = False) -> None:
 
 
 @contextmanager
-def redis(at: Points, folder: Path) -> Iterator[Peer]:
-    """Redis GEO: GEOADD and GEOSEARCH in pipelines; it has no kNN, so the radius doubles until k objects come."""
+def redis_server(folder: Path) -> Iterator[tuple[Any, str]]:
+    """A Redis of our own: its client and its version.
+
+    Raises
+    ------
+    Missing
+        If redis-server or its client is not installed, or does not start.
+    """
     try:
         from redis import Redis
     except ImportError as error:
@@ -153,7 +159,13 @@ def redis(at: Points, folder: Path) -> Iterator[Peer]:
         return client
 
     with served(command, ready) as client:
-        version = client.info("server")["redis_version"]
+        yield client, client.info("server")["redis_version"]
+
+
+@contextmanager
+def redis(at: Points, folder: Path) -> Iterator[Peer]:
+    """Redis GEO: GEOADD and GEOSEARCH in pipelines; it has no kNN, so the radius doubles until k objects come."""
+    with redis_server(folder) as (client, version):
         build_seconds, _ = timed(lambda: _add(client, at.objects), processor_seconds)
 
         def search(places: Floats, rows: np.ndarray, radius: float, count: int | None) -> list[list[bytes]]:

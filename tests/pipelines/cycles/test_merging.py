@@ -77,12 +77,14 @@ def test_the_same_updates_once_more_change_nothing_and_each_is_counted(string_id
     after, counts = apply(state, rows, **rules)
     again, recounted = apply(after, rows, **rules)
     assert compared(again) == compared(after)
-    assert recounted["updated"] == recounted["deleted"] == recounted["expired"] == 0
+    assert not {"updated", "added", "deleted", "deletions", "expired"} & set(+recounted)
     ahead = [row for row in rows if row.t > 95]
     assert counts["quarantined"] == len(ahead)
     assert not [row for row in after.values() if row.t > 95]
-    fates = sum(counts[fate] for fate in ("updated", "deleted", "unchanged", "late", "too_late"))
-    assert fates <= len({row.id for row in rows if row.t <= 95})
+    fates = ("updated", "deletions", "unchanged", "late", "too_late", "outdated")
+    assert sum(counts[fate] for fate in fates) == len({row.id for row in rows if row.t <= 95})
+    gained = counts["added"] - counts["deleted"] - counts["expired"]
+    assert len(standing(after)) == len(standing(state)) + gained
 
 
 @KINDS
@@ -110,6 +112,7 @@ def test_each_row_has_one_fate():
         5: Update(5, 20, 0.0, 0.0),
         6: Update(6, 70, deleted=True),
         10: Update(10, 90, 0.0, 0.0),
+        12: Update(12, 45, 0.0, 0.0),
     }
     rows = [
         Update(1, 91, 1.0, 0.0),  # newer
@@ -122,11 +125,13 @@ def test_each_row_has_one_fate():
         Update(10, 90, 0.0, 0.0),  # as it stands
         Update(4, 83, 1.0, 0.0),  # behind another row of the same updates
         Update(11, 40, 0.0, 0.0),  # too late, and it would expire
+        Update(12, 46, 0.0, 0.0),  # newer, and too old all the same
     ]
     after, counts = apply(state, rows, now=100, expire=50, deleted_for=20, max_ahead=5)
     assert set(standing(after)) == {1, 2, 8, 10}
     assert {id for id, row in after.items() if row.deleted} == {4}
-    assert counts == Counter(updated=2, late=2, deleted=1, too_late=2, quarantined=1, unchanged=1, expired=1)
+    gone = Counter(deleted=1, deletions=1, expired=2, outdated=1)
+    assert counts == gone + Counter(updated=2, added=1, late=2, too_late=2, quarantined=1, unchanged=1)
     first, counts = apply(None, rows, now=100, expire=70, deleted_for=20, max_ahead=5)
-    assert set(standing(first)) == {1, 2, 4, 7, 8, 10, 11}, "nothing is too late for a store's first snapshot"
+    assert set(standing(first)) == {1, 2, 4, 7, 8, 10, 11, 12}, "nothing is too late for a store's first snapshot"
     assert counts["too_late"] == 0
