@@ -142,6 +142,7 @@ def _open_partition(
         box=(xmin, ymin, xmax, ymax),
         string_ids=manifest["id_type"] == "string",
         columns=frozenset(columns_of_manifest(manifest)),
+        time=manifest["time"]["type"] if manifest.get("time") else None,
     )
     check_partition(partition, claims, source.path)
     return partition

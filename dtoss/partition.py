@@ -88,6 +88,10 @@ class Partition:
         int32, ascending. Owned sites whose cells the border table holds.
     furthest
         Distance or chord from the pivot to the furthest owned site; -1 where there is none.
+    id_order
+        int32 (owned objects,). The numbers of the owned objects in the order of their ids, strings by UTF-8 bytes.
+    times
+        Of all n objects, an Arrow array without nulls; None where objects have no time.
     attributes
         Further columns, Arrow arrays of length n; none has a reserved name (:mod:`dtoss.names`).
     """
@@ -106,6 +110,8 @@ class Partition:
     blocks: Blocks
     uncertified: NDArray[np.int32]
     furthest: float
+    id_order: NDArray[np.int32]
+    times: pa.Array | None = None
     attributes: dict[str, pa.Array] = field(default_factory=dict)
 
     @property

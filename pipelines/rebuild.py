@@ -29,6 +29,7 @@ from dtoss.snapshots.manifest import make_manifest, regions_of_manifest, space_o
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.rebuild_tasks import BuildPlan, build_one, builder, discard, fixer, sender
 from pipelines.rows import parcels
+from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough, objects_now
 from pipelines.rows.latest import by_hash, repeated, task_count
 from pipelines.rows.positions import RAW, REASON, Columns, Positions, attribute_name, from_frame, screened
@@ -217,6 +218,8 @@ def rebuild(
                 borders,
                 id_type="string" if positions.string_ids else "int64",
                 columns=_column_types(positions),
+                time=time_of(positions),
+                source=source_of(positions),
                 parameters={
                     "partitions": partitions,
                     "objects_per_partition": objects_per_partition,
@@ -392,7 +395,7 @@ def _make(
     entries = {entry["number"]: entry for entry in made}
     with stages.stage("build"):
         for number in sorted(set(range(count)) - set(entries)):
-            entries[number] = build_one(plan, number, _nothing(rows, carried))
+            entries[number] = build_one(plan, number, _nothing(rows, carried, positions.timed))
     with stages.stage("borders"):
         shares = [entries[number].pop("border") for number in range(count)]
         once = session.createDataFrame([(json.dumps(shares),)], "shares string").coalesce(1)
@@ -401,13 +404,13 @@ def _make(
     return [entries[number] for number in range(count)], borders, duplicates
 
 
-def _nothing(frame: DataFrame, carried: list[str]) -> pa.Table:
+def _nothing(frame: DataFrame, carried: list[str], timed: bool) -> pa.Table:
     """Return a table without rows in the columns that a build expects."""
     from pyspark.sql import types as T
     from pyspark.sql.pandas.types import to_arrow_schema
 
     kinds = {field.name: field for field in frame.schema.fields}
-    fields = [kinds[name] for name in ("id", "x", "y", *carried)]
+    fields = [kinds[name] for name in ("id", "x", "y", *(["t"] if timed else []), *carried)]
     return to_arrow_schema(T.StructType(fields).add("home", T.IntegerType()), timezone="UTC").empty_table()
 
 

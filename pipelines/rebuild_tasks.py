@@ -70,9 +70,9 @@ def sender(
             sent = assign(plan.space.vectors(places), plan.regions, plan.reach)
             row = np.concatenate([np.arange(len(rows)), sent.row])
             partition = np.concatenate([sent.home, sent.partition])
-            columns = [rows.column(name) for name in ("id", "x", "y", *carried)]
-            home = pa.array(sent.home)
-            known = pa.record_batch([*columns, home], names=["id", "x", "y", *carried, "home"])
+            names = ["id", "x", "y", *(["t"] if "t" in rows.schema.names else []), *carried]
+            columns = [*(rows.column(name) for name in names), pa.array(sent.home)]
+            known = pa.record_batch(columns, names=[*names, "home"])
             for some in slices(len(row), known.nbytes / max(len(rows), 1)):
                 yield pack_rows(known, row[some], partition[some], tasks)
             if check:
@@ -113,7 +113,7 @@ def build_one(plan: BuildPlan, number: int, rows: pa.Table) -> dict[str, Any]:
     """Build a partition, write its file and its share of the border set, and return its entry."""
     ids = rows.column("id").combine_chunks()
     strings = pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
-    carried = [name for name in rows.column_names if name not in ("id", "x", "y", "home")]
+    carried = [name for name in rows.column_names if name not in ("id", "x", "y", "t", "home")]
     free = free_names(map(attribute_name, carried))
     built = construct(
         number,
@@ -124,6 +124,7 @@ def build_one(plan: BuildPlan, number: int, rows: pa.Table) -> dict[str, Any]:
         plan.regions,
         float(plan.reach[number]),
         plan.bounds,
+        times=rows.column("t").combine_chunks() if "t" in rows.column_names else None,
         attributes={free[attribute_name(name)]: rows.column(name).combine_chunks() for name in carried},
     )
     entry = write_partition(plan.store, plan.snapshot, built)

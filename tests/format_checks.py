@@ -210,6 +210,16 @@ def not_certified(f):
     return bool((f["uncertified"] < f.owned).all() and len(f["uncertified"]) == f.entry["uncertified"])
 
 
+def by_id(f):
+    ids = f["ids"][: f.entry["objects"]].tolist()
+    return [ids[i] for i in f["id_order"].tolist()] == sorted(ids)
+
+
+def moment_of(one):
+    """The time of the object of an id, in these tests."""
+    return one * 7 + 3 if isinstance(one, int) else int(one[1:]) / 3
+
+
 def owner(f):
     return f["home"].tolist() == f.regions.nearest(np.ascontiguousarray(f.sites)).tolist()
 
@@ -324,6 +334,18 @@ PARTITION: dict[str, dict[str, Check]] = {
         "ascending": lambda f: ascending(f["uncertified"]),
         "owned sites whose cells stand in the border file": not_certified,
     },
+    "id_order": {
+        "by id": by_id,
+        "the numbers of the owned objects, each once": lambda f: (
+            sorted(f["id_order"].tolist()) == list(range(f.entry["objects"]))
+        ),
+        "their ids ascend, strings by UTF-8 bytes": by_id,
+    },
+    "t": {
+        "as `ids`": lambda f: f["t"].tolist() == [moment_of(one) for one in f["ids"].tolist()],
+        "when each object was there": lambda f: f["t"].tolist() == [moment_of(one) for one in f["ids"].tolist()],
+        "no NaN": lambda f: not np.isnan(f["t"]).any(),
+    },
     "first_k": {
         "as `sites`": diagram_of_level(1),
         "from 0 ascending to the length of `neighbours_k`": offsets("first_1", "neighbours_1"),
@@ -371,6 +393,7 @@ def up(count):
 
 
 LENGTHS: dict[str, Callable[[File], int | None]] = {
+    "o": lambda f: f.entry["objects"],
     "n": lambda f: f.entry["objects"] + f.entry["replicas"],
     "2 n": lambda f: 2 * (f.entry["objects"] + f.entry["replicas"]),
     "m + 1": lambda f: len(f.sites) + 1,

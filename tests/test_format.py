@@ -16,7 +16,7 @@ import dtoss
 from dtoss.cells.voronoi import voronoi
 from dtoss.geometry.curve import curve_order
 from dtoss.names import RESERVED
-from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
+from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest, write_tombstones
 from dtoss.snapshots.manifest_fields import HASHED
 from dtoss.snapshots.store import FORMAT, Store
 from tests.dtoss.snapshots.damaged_stores import stored
@@ -30,6 +30,7 @@ from tests.format_checks import (
     both_ends,
     diagram_of_level,
     lists,
+    moment_of,
     not_itself,
     offsets,
 )
@@ -98,13 +99,18 @@ def plane_objects():
     return ids, positions, {"metric": "plane", "crs": "none", "partitions": 5}
 
 
+def times_of(ids):
+    """Whole numbers for ids that are numbers, else fractions, and each id has its own."""
+    return pa.array([moment_of(one) for one in ids.tolist()])
+
+
 @pytest.fixture(scope="module", params=[sphere_objects, plane_objects], ids=["sphere", "plane"])
 def snapshot(request, tmp_path_factory):
     """A snapshot's manifest, its folder, and its files: those of partitions and that of the borders."""
     ids, positions, options = request.param()
     values = pa.array([None if i % 7 == 0 else i / 3 for i in range(len(ids))])
     index = dtoss.build(ids, positions, columns={"speed": values, "lon": ids}, **options)
-    store = Store(stored(index, tmp_path_factory.mktemp("format") / "store"))
+    store = Store(stored(index, tmp_path_factory.mktemp("format") / "store", times=times_of))
     manifest = store.manifest()
     home = Path(store.path) / "snapshots" / manifest["snapshot"]
     space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
@@ -161,6 +167,10 @@ def test_files_have_the_columns_of_the_document(snapshot):
             for name in spelled(row, levels):
                 kinds = row[1].split(" or ")
                 kind = kinds[-1] if text else kinds[0]
+                if name == "t":
+                    assert kind == "any"
+                    kind = "double" if text else "int64"
+                    assert manifest["time"] == {"column": "t", "type": "double" if text else "bigint", "unit": "s"}
                 assert str(held[name].type) == kind, name
                 if row[0] == "first_k":
                     assert row[2] == "w / 16^k rounded up + 1"
@@ -238,6 +248,8 @@ def mutations(array):
             other = 1 - array[:1] if array.max() <= 1 else array[-1:] + array.dtype.type(16)
             yield np.concatenate([other, array[1:]]).astype(array.dtype)
             yield np.concatenate([array[:-1], other]).astype(array.dtype)
+        if array.dtype.kind == "f":
+            yield np.full_like(array, np.nan)
     if len(array) == 0:
         yield np.ones(2, array.dtype)
 
@@ -297,6 +309,7 @@ KINDS = {
     "list": lambda v: isinstance(v, list),
     "list or null": lambda v: v is None or isinstance(v, list),
     "object": lambda v: isinstance(v, dict),
+    "object or null": lambda v: v is None or isinstance(v, dict),
 }
 
 
@@ -338,6 +351,20 @@ def test_the_manifest_has_the_fields_of_the_document(spark, tmp_path):
     assert sorted(read["counts"]) == ["duplicates", "kept", "quarantined", "read"]
     assert sorted(read["input"]) == ["box", "times"]
     assert read["area"] == pytest.approx(4 * np.pi)
+
+
+def test_tombstones_are_those_of_the_document(tmp_path):
+    """Their columns, their order and their entry."""
+    store = Store(stored(dtoss.build([1], [[0.0, 0.0]]), tmp_path / "store"))
+    entry = write_tombstones(store, store.current(), np.array([5, -3]), pa.array([1.0, 2.0]))
+    assert_fields(entry, "The entry of the file of tombstones")
+    assert entry["file"] == f"tombstones-{entry['sha256'][:16]}.arrow"
+    path = Path(store.path) / "snapshots" / store.current() / entry["file"]
+    read = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    assert read.to_pydict() == {"id": [-3, 5], "t": [2.0, 1.0]}
+    rows = table("Columns of the tombstones")
+    assert [row[0] for row in rows] == read.column_names
+    assert str(read.schema.field("id").type) == rows[0][1].split(" or ")[0]
 
 
 def test_the_fields_in_the_hash_are_those_of_the_document():

@@ -25,7 +25,7 @@ ABOVE = {("datasets", "demo.py"), ("datasets", "demo_picture.py")}
 """The demo runs the jobs: it is an entrance, which nothing imports."""
 
 GROUND = {"errors", "names", "locks"}
-NOUNS = GROUND | {"partition", "ids", "hits", "arguments"}
+NOUNS = GROUND | {"partition", "ids", "id_order", "hits", "arguments"}
 MIDDLE = {"compiled", "geometry", "cells", "partitioning", "building"}
 ASKING = NOUNS | MIDDLE | {"queries", "queries/kernels", "conditions"}
 ROOMS: dict[str, dict[str, set[str]]] = {
@@ -35,16 +35,17 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "locks": set(),
         "partition": set(),
         "ids": {"partition"},
+        "id_order": {"compiled", "geometry", "partition"},
         "hits": {"names"},
         "arguments": {"names"},
         "compiled": set(),
         "geometry": {"compiled", *GROUND},
         "cells": {"compiled", "geometry", *GROUND},
         "partitioning": {"compiled", "geometry", *GROUND},
-        "building": {"compiled", "geometry", "cells", "partitioning", "partition", *GROUND},
+        "building": {"compiled", "geometry", "cells", "partitioning", "partition", "id_order", *GROUND},
         "commits": GROUND - {"names"},
         "snapshots": {"commits", *MIDDLE, *NOUNS},
-        "queries/kernels": {"compiled", "geometry", "partitioning", "partition"},
+        "queries/kernels": {"compiled", "geometry", "partitioning", "partition", "id_order"},
         "queries": {"queries/kernels", *MIDDLE, *NOUNS},
         "conditions": {"queries", "queries/kernels", *MIDDLE, *NOUNS},
         "index": ASKING,

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.building.blocks import make_blocks
@@ -17,6 +16,7 @@ from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import kernel
 from dtoss.geometry.curve import curve_keys, curve_order
 from dtoss.geometry.space import Space
+from dtoss.id_order import order_of_ids
 from dtoss.partition import FAN, Graph, Ids, Partition
 from dtoss.partitioning.regions import Regions
 
@@ -53,6 +53,7 @@ def construct(
     reach: float,
     bounds: NDArray[np.float64] | None = None,
     *,
+    times: pa.Array | None = None,
     attributes: dict[str, pa.Array] | None = None,
     engine: str = "kernel",
     threads: int = 1,
@@ -77,6 +78,8 @@ def construct(
         Lambda of this partition.
     bounds
         Of a planar diagram.
+    times
+        Of the objects, an Arrow array of length n without nulls; None where they have none.
     attributes
         Further columns by name, Arrow arrays of length n.
     engine
@@ -120,9 +123,11 @@ def construct(
         sites, site_home, rim = sites[to_old], site_home[to_old], rim[to_old]
         open_cells = np.sort(to_new[open_cells])
     owned_sites = int(owned.sum())
+    taken = pa.array(order)
+    sorted_ids = ids.take(taken) if isinstance(ids, pa.Array) else ids[order]
     partition = Partition(
         number=number,
-        ids=ids.take(pa.array(order)) if isinstance(ids, pa.Array) else ids[order],
+        ids=sorted_ids,
         positions=np.ascontiguousarray(positions[order]),
         sites=sites,
         first_object=first,
@@ -135,7 +140,9 @@ def construct(
         blocks=make_blocks(sites, graph.first, graph.neighbours),
         uncertified=open_cells.astype(np.int32),
         furthest=_furthest(sites[:owned_sites], regions.pivots[number]),
-        attributes={name: _plain(column.take(pa.array(order))) for name, column in (attributes or {}).items()},
+        id_order=order_of_ids(sorted_ids[: int(first[owned_sites])]),
+        times=None if times is None else _plain(times.take(taken)),
+        attributes={name: _plain(column.take(taken)) for name, column in (attributes or {}).items()},
     )
     return Built(partition, border_of(partition), area)
 
@@ -144,8 +151,7 @@ def _ranks(ids: Ids) -> NDArray[np.int64]:
     if not isinstance(ids, pa.Array):
         return ids
     ranks = np.empty(len(ids), np.int64)
-    # Arrow compares UTF-8 bytes, which is code point order
-    ranks[pc.array_sort_indices(ids).to_numpy()] = np.arange(len(ids))
+    ranks[order_of_ids(ids)] = np.arange(len(ids))
     return ranks
 
 

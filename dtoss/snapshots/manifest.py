@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
+from dtoss.partition import Ids
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest_fields import hash_of
 from dtoss.snapshots.partition_file import checksum, encode
@@ -62,6 +63,24 @@ def write_borders(store: Store, snapshot: str, table: BorderTable) -> dict[str, 
     }
 
 
+def write_tombstones(store: Store, snapshot: str, ids: Ids, times: pa.Array) -> dict[str, Any]:
+    """Write the tombstones of deleted objects and return their entry in the manifest.
+
+    Parameters
+    ----------
+    store, snapshot
+        Where to.
+    ids
+        int64 (n,) or large strings, distinct, in any order.
+    times
+        An Arrow array of length n without nulls: when each was deleted.
+    """
+    from dtoss.snapshots.tombstones import encode_tombstones
+
+    written = _write(store, snapshot, "tombstones", encode_tombstones(ids, times))
+    return {"rows": len(ids), **asdict(written)}
+
+
 def _write(store: Store, snapshot: str, stem: str, data: pa.Buffer) -> Written:
     from dtoss.snapshots.xxh64 import xxh64
 
@@ -86,8 +105,18 @@ def make_manifest(
     parameters: dict[str, Any],
     counts: dict[str, Any],
     timings: dict[str, float],
+    time: dict[str, Any] | None = None,
+    tombstones: dict[str, Any] | None = None,
+    ledger: dict[str, Any] | None = None,
+    clock: dict[str, Any] | None = None,
+    policy: dict[str, Any] | None = None,
+    cycle: dict[str, Any] | None = None,
+    source: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the manifest of a snapshot: everything about it that is not in its files, and a hash of that."""
+    """Return the manifest of a snapshot: everything about it that is not in its files, and a hash of that.
+
+    docs/format.md says what each field is; None stands for what a snapshot does not have.
+    """
     manifest = {
         "format": FORMAT,
         "snapshot": snapshot,
@@ -98,6 +127,13 @@ def make_manifest(
         "bounds": None if bounds is None else bounds.tolist(),
         "id_type": id_type,
         "columns": columns,
+        "time": time,
+        "tombstones": tombstones,
+        "ledger": ledger or {"files": {}, "batches": {}},
+        "clock": clock,
+        "policy": policy or {},
+        "cycle": cycle,
+        "source": source,
         "parameters": parameters,
         "counts": counts,
         "timings": timings,

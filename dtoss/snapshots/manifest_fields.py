@@ -16,16 +16,19 @@ from dtoss.errors import StoreError
 
 HASHED = (
     "format", "crs", "metric", "to_lonlat", "bounds", "id_type", "columns", "pivots", "weights", "pivots_hash", "reach",
-    "partitions", "borders", "objects", "sites", "replicas", "bytes", "area",
+    "partitions", "borders", "objects", "sites", "replicas", "bytes", "area", "time",
 )  # fmt: skip
-"""The fields that an index is opened from, which the manifest's own hash is made of."""
+"""The fields that an index is opened from, which the manifest's own hash is made of; format 2 has no ``time``."""
+OLDER = 2
+"""The format before times, tombstones and cycles."""
 MOST_OBJECTS = 2**31 - 1
 """Objects of a partition at the most."""
 
 
 def hash_of(manifest: dict[str, Any]) -> str:
     """Return the SHA-256 of the fields that an index is opened from, as JSON with sorted keys."""
-    text = json.dumps({name: manifest[name] for name in HASHED}, sort_keys=True, separators=(",", ":"))
+    names = HASHED if manifest["format"] != OLDER else [name for name in HASHED if name != "time"]
+    text = json.dumps({name: manifest[name] for name in names}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -60,6 +63,8 @@ def check_manifest(manifest: dict[str, Any], snapshot: str, path: str) -> None:
     field(manifest, "columns", _named(_text), "the types of columns")
     if "renamed" in manifest:
         field(manifest, "renamed", _named(_text), "the names of attributes")
+    if manifest["format"] != OLDER:
+        _check_state(field, manifest)
     field(manifest, "parameters", lambda v: isinstance(v, dict), "an object")
     field(manifest, "timings", _named(_not_negative), "seconds of stages")
     counts = field(manifest, "counts", lambda v: isinstance(v, dict), "an object")
@@ -97,11 +102,48 @@ def check_manifest(manifest: dict[str, Any], snapshot: str, path: str) -> None:
         field(manifest, "sha256", lambda v: v == made, f"{made} of its other fields")
 
 
-def _file(field: Callable[..., Any], entry: dict[str, Any], where: str, name: str) -> None:
+def _check_state(field: Callable[..., Any], manifest: dict[str, Any]) -> None:
+    """Check what later cycles need to know of a snapshot."""
+    time = field(manifest, "time", _object_or_null, "what is known of times, or null,")
+    if time is not None:
+        field(time, "column", _text, "a text", "time.")
+        kind = field(time, "type", _kind_of_time, "a type of times", "time.")
+        number = kind not in MOMENTS
+        units = ("s", "ms", "us") if number else (None,)
+        wanted = "s, ms or us" if number else "null"
+        field(time, "unit", lambda v: v in units, wanted, "time.")
+    tombstones = field(manifest, "tombstones", _object_or_null, "an entry, or null,")
+    if tombstones is not None:
+        field(tombstones, "rows", _count, "a whole number", "tombstones.")
+        _file(field, tombstones, "tombstones.", r"tombstones-[0-9a-f]{16}\.arrow", area=False)
+    ledger = field(manifest, "ledger", lambda v: isinstance(v, dict), "an object")
+    field(ledger, "files", _named(_whole), "the sizes of files", "ledger.")
+    field(ledger, "batches", _named(_whole), "the numbers of batches", "ledger.")
+    clock = field(manifest, "clock", _object_or_null, "an object, or null,")
+    if clock is not None:
+        field(clock, "kind", lambda v: v in ("wall", "given", "data"), "wall, given or data", "clock.")
+    field(manifest, "policy", lambda v: isinstance(v, dict), "an object")
+    field(manifest, "cycle", _object_or_null, "an object, or null,")
+    field(manifest, "source", _object_or_null, "an object, or null,")
+
+
+MOMENTS = ("date", "timestamp", "timestamp_ntz")
+"""Types of times, as Spark calls them, that need no unit."""
+NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
+"""Types of times that are numbers, beside decimals."""
+
+
+def _kind_of_time(value: Any) -> bool:
+    named = _text(value) and (value in MOMENTS or value in NUMBERS)
+    return named or (_text(value) and re.fullmatch(r"decimal\(\d+,\d+\)", value) is not None)
+
+
+def _file(field: Callable[..., Any], entry: dict[str, Any], where: str, name: str, area: bool = True) -> None:
     field(entry, "file", lambda v: _text(v) and re.fullmatch(name, v) is not None, "the name of a file", where)
     field(entry, "bytes", lambda v: isinstance(v, int) and not isinstance(v, bool) and v > 0, "a size", where)
     field(entry, "sha256", _hex(64), "64 hexadecimal digits", where)
-    field(entry, "area", _number, "a number", where)
+    if area:
+        field(entry, "area", _number, "a number", where)
     if "xxh64" in entry:
         field(entry, "xxh64", _hex(16), "16 hexadecimal digits", where)
 
@@ -113,6 +155,14 @@ def _short(value: Any) -> str:
 
 def _nothing(value: Any) -> bool:
     return value is None
+
+
+def _object_or_null(value: Any) -> bool:
+    return value is None or isinstance(value, dict)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _below_all(value: Any) -> bool:

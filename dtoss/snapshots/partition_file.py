@@ -34,7 +34,10 @@ def _arrays(partition: Partition) -> dict[str, Any]:
         "block_first": partition.blocks.first,
         "block_neighbours": partition.blocks.neighbours,
         "uncertified": partition.uncertified,
+        "id_order": partition.id_order,
     }
+    if partition.times is not None:
+        arrays["t"] = partition.times
     for level, graph in enumerate(partition.levels):
         arrays[f"first_{level + 1}"] = graph.first
         arrays[f"neighbours_{level + 1}"] = graph.neighbours
@@ -178,13 +181,17 @@ def decode(source: pa.Buffer, name: str) -> Partition:
         }
         # files that were written before names were reserved hold them as they were
         names = free_names(attributes)
+        times = arrays.get("t")
+        if times is not None and times.null_count:
+            raise ValueError(f"t has {times.null_count} nulls")
+        owned_sites = whole(facts, "owned_sites", 2**31 - 1)
         return Partition(
             number=whole(facts, "number", 2**31 - 1),
             ids=ids if pa.types.is_large_string(ids.type) else _numbers(ids),
             positions=plain["positions"].reshape(-1, 2),
             sites=plain["sites"].reshape(-1, whole(facts, "dimension", 3)),
             first_object=plain["first_object"],
-            owned_sites=whole(facts, "owned_sites", 2**31 - 1),
+            owned_sites=owned_sites,
             replica_home=plain["replica_home"],
             graph=Graph(plain["first"], plain["neighbours"]),
             rim=plain["rim"],
@@ -193,8 +200,22 @@ def decode(source: pa.Buffer, name: str) -> Partition:
             blocks=Blocks(plain["balls"].reshape(-1, 4), plain["block_first"], plain["block_neighbours"]),
             uncertified=plain["uncertified"],
             furthest=float(facts["furthest"]),
+            id_order=_id_order(arrays, int(plain["first_object"][owned_sites])),
+            times=times,
             attributes={names[name]: value for name, value in attributes.items()},
         )
     except UNREADABLE as error:
         reason = " ".join(str(error).split())
         raise StoreError(f"{name} is not a partition file or is damaged ({reason}); roll back or rebuild") from None
+
+
+def _id_order(arrays: dict[str, pa.Array], owned: int) -> NDArray[np.int32]:
+    """Return the order of the owned objects' ids; made here for a file of format 2, which has none."""
+    if "id_order" not in arrays:
+        from dtoss.id_order import order_of_ids
+
+        ids = arrays["ids"][: max(owned, 0)]
+        return order_of_ids(ids if pa.types.is_large_string(ids.type) else _numbers(ids))
+    if arrays["id_order"].type != pa.int32() or arrays["id_order"].null_count:
+        raise ValueError(f"id_order is {arrays['id_order'].type}, not int32 without nulls")
+    return _numbers(arrays["id_order"])

@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-FORMAT = 2
-"""Version of the layout and of the files; another one is not read."""
+FORMAT = 3
+"""Version of the layout and of the files that is written."""
+READ_FORMATS = (2, FORMAT)
+"""Versions that are read."""
 STALE_SECONDS = 24 * 3600
 """Age from which on an unfinished snapshot of another machine counts as debris."""
 FRESH, REMOVED = ".new.", ".removed."
@@ -216,9 +218,10 @@ class Store:
             raise StoreError(
                 f"manifest.json of snapshot {snapshot!r} in {self.path} is damaged; roll back or rebuild"
             ) from None
-        if version != FORMAT:
+        if isinstance(version, bool) or version not in READ_FORMATS:
+            known = " and ".join(map(str, READ_FORMATS))
             raise StoreError(
-                f"snapshot {snapshot!r} has format {version}, this dtoss reads {FORMAT}: rebuild it with this version"
+                f"snapshot {snapshot!r} has format {version}, this dtoss reads {known}: rebuild it with this version"
             )
         check_manifest(manifest, snapshot, self.file("snapshots", snapshot, "manifest.json"))
         return manifest
@@ -543,6 +546,8 @@ class Store:
 def _files(manifest: dict[str, Any]) -> dict[str, int]:
     """Return the files of a snapshot and their bytes."""
     entries = [*manifest["partitions"], manifest["borders"], *manifest.get("quarantine", ())]
+    if manifest.get("tombstones"):
+        entries.append(manifest["tombstones"])
     return {entry["file"]: entry["bytes"] for entry in entries}
 
 

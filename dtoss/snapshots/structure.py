@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.memory import address
-from dtoss.compiled.pointers import float64_at, int32_at, int64_at
+from dtoss.compiled.pointers import float64_at, int32_at, int64_at, uint8_at
 from dtoss.errors import StoreError
 from dtoss.geometry.place import SPHERE, YMAX
 from dtoss.geometry.rounding import UNIT
@@ -62,6 +62,8 @@ class Claims:
         Whether ids are strings.
     columns
         Names of the attributes.
+    time
+        Spark's type of the objects' times; None where they have none.
     """
 
     number: int
@@ -75,6 +77,7 @@ class Claims:
     box: tuple[float, float, float, float]
     string_ids: bool
     columns: frozenset[str]
+    time: str | None = None
 
 
 def check_partition(partition: Partition, claims: Claims, name: str) -> None:
@@ -103,6 +106,7 @@ def check_partition(partition: Partition, claims: Claims, name: str) -> None:
     _equal(name, "columns", sorted(partition.attributes), sorted(claims.columns))
     for column, values in partition.attributes.items():
         _equal(name, f"values of column {column!r}", len(values), objects)
+    _check_times(partition, claims, name)
     if not 0 <= owned <= sites:
         raise _damaged(name, f"{owned} owned sites of {sites}")
     _equal(name, "homes of replicas", len(partition.replica_home), sites - owned)
@@ -132,6 +136,58 @@ def check_partition(partition: Partition, claims: Claims, name: str) -> None:
     if bad >= 0:
         raise _damaged(name, f"{jobs[bad][0]} out of range or out of order")
     _equal(name, "owned objects", partition.owned_objects, claims.objects)
+    _check_id_order(partition, name)
+
+
+def _check_times(partition: Partition, claims: Claims, name: str) -> None:
+    times = partition.times
+    _equal(name, "type of times", None if times is None else time_type(times.type), claims.time)
+    if times is not None:
+        _equal(name, "times", len(times), len(partition.positions))
+        if pa.types.is_floating(times.type) and np.isnan(times.to_numpy()).any():
+            raise _damaged(name, "a time is NaN")
+
+
+def _check_id_order(partition: Partition, name: str) -> None:
+    order, ids, count = partition.id_order, partition.ids, partition.owned_objects
+    _equal(name, "numbers of objects by id", len(order), count)
+    if isinstance(ids, pa.Array):
+        _, raw, data = ids.buffers()
+        offsets = np.frombuffer(raw, np.int64)[ids.offset : ids.offset + len(ids) + 1]
+        texts = np.frombuffer(data if data is not None and data.size else b"\0", np.uint8)
+        bad = _texts_fall(
+            address(order, "order by id"), count, address(offsets, "offsets of ids"), address(texts, "ids")
+        )
+    else:
+        bad = _numbers_fall(address(order, "order by id"), count, address(ids, "ids"))
+    if bad:
+        raise _damaged(name, "ids out of order, or one stands twice")
+
+
+_TIME_TYPES = {
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "float",
+    "double": "double",
+    "date32[day]": "date",
+    "timestamp[us, tz=UTC]": "timestamp",
+    "timestamp[us]": "timestamp_ntz",
+}
+
+
+def time_type(kind: pa.DataType) -> str:
+    """Return what Spark calls the type of a file's times; the type's own name where it is none of times.
+
+    Examples
+    --------
+    >>> time_type(pa.timestamp("us", "UTC")), time_type(pa.int64()), time_type(pa.decimal128(20, 0))
+    ('timestamp', 'bigint', 'decimal(20,0)')
+    """
+    if pa.types.is_decimal128(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return _TIME_TYPES.get(str(kind), str(kind))
 
 
 def check_border(table: BorderTable, points: int, fixed: int, dimension: int, partitions: int, name: str) -> None:
@@ -267,3 +323,31 @@ def _first_bad(jobs, box):
         if bad:
             return row
     return -1
+
+
+@kernel("boolean(int64, int64, int64)")
+def _numbers_fall(order_at, count, ids_at):
+    """Return whether an order goes out of its bounds, or ids do not strictly ascend along it: an id stands twice."""
+    order, ids = int32_at(order_at), int64_at(ids_at)
+    if _beyond(order, count, count):
+        return True
+    bad = False
+    for i in range(1, count):
+        bad |= ids[order[i]] <= ids[order[i - 1]]
+    return bad
+
+
+@kernel("boolean(int64, int64, int64, int64)")
+def _texts_fall(order_at, count, offsets_at, texts_at):
+    """As :func:`_numbers_fall`, of texts, which are compared by their bytes."""
+    order, offsets, texts = int32_at(order_at), int64_at(offsets_at), uint8_at(texts_at)
+    if _beyond(order, count, count):
+        return True
+    for i in range(1, count):
+        a, b = offsets[order[i - 1]], offsets[order[i]]
+        end_a, end_b = offsets[order[i - 1] + 1], offsets[order[i] + 1]
+        while a < end_a and b < end_b and texts[a] == texts[b]:
+            a, b = a + 1, b + 1
+        if b == end_b or (a < end_a and texts[a] > texts[b]):
+            return True
+    return False

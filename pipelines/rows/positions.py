@@ -114,6 +114,8 @@ class Positions:
         Whether ids are strings.
     crs
         What the file itself says its CRS is (GeoParquet), or None.
+    source
+        Which columns of the input mean what, as they were asked for, the column of the time as it was found.
     kept
         What was read from text is kept by Spark, because reading it again costs much; see :meth:`release`.
     """
@@ -123,6 +125,7 @@ class Positions:
     timed: bool
     string_ids: bool
     crs: str | None = None
+    source: Columns | None = None
     kept: DataFrame | None = None
 
     def release(self) -> None:
@@ -208,6 +211,7 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
         attributes=tuple(attributes),
         timed=time is not None,
         string_ids=not whole,
+        source=replace(columns, time=time),
     )
 
 

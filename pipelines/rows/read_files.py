@@ -125,11 +125,14 @@ def _read_parquet(session: SparkSession, inputs: Inputs, columns: Columns) -> Po
         micros = F.timestamp_micros(F.floor(exactly(name) / 1000))
         zoned = schema.field(name).type.tz is not None
         frame = frame.withColumn(name, micros if zoned else micros.cast("timestamp_ntz"))
-    crs = None
+    crs, asked = None, columns
     coordinates = columns.coordinates(frame.columns)
     if columns.x is None and columns.y is None and not set(coordinates) <= set(frame.columns):
         frame, crs, columns = point_columns(frame, schema, columns)
-    return replace(from_frame(frame, columns), crs=crs)
+    found = from_frame(frame, columns)
+    # points of GeoParquet stand in columns that no other file has
+    source = found.source and replace(asked, time=found.source.time)
+    return replace(found, crs=crs, source=source)
 
 
 def _read_json(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFrame:

@@ -63,6 +63,8 @@ def manifest_of(name: str, files: dict[str, bytes]) -> dict[str, Any]:
         "pivots": [[0.0, 0.0]] * len(partitions), "weights": [0.0] * len(partitions), "pivots_hash": "0" * 16,
         "reach": [None] * len(partitions), "partitions": partitions, "borders": borders | {"points": 0, "fixed": 0},
         "objects": 0, "sites": 0, "replicas": 0, "bytes": sum(map(len, files.values())), "area": 0.0,
+        "time": None, "tombstones": None, "ledger": {"files": {}, "batches": {}}, "clock": None, "policy": {},
+        "cycle": None, "source": None,
     }  # fmt: skip
 
 

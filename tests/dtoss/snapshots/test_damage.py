@@ -196,7 +196,7 @@ def claims_of(world, partition):
 
 ARRAYS = [
     "positions", "sites", "first_object", "replica_home", "graph.first", "graph.neighbours", "uncertified",
-    "levels.0.first", "levels.0.neighbours", "keys", "blocks.balls", "blocks.first", "blocks.neighbours",
+    "levels.0.first", "levels.0.neighbours", "keys", "blocks.balls", "blocks.first", "blocks.neighbours", "id_order",
 ]  # fmt: skip
 
 
