@@ -32,7 +32,9 @@ import dtoss
 from dtoss.errors import StoreError
 from dtoss.opening import open_index
 from dtoss.snapshots.manifest_fields import hash_of
+from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.damaged_stores import stored
+from tests.dtoss.snapshots.small_stores import as_before_commits
 
 OBJECTS = 4000
 PARTITIONS = 3
@@ -55,7 +57,7 @@ class World:
     @property
     def snapshot(self) -> Path:
         """The folder of its only snapshot."""
-        return self.home / "snapshots" / (self.home / "CURRENT").read_text().strip()
+        return self.home / "snapshots" / Store(str(self.home)).current()
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ def made_world(folder: Path, crs: str | None, strings: bool, seed: int) -> World
     name = f"{crs or 'sphere'} {'strings' if strings else 'integers'}"
     home = folder / name.replace(" ", "-").replace(":", "")
     stored(index, home, kinds={"speed": "bigint"})
+    # a commit has the manifest's hash, and would find each damage of it before it is looked at
+    as_before_commits(Store(str(home)))
     some = [
         part.ids[i].as_py() if strings else int(part.ids[i])
         for part in index.parts.all()

@@ -17,7 +17,8 @@ from dtoss.partition import Partition
 from dtoss.queries.open_partitions import OpenPartitions, PartitionFacts
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_file import checksum, decode
-from dtoss.snapshots.store import Source, Store
+from dtoss.snapshots.source import Source
+from dtoss.snapshots.store import Store
 from dtoss.snapshots.structure import Claims, check_border, check_partition
 
 if TYPE_CHECKING:

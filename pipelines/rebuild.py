@@ -71,10 +71,12 @@ def rebuild(
     allow_empty: bool = False,
     dry_run: bool = False,
     keep: int | None = 3,
+    keep_for: float | None = None,
     seed: int = 0,
     stages: Stages | None = None,
     warn: Callable[[str], None] | None = None,
     lock: Writer | None = None,
+    lease: bool = True,
 ) -> dict[str, Any]:
     """Build a new snapshot of all positions, make it current, and return its manifest.
 
@@ -120,6 +122,9 @@ def rebuild(
         Read and judge all rows, and write nothing.
     keep
         Finished snapshots that stay in the store; all when None.
+    keep_for
+        Seconds: what was current less than that ago stays too. None is ten minutes on object stores, where readers open
+        files late, and 0 elsewhere.
     seed
         Of the sample and the random choices.
     stages
@@ -129,6 +134,9 @@ def rebuild(
         when None.
     lock
         The right to write to the store, if the caller has it already; taken for the while when None.
+    lease
+        Whether it is a lease, which keeps others out from the start. Without one, who commits first is through, and the
+        others fail when all is built.
 
     Returns
     -------
@@ -142,7 +150,7 @@ def rebuild(
         If a column is missing, too many rows are bad, objects are too few, or ids repeat; the current snapshot stays as
         it was.
     StoreError
-        If another process writes to the store, or it cannot be written.
+        If another process writes to the store or has committed meanwhile, or it cannot be written.
     ValueError
         If an argument is out of its bounds.
 
@@ -168,9 +176,10 @@ def rebuild(
     held = lock
     try:
         if not dry_run:
-            held = held or home.writer(heard)
+            held = held or home.writer(heard, lease)
             # what was left goes first: it may be what fills the disk
             home.clear(None, lock=held, warn=heard)
+        last = home.last()
         with stages.stage("sample"):
             profile = survey(positions, space, partitions, objects_per_partition or OBJECTS_PER_PARTITION, seed)
         judge(profile, space, max_bad, warn)
@@ -236,8 +245,8 @@ def rebuild(
             manifest["quarantine"] = rejected
             manifest["renamed"] = renamed(positions.attributes)
             manifest["input"] = profile.extent
-            home.finish(snapshot, manifest, held)
-        home.tidy(keep, held, heard)
+            home.finish(snapshot, manifest, held, last)
+        home.tidy(keep, held, heard, keep_for)
     finally:
         if held is not None and held is not lock:
             held.release()

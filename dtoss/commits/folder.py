@@ -1,7 +1,9 @@
 """Small files in a folder, on a local or shared disk or on any file system that pyarrow reaches.
 
 Two kinds with the same methods. A disk has what a commit needs: a rename that replaces, a link that fails where a file
-stands already, and a sync. Elsewhere a file appears when its upload ends, and nothing is exclusive.
+stands already, and a sync. Elsewhere a file appears when its upload ends. There a file is made exclusively by obstore,
+which puts it only if it is absent (S3, GCS, Azure), or on HDFS by a rename onto a name that is free.
+This is the only module of the project that makes a file only where there is none.
 Paths are relative to the folder, with slashes. What is missing is ``None``, ``[]`` or no error; all else is an OSError.
 """
 
@@ -11,12 +13,13 @@ import errno
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dtoss.commits.process import passing_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +35,10 @@ class Folder(Protocol):
     @property
     def exclusive(self) -> bool:
         """Whether :meth:`create` lets only one of several through."""
+
+    @property
+    def renames(self) -> bool:
+        """Whether :meth:`move` is one step, and not a copy."""
 
     def path(self, *parts: str) -> str:
         """Return the path of something in the folder, on its file system."""
@@ -67,13 +74,16 @@ class Folder(Protocol):
         """Make an empty file if there is none of this name, which needs no room on a full disk; return whether."""
 
     def create(self, data: bytes, *parts: str) -> bool:
-        """Write a small file whole if there is none of this name; return whether."""
+        """Write a small file whole, and to the disk, if there is none of this name; return whether."""
 
     def touch(self, *parts: str) -> None:
         """Set the time of a file to now."""
 
     def idle(self, *parts: str) -> float:
         """Return the seconds since a file was written or touched, by the file system's own clock; 0 if missing."""
+
+    def link(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
+        """Give the bytes of a file, which nobody changes any more, a second name, or copy them."""
 
     def move(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
         """Rename a folder."""
@@ -99,6 +109,11 @@ class LocalFolder:
 
     @property
     def exclusive(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def renames(self) -> bool:
         """Always."""
         return True
 
@@ -174,15 +189,19 @@ class LocalFolder:
         except FileNotFoundError:
             raise
         except OSError:
-            return self._create_in_place(data, parts)
+            if not self._create_in_place(data, parts):
+                return False
         finally:
             _unlink(fresh)
+        _sync(self.path(*parts[:-1]))
         return True
 
     def _create_in_place(self, data: bytes, parts: tuple[str, ...]) -> bool:
         try:
             with Path(self.path(*parts)).open("xb") as stream:
                 stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
         except FileExistsError:
             return False
         return True
@@ -192,7 +211,7 @@ class LocalFolder:
         return self._create_in_place(b"", parts)
 
     def _write_aside(self, data: bytes | pa.Buffer, parts: tuple[str, ...], *, sync: bool) -> str:
-        fresh = f"{self.path(*parts)}.{uuid.uuid4().hex}"
+        fresh = f"{self.path(*parts)}.{passing_name()}"
         try:
             with Path(fresh).open("xb") as stream:
                 stream.write(data)
@@ -210,7 +229,7 @@ class LocalFolder:
 
     def idle(self, *parts: str) -> float:
         """See :class:`Folder`. Writes a file to see that clock, which on shared disks is the server's."""
-        probe = f"{self.path(*parts)}.{uuid.uuid4().hex}"
+        probe = f"{self.path(*parts)}.{passing_name()}"
         try:
             # what was opened anew is not from a cache
             with Path(self.path(*parts)).open("rb") as stream:
@@ -223,6 +242,21 @@ class LocalFolder:
         finally:
             _unlink(probe)
         return now - then
+
+    def link(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
+        """See :class:`Folder`. Copied where the disk has no links, or no more of one file."""
+        fresh = f"{self.path(*target)}.{passing_name()}"
+        try:
+            try:
+                os.link(self.path(*source), fresh)
+            except FileNotFoundError:
+                raise
+            except OSError:
+                shutil.copyfile(self.path(*source), fresh)
+            self._move_in(fresh, target)
+        finally:
+            # a rename onto another name of the same file does nothing
+            _unlink(fresh)
 
     def move(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
         """See :class:`Folder`."""
@@ -279,15 +313,40 @@ def _sync(path: str) -> None:
 
 @dataclass(frozen=True)
 class RemoteFolder:
-    """A folder on an object store or another file system that pyarrow reaches."""
+    """A folder on an object store or another file system that pyarrow reaches.
+
+    Parameters
+    ----------
+    filesystem
+        Of pyarrow.
+    root
+        The folder's path on it.
+    objects
+        The same folder as a store of obstore, which puts a file only if it is absent: pyarrow cannot.
+    """
 
     filesystem: fs.FileSystem
     root: str
+    objects: Any = None
 
     @property
     def exclusive(self) -> bool:
-        """Never: pyarrow has no put-if-absent."""
-        return False
+        """With obstore, or on HDFS, where a rename onto a name that is taken fails."""
+        return self.objects is not None or self._hdfs
+
+    @property
+    def renames(self) -> bool:
+        """On HDFS; object stores copy."""
+        return self._hdfs
+
+    @property
+    def swaps(self) -> bool:
+        """Whether :meth:`swap` works."""
+        return self.objects is not None and type(self.objects).__name__ != "LocalStore"
+
+    @property
+    def _hdfs(self) -> bool:
+        return bool(self.filesystem.type_name == "hdfs")
 
     def path(self, *parts: str) -> str:
         """See :class:`Folder`."""
@@ -354,11 +413,55 @@ class RemoteFolder:
         return self.create(b"", *parts)
 
     def create(self, data: bytes, *parts: str) -> bool:
-        """See :class:`Folder`. Two at once may both be let through."""
+        """See :class:`Folder`. Where the folder is not :attr:`exclusive`, two at once may both be let through."""
+        if self.objects is not None:
+            return self._put(data, "/".join(parts), "create") is not None
         if self.is_file(*parts):
             return False
-        self.replace(data, *parts)
+        if not self._hdfs:
+            self.replace(data, *parts)
+            return True
+        fresh = (*parts[:-1], f"{parts[-1]}.{passing_name()}")
+        self.replace(data, *fresh)
+        try:
+            self.move(fresh, parts)
+        except OSError:
+            if not self.is_file(*parts):
+                raise
+            return False
+        finally:
+            self.remove(*fresh)
         return True
+
+    def read_tagged(self, *parts: str) -> tuple[bytes, Any] | None:
+        """Return a small file and the tag of this version of it, for :meth:`swap`; None where it is missing."""
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            found = obstore.get(self.objects, "/".join(parts))
+            tag = {"e_tag": found.meta["e_tag"], "version": found.meta["version"]}
+            return bytes(found.bytes()), {name: value for name, value in tag.items() if value is not None}
+        except FileNotFoundError:
+            return None
+        except BaseError as error:
+            raise OSError(f"{self.path(*parts)} cannot be read: {error}") from None
+
+    def swap(self, data: bytes, tag: Any, *parts: str) -> bool:
+        """Write a small file if it is still of the version that a tag says; return whether."""
+        return self._put(data, "/".join(parts), tag) is not None
+
+    def _put(self, data: bytes, path: str, mode: Any) -> Any:
+        """Return what obstore says of a file that it has put, None where the condition did not hold."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+        try:
+            return obstore.put(self.objects, path, data, mode=mode, use_multipart=False)
+        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+            return None
+        except BaseError as error:
+            raise OSError(f"{path} cannot be written: {error}") from None
 
     def touch(self, *parts: str) -> None:
         """See :class:`Folder`. Uploads the file once more."""
@@ -370,6 +473,10 @@ class RemoteFolder:
         """See :class:`Folder`. By this machine's clock."""
         written = self.filesystem.get_file_info(self.path(*parts)).mtime_ns
         return 0.0 if written is None else time.time() - written / 1e9
+
+    def link(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
+        """See :class:`Folder`. Always a copy, which an object store makes by itself."""
+        self.filesystem.copy_file(self.path(*source), self.path(*target))
 
     def move(self, source: tuple[str, ...], target: tuple[str, ...]) -> None:
         """See :class:`Folder`. On object stores this copies."""

@@ -1,10 +1,11 @@
-"""A store: immutable snapshots, and a pointer that says which one is current.
+"""A store: immutable snapshots, and a chain of commits that says which one is current.
 
 ::
 
     STORE/
-      CURRENT                       the name of the current snapshot, replaced atomically and last
-      WRITER                        who writes, while somebody does
+      commits/<20 digits>.json      which snapshot became current, and the SHA-256 of its manifest; the highest counts
+      CURRENT                       the number of a commit: a hint, which may lag
+      LEASE                         who writes, while somebody does
       snapshots/<name>/
         WRITING                     who is making it; gone once it has become current
         manifest.json
@@ -18,26 +19,32 @@ another name and gets its own once the mark stands in it; it gets another one ag
 
 from __future__ import annotations
 
+import errno
 import json
-import mmap
-import os
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
-from dtoss.commits.lease import Holder, Writer, held_by, leftovers, take
+from dtoss.commits.chain import Chain, Commit
+from dtoss.commits.folder import Folder, LocalFolder
+from dtoss.commits.folding import fold
+from dtoss.commits.lease import Holder, Writer, held_by, take, without_lease
 from dtoss.errors import StoreError
+from dtoss.snapshots.debris import MARK, clear_debris, is_debris, reason, remove_snapshot, settle, warning
+from dtoss.snapshots.folder_names import FRESH, REMOVED, fresh_name, later_than, name_in
+from dtoss.snapshots.keeping import KEPT_FOR_SECONDS, current_within, kept, snapshot_of
+from dtoss.snapshots.lineage import facts_of, files_of, line_of
 from dtoss.snapshots.manifest_fields import check_manifest
 from dtoss.snapshots.place import folder_of
 from dtoss.snapshots.signals import undisturbed
+from dtoss.snapshots.source import Source, open_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,40 +54,14 @@ FORMAT = 3
 """Version of the layout and of the files that is written."""
 READ_FORMATS = (2, FORMAT)
 """Versions that are read."""
-STALE_SECONDS = 24 * 3600
-"""Age from which on an unfinished snapshot of another machine counts as debris."""
-FRESH, REMOVED = ".new.", ".removed."
-"""How the names of folders begin that are no snapshots yet, or no longer."""
-_NAME = "%Y%m%dT%H%M%S.%fZ"
 _OPENINGS = 100
+_LOOKED_THROUGH = 1000
+"""Of so many of the last commits the hash of a snapshot's manifest is looked for."""
 
 
 def on_stderr(message: str) -> None:
     """Print a warning."""
     print(f"warning: {message}", file=sys.stderr)
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file of a snapshot: its path on its file system and its bytes, mapped where it is local."""
-
-    path: str
-    data: pa.Buffer
-    mapped: mmap.mmap | None = None
-
-    def check_size(self) -> None:
-        """Check that the file still has the size with which it was mapped: reading past its end would be a signal.
-
-        Raises
-        ------
-        StoreError
-            If it has another one by now.
-        """
-        if self.mapped is not None and (found := self.mapped.size()) != self.data.size:
-            raise StoreError(
-                f"{self.path} has {found} bytes, it had {self.data.size} when it was opened: something has changed it; "
-                "roll back or rebuild"
-            )
 
 
 @dataclass(frozen=True)
@@ -100,6 +81,19 @@ class Store:
         """The store's folder."""
         return folder_of(self.path)
 
+    @cached_property
+    def chain(self) -> Chain:
+        """The store's commits."""
+        return Chain(self.folder)
+
+    @cached_property
+    def _told(self) -> set[str]:
+        return set()
+
+    def __reduce__(self) -> tuple[type[Store], tuple[str]]:
+        """Let another process find the folder anew."""
+        return Store, (self.path,)
+
     @property
     def local(self) -> bool:
         """Whether files can be memory-mapped."""
@@ -116,14 +110,62 @@ class Store:
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
+    def head(self) -> Commit | None:
+        """Return the commit that counts; None where there is none yet, as in a store of an earlier version.
+
+        Its document holds the names ``snapshot``, ``sha256`` (of the manifest's bytes), ``kind`` ("rebuild", "cycle" or
+        "rollback"), ``objects``, ``updated`` and ``seconds``. Cost O(1).
+
+        Raises
+        ------
+        StoreError
+            If it is damaged or cannot be read.
+        """
+        try:
+            return self.chain.head(self._warn_once)
+        except OSError as error:
+            raise StoreError(f"the commits of {self.path} cannot be read: {reason(error)}") from None
+
+    def last(self) -> Commit | None:
+        """Return the commit to write after: as :meth:`head`, but a damaged one is no error, and has no document.
+
+        Raises
+        ------
+        StoreError
+            If it cannot be read.
+        """
+        try:
+            return self.chain.last(self._warn_once)
+        except OSError as error:
+            raise StoreError(f"the commits of {self.path} cannot be read: {reason(error)}") from None
+
     def current(self) -> str:
         """Return the name of the current snapshot.
 
         Raises
         ------
         StoreError
-            If there is no store at this path, no snapshot in it yet, or ``CURRENT`` is damaged.
+            If there is no store at this path, no snapshot in it yet, or the last commit is damaged.
         """
+        commit = self.head()
+        if commit is None:
+            return self._current_before_commits()
+        for _ in range(_OPENINGS):
+            name = snapshot_of(commit)
+            if name is not None and self._exists("snapshots", name, "manifest.json"):
+                return name
+            # another one may just have become current, and this one gone
+            following = self.head()
+            if following is None or following.number == commit.number:
+                break
+            commit = following
+        raise StoreError(
+            f"version {commit.number} of {self.path} is snapshot {name!r}, and there is no such snapshot; roll back "
+            f"(dtoss rollback --store {self.path}) or rebuild"
+        )
+
+    def _current_before_commits(self) -> str:
+        """Return the current snapshot of a store of an earlier version, whose ``CURRENT`` holds its name."""
         data = self._read("CURRENT")
         if data is None and self.snapshots():
             raise StoreError(
@@ -133,7 +175,7 @@ class Store:
             raise StoreError(
                 f"{self.path} is not a store, or holds no snapshot yet: dtoss rebuild POSITIONS --store {self.path}"
             )
-        name = _name_in(data)
+        name = name_in(data)
         if name is None or not self._exists("snapshots", name, "manifest.json"):
             # the pointer may just have moved on, and the snapshot gone
             if self._read("CURRENT") != data:
@@ -168,9 +210,9 @@ class Store:
         return [
             name
             for name in self.folder.folders("snapshots")
-            if _name_in(name.encode()) is not None
+            if name_in(name.encode()) is not None
             and self._exists("snapshots", name, "manifest.json")
-            and (name == current or not self._exists("snapshots", name, "WRITING"))
+            and (name == current or not self._exists("snapshots", name, MARK))
         ]
 
     def unfinished(self) -> list[tuple[str, str]]:
@@ -180,11 +222,11 @@ class Store:
         for name in self.folder.folders("snapshots"):
             if name in finished:
                 continue
-            data = self._read("snapshots", name, "WRITING")
+            data = self._read("snapshots", name, MARK)
             holder = None if data is None else Holder.read(data)
             if name.startswith(REMOVED):
                 why = "could not be removed, or is just going"
-            elif self._is_debris(name):
+            elif name.startswith(FRESH) or is_debris(self.folder, name):
                 why = "debris, which the next rebuild removes"
             else:
                 why = f"made by {holder}; kept, for that may still run"
@@ -206,7 +248,7 @@ class Store:
         if snapshot is None:
             return self.of_current(self.manifest)
         data = None
-        if _name_in(snapshot.encode(errors="replace")) == snapshot:
+        if name_in(snapshot.encode(errors="replace")) == snapshot:
             data = self._read("snapshots", snapshot, "manifest.json")
         if data is None:
             known = ", ".join(self.snapshots()) or "none"
@@ -224,7 +266,19 @@ class Store:
                 f"snapshot {snapshot!r} has format {version}, this dtoss reads {known}: rebuild it with this version"
             )
         check_manifest(manifest, snapshot, self.file("snapshots", snapshot, "manifest.json"))
+        self._check_committed(snapshot, data)
         return manifest
+
+    def _check_committed(self, snapshot: str, data: bytes) -> None:
+        """Check that a manifest has the hash that was committed, if one of the last commits names it."""
+        for commit in islice(self.chain.newest_first(), _LOOKED_THROUGH):
+            if snapshot_of(commit) == snapshot:
+                if commit.document.get("sha256") != sha256(data).hexdigest():
+                    path = self.file("snapshots", snapshot, "manifest.json")
+                    raise StoreError(
+                        f"{path} is damaged: it does not have the checksum of its commit; roll back or rebuild"
+                    )
+                return
 
     def source(self, snapshot: str, file: str, size: int | None = None) -> Source:
         """Return a file of a snapshot, memory-mapped where it is local.
@@ -234,47 +288,39 @@ class Store:
         StoreError
             If it is missing or not of the size that the manifest states.
         """
-        import pyarrow as pa
-
-        path = self.file("snapshots", snapshot, file)
-        try:
-            if isinstance(self.folder, RemoteFolder):
-                with self.folder.filesystem.open_input_file(path) as stream:
-                    source = Source(path, stream.read_buffer())
-            else:
-                with Path(path).open("rb") as stream:
-                    found = os.fstat(stream.fileno()).st_size
-                    # an empty file cannot be mapped
-                    mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if found else None
-                source = Source(path, pa.py_buffer(mapped if mapped is not None else b""), mapped)
-        except (OSError, ValueError):
-            raise StoreError(f"{path} is missing or cannot be read; roll back or rebuild") from None
-        found = source.data.size
-        if size is not None and found != size:
-            raise StoreError(f"{path} has {found} bytes, the manifest says {size}: it is damaged; roll back or rebuild")
-        return source
+        return open_source(self.folder, self.file("snapshots", snapshot, file), size)
 
     def _read(self, *parts: str) -> bytes | None:
         try:
             return self.folder.read(*parts)
         except OSError as error:
-            raise StoreError(f"{self.file(*parts)} cannot be read: {_reason(error)}; roll back or rebuild") from None
+            raise StoreError(f"{self.file(*parts)} cannot be read: {reason(error)}; roll back or rebuild") from None
 
     def _exists(self, *parts: str) -> bool:
         return self.folder.is_file(*parts)
 
     def _points_to(self) -> str | None:
-        """Return what ``CURRENT`` names, whether that is there or not; None where it is missing or damaged."""
+        """Return the snapshot that is said to be current, whether it is there or not; None if that is damaged."""
+        last = self.last()
+        if last is not None:
+            return snapshot_of(last)
         try:
             data = self.folder.read("CURRENT")
         except IsADirectoryError:
             return None
-        return None if data is None else _name_in(data)
+        return None if data is None else name_in(data)
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            on_stderr(message)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def writer(self, warn: Callable[[str], None] = on_stderr) -> Writer:
+    def writer(self, warn: Callable[[str], None] = on_stderr, lease: bool = True) -> Writer:
         """Return the right to write, which one process has at a time, until it is released; the store is made.
+
+        Without a ``lease`` nobody is kept out: of several that write after the same commit one gets through.
 
         Raises
         ------
@@ -286,11 +332,14 @@ class Store:
             self.folder.make()
             if "CURRENT" in self.folder.folders():
                 raise StoreError(f"{self.file('CURRENT')} is a folder: move it away, then roll back or rebuild")
-            lock = take(self.folder, self.path, warn, lambda: self._clear_debris(warn))
+            if lease:
+                lock = take(self.folder, self.path, warn, lambda: self._clear_debris(warn))
+            else:
+                lock = without_lease(self.folder, self.path)
             lock.made = made
             return lock
         except OSError as error:
-            raise StoreError(f"{self.path} cannot be written: {_reason(error)}") from None
+            raise StoreError(f"{self.path} cannot be written: {reason(error)}") from None
 
     def begin(self) -> str:
         """Make the folder of a new snapshot and return its name, which is later than all others'.
@@ -300,23 +349,31 @@ class Store:
         StoreError
             If there is one of this name already.
         """
-        there = self.folder.folders("snapshots")
-        names = [name.removeprefix(REMOVED)[: len("20260101T000000.000000Z")] for name in there]
-        name = _later_than([*names, self._points_to() or ""])
-        if name in there:
-            raise StoreError(f"{self.path} has a snapshot {name!r} already: another process writes to it")
+        for _ in range(_OPENINGS):
+            there = self.folder.folders("snapshots")
+            name = later_than([*there, self._points_to() or ""])
+            if name not in there and self._begin(name):
+                return name
+        raise StoreError(f"{self.path} has a snapshot {name!r} already: another process writes to it")
+
+    def _begin(self, name: str) -> bool:
+        """Make a snapshot's folder with its mark; return whether no other process was faster."""
         mark = Holder.me().data
-        fresh = f"{FRESH}{uuid.uuid4().hex}" if self.folder.exclusive else name
+        if not self.folder.renames:
+            self.folder.make("snapshots", name, "partitions")
+            return self.folder.create(mark, "snapshots", name, MARK)
+        fresh = fresh_name()
         try:
             self.folder.make("snapshots", fresh, "partitions")
-            self.folder.replace(mark, "snapshots", fresh, "WRITING")
-            if fresh != name:
-                self.folder.move(("snapshots", fresh), ("snapshots", name))
-        except BaseException:
+            self.folder.replace(mark, "snapshots", fresh, MARK)
+            self.folder.move(("snapshots", fresh), ("snapshots", name))
+        except BaseException as error:
             with suppress(OSError):
                 self.folder.remove_folder("snapshots", fresh)
+            if isinstance(error, OSError) and error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                return False
             raise
-        return name
+        return True
 
     @contextmanager
     def fresh(self, warn: Callable[[str], None] = on_stderr) -> Iterator[str]:
@@ -336,39 +393,107 @@ class Store:
         """Write a file of a snapshot under its final name, whole or not at all."""
         self.folder.write(data, "snapshots", snapshot, file)
 
-    def finish(self, snapshot: str, manifest: dict[str, Any], lock: Writer | None = None) -> None:
-        """Bring the files to the disk, write the manifest, and last make the snapshot current.
-
-        ``manifest`` gets two fields: ``parent``, what was current before, and ``timings["sync"]``, the seconds that
-        syncing took.
+    def link(self, snapshot: str, file: str, of: str) -> None:
+        """Give a snapshot a file of another one under the same name: a link where the disk has them, else a copy.
 
         Raises
         ------
-        StoreError
-            If a file is not there as the manifest says, or the lock was taken over; nothing has become current.
         OSError
-            If something cannot be written. Where that happens after the pointer has moved, the snapshot is current.
+            If it is not there, or cannot be linked or copied.
+        """
+        parts = file.split("/")
+        self.folder.link(("snapshots", of, *parts), ("snapshots", snapshot, *parts))
+
+    def finish(
+        self,
+        snapshot: str,
+        manifest: dict[str, Any],
+        lock: Writer | None = None,
+        after: Commit | Literal["head"] | None = "head",
+    ) -> Commit:
+        """Bring the files to the disk, write the manifest, and last make the snapshot current; return the commit.
+
+        ``manifest`` gets two fields: ``parent``, what was current before, and ``timings["sync"]``, the seconds that
+        syncing took. Files of the snapshot that the manifest does not list are removed first: a task that was killed
+        or tried twice has left them.
+
+        Parameters
+        ----------
+        snapshot
+            Its name.
+        manifest
+            Lists all its files.
+        lock
+            Is not asked: whether somebody else was faster is for the chain of commits to say.
+        after
+            The commit that the snapshot was made from, None for an empty store. "head" is the last one by now, for who
+            is alone.
+
+        Raises
+        ------
+        Conflict
+            If another process has committed since ``after``; nothing has become current.
+        StoreError
+            If a file is not there as the manifest says; nothing has become current.
+        OSError
+            If something cannot be written. Where that happens after the commit, the snapshot is current.
         """
         wrong = self._misses(snapshot, manifest)
         if wrong is not None:
             raise StoreError(f"{wrong}: the disk has lost it, or another process removes files; rebuild")
+        files = files_of(manifest)
+        self._strip(snapshot, {file.rpartition("/")[0] for file in files} - {"quarantine"}, set(files))
         began = time.perf_counter()
-        self.folder.sync(("snapshots", snapshot, *file.split("/")) for file in _files(manifest))
+        self.folder.sync(("snapshots", snapshot, *file.split("/")) for file in files)
         manifest["timings"] = {**manifest["timings"], "sync": round(time.perf_counter() - began, 3)}
-        manifest["parent"] = self._points_to()
-        text = json.dumps(manifest, indent=1, sort_keys=True)
-        self.folder.replace(text.encode(), "snapshots", snapshot, "manifest.json")
-        if lock is not None:
-            lock.check()
-        self._point(snapshot)
-        self.remove(snapshot, "WRITING")
+        before = self._after(after)
+        manifest["parent"] = None if before is None else snapshot_of(before)
+        data = json.dumps(manifest, indent=1, sort_keys=True).encode()
+        self.folder.replace(data, "snapshots", snapshot, "manifest.json")
+        commit = self._commit(snapshot, data, before)
+        self.remove(snapshot, MARK)
+        return commit
 
-    def rollback(self, warn: Callable[[str], None] = on_stderr) -> tuple[str, str]:
+    def _strip(self, snapshot: str, folders: set[str], files: set[str]) -> None:
+        for folder in folders | {""}:
+            parts = tuple(filter(None, folder.split("/")))
+            for name in self.folder.files("snapshots", snapshot, *parts):
+                if "/".join([*parts, name]) not in files | {MARK, "manifest.json"}:
+                    self.folder.remove("snapshots", snapshot, *parts, name)
+
+    def _after(self, after: Commit | Literal["head"] | None) -> Commit | None:
+        """Return the commit to commit after; a store of an earlier version gets a first one for its current snapshot.
+
+        Raises
+        ------
+        Conflict
+            If the store was empty and is so no more.
+        """
+        if isinstance(after, Commit):
+            return after
+        last = self.last()
+        if last is not None:
+            if after is None:
+                raise self.chain.conflict(last.number)
+            return last
+        name = self._points_to()
+        data = None if name is None else self._read("snapshots", name, "manifest.json")
+        return None if name is None or data is None else self._commit(name, data, None)
+
+    def _commit(self, snapshot: str, data: bytes, after: Commit | None, *, rolled: bool = False) -> Commit:
+        """Make a finished snapshot, whose manifest is ``data``, current."""
+        document: dict[str, Any] = {"snapshot": snapshot, "sha256": sha256(data).hexdigest()}
+        if after is not None and (parent := snapshot_of(after)) is not None:
+            # only the last that was committed may have its mark: any other one that has it is debris
+            settle(self.folder, parent)
+        return self.chain.append(document | facts_of(data, rolled=rolled), after)
+
+    def rollback(self, warn: Callable[[str], None] = on_stderr, lease: bool = True) -> tuple[str, str]:
         """Make the parent of the current snapshot current; return (the new one, the one left).
 
-        The parent is what was current when a snapshot was made. So rolling back again goes to the parent's parent, and
-        never to a snapshot that was rolled away from. Snapshots that are not whole are passed over. Where ``CURRENT``
-        is damaged, the latest whole snapshot becomes current.
+        It is a new commit that names an older snapshot. The parent is what was current when a snapshot was made. So
+        rolling back again goes to the parent's parent, and never to a snapshot that was rolled away from. Snapshots
+        that are not whole are passed over. Where the last commit is damaged, the latest whole snapshot becomes current.
 
         Raises
         ------
@@ -377,40 +502,55 @@ class Store:
         """
         if self._points_to() is None and not self.snapshots():
             self.current()  # which says so: no store is made where there is none
-        with self.writer(warn) as lock:
+        with self.writer(warn, lease):
+            before = self._after("head")
             now = self._points_to()
             if now is None or not self._exists("snapshots", now, "manifest.json"):
                 now, earlier = now or "nothing", iter(reversed(self.snapshots()))
             else:
-                self._settle(now)
-                earlier = self._line(now)
+                settle(self.folder, now)
+                earlier = line_of(self.folder, now, self.snapshots())
                 next(earlier)
             for name in earlier:
                 wrong = self._damage(name)
                 if wrong is None:
-                    lock.check()
-                    self._point(name)
+                    self._commit(name, self._read("snapshots", name, "manifest.json") or b"", before, rolled=True)
                     return name, now
                 warn(f"{name} is passed over: {wrong}")
         raise StoreError(f"{self.path} has no snapshot before {now!r} to roll back to")
 
     def abandon(self, snapshot: str) -> None:
         """Remove an unfinished snapshot; one that has become current stays."""
-        if self._points_to() != snapshot:
-            self._remove_snapshot(snapshot)
+        # others may have committed since
+        lately = islice(self.chain.newest_first(), _OPENINGS)
+        if self._points_to() != snapshot and all(snapshot_of(commit) != snapshot for commit in lately):
+            remove_snapshot(self.folder, snapshot)
 
-    def tidy(self, keep: int | None, lock: Writer, warn: Callable[[str], None] = on_stderr) -> None:
+    def tidy(
+        self,
+        keep: int | None,
+        lock: Writer,
+        warn: Callable[[str], None] = on_stderr,
+        keep_for: float | None = KEPT_FOR_SECONDS,
+    ) -> None:
         """Clear when all is done: whatever fails is a warning, for the new snapshot is current already."""
         with warning(warn, self.path):
-            self.clear(keep, lock=lock, warn=warn)
+            self.clear(keep, lock=lock, warn=warn, keep_for=keep_for)
 
     def clear(
-        self, keep: int | None, *, lock: Writer | None = None, warn: Callable[[str], None] = on_stderr
+        self,
+        keep: int | None,
+        *,
+        lock: Writer | None = None,
+        warn: Callable[[str], None] = on_stderr,
+        keep_for: float | None = 0.0,
+        lease: bool = True,
     ) -> list[str]:
         """Remove snapshots beyond ``keep``, and what unfinished work has left; return the names of the snapshots.
 
         The current snapshot stays in any case, then those that rolling back leads to, then the latest of the others,
-        ``keep`` in all. What cannot be removed is warned of, and stays for the next time; it is no snapshot any more.
+        ``keep`` in all (:mod:`dtoss.snapshots.keeping`). What cannot be removed is warned of, and stays for the next
+        time; it is no snapshot any more. Old commits are folded (:mod:`dtoss.commits.folding`).
 
         Parameters
         ----------
@@ -420,33 +560,38 @@ class Store:
             Held by the caller; taken for the while when None.
         warn
             Is told what could not be removed.
+        keep_for
+            Seconds: what was current less than that ago stays too. None is ten minutes on object stores, where readers
+            open files late, and 0 elsewhere.
+        lease
+            Whether a lease is taken where there is no ``lock``.
 
         Raises
         ------
         StoreError
-            If another process writes.
+            If another process writes, or the last commit is damaged.
         """
         if lock is None:
-            with self.writer(warn) as taken:
-                return self.clear(keep, lock=taken, warn=warn)
+            with self.writer(warn, lease) as taken:
+                return self.clear(keep, lock=taken, warn=warn, keep_for=keep_for)
         lock.check()
         removed = self._clear_debris(warn)
         current = self._points_to()
         finished = self.snapshots()
         if keep is None or current not in finished:
             return removed
-        kept: list[str] = []
-        for name in self._line(current):
-            if len(kept) >= keep:
-                break
-            kept.append(name)
-        others = [name for name in reversed(finished) if name not in kept]
-        kept += others[: max(keep - len(kept), 0)]
-        for name in finished:
-            if name not in kept and name != current:
-                with warning(warn, self.file("snapshots", name)):
-                    self._remove_snapshot(name)
-                    removed.append(name)
+        if keep_for is None:
+            keep_for = 0.0 if self.local else KEPT_FOR_SECONDS
+        with warning(warn, self.path):
+            fold(self.chain, warn=warn)
+            lately = current_within(self.chain.newest_first(), keep_for)
+            staying = kept(current, finished, line_of(self.folder, current, finished), keep, lately)
+            for name in finished:
+                # whoever writes without a lease may have rolled back to it meanwhile
+                if name not in staying and name != self._points_to():
+                    with warning(warn, self.file("snapshots", name)):
+                        remove_snapshot(self.folder, name)
+                        removed.append(name)
         return removed
 
     def remove(self, snapshot: str, file: str) -> None:
@@ -454,73 +599,7 @@ class Store:
         self.folder.remove("snapshots", snapshot, *file.split("/"))
 
     def _clear_debris(self, warn: Callable[[str], None]) -> list[str]:
-        """Remove unfinished snapshots that nobody writes, and files under passing names; return the snapshots."""
-        removed = []
-        current = self._points_to()
-        if current is not None:
-            with warning(warn, self.file("snapshots", current, "WRITING")):
-                self._settle(current)
-        finished = set(self.snapshots())
-        for name in self.folder.folders("snapshots"):
-            with warning(warn, self.file("snapshots", name)):
-                if name.startswith((FRESH, REMOVED)):
-                    self.folder.remove_folder("snapshots", name)
-                elif name not in finished and name != current and self._is_debris(name):
-                    self._remove_snapshot(name)
-                    removed.append(name)
-        with warning(warn, self.path):
-            passing = [name for name in self.folder.files() if name.startswith("CURRENT.")]
-            for name in [*passing, *leftovers(self.folder)]:
-                self.folder.remove(name)
-        return removed
-
-    def _remove_snapshot(self, name: str) -> None:
-        """Remove a snapshot so that it is none at once, and its files after that."""
-        if not self.folder.exclusive:
-            self.folder.remove("snapshots", name, "manifest.json")
-            self.folder.remove_folder("snapshots", name)
-            return
-        aside = f"{REMOVED}{name}.{uuid.uuid4().hex[:8]}"
-        try:
-            self.folder.move(("snapshots", name), ("snapshots", aside))
-        except FileNotFoundError:
-            return
-        self.folder.remove_folder("snapshots", aside)
-
-    def _is_debris(self, snapshot: str) -> bool:
-        data = self._read("snapshots", snapshot, "WRITING")
-        if data is None:
-            return not self._exists("snapshots", snapshot, "manifest.json")
-        holder = Holder.read(data)
-        if holder is None:
-            return True
-        if holder.here:
-            return not holder.runs
-        return time.time() - holder.began > STALE_SECONDS
-
-    def _settle(self, current: str) -> None:
-        """Remove the mark that a process left which was killed when its snapshot had become current."""
-        if self._exists("snapshots", current, "WRITING"):
-            self.remove(current, "WRITING")
-
-    def _line(self, name: str) -> Iterator[str]:
-        """Yield a snapshot, its parent, the parent's parent, and so on while they are there."""
-        finished = self.snapshots()
-        seen = set()
-        following: str | None = name
-        while following is not None and following not in seen:
-            yield following
-            seen.add(following)
-            following = self._parent(following, finished)
-
-    def _parent(self, name: str, finished: list[str]) -> str | None:
-        try:
-            manifest = json.loads(self._read("snapshots", name, "manifest.json") or b"")
-            parent = manifest["parent"]
-        except (ValueError, KeyError, TypeError, RecursionError, StoreError):
-            # damaged, or made before manifests named it
-            return max((other for other in finished if other < name), default=None)
-        return parent if parent in finished else None
+        return clear_debris(self.folder, self._points_to(), set(self.snapshots()), warn)
 
     def _damage(self, snapshot: str) -> str | None:
         """Return what a finished snapshot lacks; None if all its files are there with their sizes."""
@@ -532,57 +611,9 @@ class Store:
             return "manifest.json is damaged"
 
     def _misses(self, snapshot: str, manifest: dict[str, Any]) -> str | None:
-        for file, size in _files(manifest).items():
+        for file, size in files_of(manifest).items():
             found = self.folder.size("snapshots", snapshot, file)
             if found != size:
                 has = "is missing" if found is None else f"has {found} bytes, not {size}"
                 return f"{self.file('snapshots', snapshot, file)} {has}"
         return None
-
-    def _point(self, snapshot: str) -> None:
-        self.folder.replace(f"{snapshot}\n".encode(), "CURRENT")
-
-
-def _files(manifest: dict[str, Any]) -> dict[str, int]:
-    """Return the files of a snapshot and their bytes."""
-    entries = [*manifest["partitions"], manifest["borders"], *manifest.get("quarantine", ())]
-    if manifest.get("tombstones"):
-        entries.append(manifest["tombstones"])
-    return {entry["file"]: entry["bytes"] for entry in entries}
-
-
-def _name_in(data: bytes) -> str | None:
-    """Return the name of a snapshot that a pointer holds; None if it cannot be one."""
-    try:
-        name = data.decode("ascii").strip()
-    except UnicodeDecodeError:
-        return None
-    legal = 0 < len(name) <= 100 and not name.startswith(".") and name.isprintable() and not set(name) & set("/\\")
-    return name if legal else None
-
-
-def _later_than(names: list[str]) -> str:
-    """Return the name of a snapshot made now: later than all others, whatever the clock says."""
-    now = datetime.now(UTC)
-    for name in names:
-        try:
-            then = datetime.strptime(name, _NAME).replace(tzinfo=UTC)
-        except ValueError:
-            continue
-        now = max(now, then + timedelta(microseconds=1))
-    return now.strftime(_NAME)
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
-
-
-@contextmanager
-def warning(warn: Callable[[str], None], path: str) -> Iterator[None]:
-    """Turn what a file system refuses, or a lost lock, into a warning that a path was not removed."""
-    try:
-        yield
-    except (OSError, StoreError) as error:
-        why = _reason(error) if isinstance(error, OSError) else str(error)
-        name = getattr(error, "filename", None) or path
-        warn(f"{name} could not be removed ({why}): the next rebuild tries again")

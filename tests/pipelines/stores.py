@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 import dtoss
 from dtoss.geometry.distance import distance
+from dtoss.snapshots.store import Store
 from pipelines.rebuild import rebuild
 from tests.data import real_set
 
@@ -56,7 +57,7 @@ def assert_answers(index, expected, queries):
 
 def snapshot_bytes(store, snapshot=None):
     """{file: bytes} of a snapshot; its manifest without the name and the times."""
-    name = snapshot or (Path(store) / "CURRENT").read_text().strip()
+    name = snapshot or Store(str(store)).current()
     home = Path(store) / "snapshots" / name
     files = {str(file.relative_to(home)): file.read_bytes() for file in sorted(home.rglob("*")) if file.is_file()}
     manifest = json.loads(files["manifest.json"])

@@ -17,11 +17,12 @@ from pyarrow import fs
 import dtoss.commits.folder
 import dtoss.commits.lease
 import dtoss.snapshots.store
+from dtoss.commits.chain import Conflict
 from dtoss.commits.folder import LocalFolder, RemoteFolder
-from dtoss.commits.lease import ABANDONED_SECONDS, LOCK, Holder, held_by
+from dtoss.commits.lease import LEASE, LEASE_SECONDS, Holder, held_by
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import Store
-from tests.dtoss.snapshots.small_stores import commit, manifest_of, read, script, told
+from tests.dtoss.snapshots.small_stores import assert_clean, commit, manifest_of, read, script, told
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def store(tmp_path):
 
 def locked(store, holder, seconds_ago=0.0):
     """Put a lock there as another process would, touched so long ago."""
-    path = Path(store.file(LOCK))
+    path = Path(store.file(LEASE))
     path.write_bytes(holder if isinstance(holder, bytes) else holder.data)
     then = time.time() - seconds_ago
     os.utime(path, (then, then))
@@ -45,7 +46,7 @@ def assert_refused(store, *words):
         with pytest.raises(StoreError, match=r"is being written by .*: one writer at a time") as error:
             write()
         assert all(word in str(error.value) for word in words), error.value
-    assert Path(store.file(LOCK)).exists()
+    assert Path(store.file(LEASE)).exists()
 
 
 def test_the_second_is_refused_and_told_who_writes(store):
@@ -56,7 +57,7 @@ def test_the_second_is_refused_and_told_who_writes(store):
         assert store.writes().pid == os.getpid()
         assert read(store) == 2
     assert store.writes() is None
-    assert not Path(store.file(LOCK)).exists()
+    assert not Path(store.file(LEASE)).exists()
     commit(store, 3)
     store.rollback()
     assert read(store) == 2
@@ -72,7 +73,7 @@ def test_a_lock_of_a_process_that_is_gone_is_taken_over_at_once(store):
             locked(store, gone)
             assert held_by(store.folder) is None
             commit(store, 2)
-            assert not Path(store.file(LOCK)).exists()
+            assert not Path(store.file(LEASE)).exists()
     locked(store, replace(me, pid=ended.pid))
     commit(store, 3)
     assert read(store) == 3
@@ -87,9 +88,9 @@ def test_a_lock_of_another_machine_counts_while_it_is_touched(store, monkeypatch
         with monkeypatch.context() as patch:
             patch.setattr(dtoss.commits.lease.time, "time", lambda now=now, clock=clock: now() + clock)
             for other in (theirs, earlier):
-                path = Path(store.file(LOCK))
+                path = Path(store.file(LEASE))
                 path.write_bytes(other.data)
-                ago = now() - ABANDONED_SECONDS + 20.0
+                ago = now() - LEASE_SECONDS + 20.0
                 os.utime(path, (ago, ago))
                 assert_refused(store, "on elsewhere" if other is theirs else f"process {os.getpid()} on")
                 ago -= 21.0
@@ -103,9 +104,9 @@ def test_a_lock_that_cannot_be_read(store, text):
     """Is one that is just being written, and nobody's after two minutes."""
     locked(store, text)
     assert_refused(store, "another process")
-    locked(store, text, ABANDONED_SECONDS + 1.0)
+    locked(store, text, LEASE_SECONDS + 1.0)
     commit(store, 2)
-    assert not Path(store.file(LOCK)).exists()
+    assert not Path(store.file(LEASE)).exists()
 
 
 @pytest.mark.slow
@@ -120,46 +121,86 @@ def test_a_late_one_takes_nothing_over(store):
     with store.writer() as lock:
         assert not dtoss.commits.lease._take_over(store.folder, store.path, old, Holder.me())
         lock.check()
-        assert store.folder.files() == ["CURRENT", LOCK]
+        assert store.folder.files() == ["CURRENT", LEASE]
 
 
 def test_who_takes_over_is_told_to_the_next(store):
     """While a living process is about it, the third is refused."""
     locked(store, replace(Holder.me(), pid=2**22 + 5, token="old"))
-    Path(store.file(f"{LOCK}.old")).write_bytes(replace(Holder.me(), pid=os.getppid(), start="").data)
+    Path(store.file(f"{LEASE}.old")).write_bytes(replace(Holder.me(), pid=os.getppid(), start="").data)
     assert_refused(store, f"process {os.getppid()}")
-    assert store.folder.files() == ["CURRENT", LOCK, f"{LOCK}.old"]
+    assert store.folder.files() == ["CURRENT", LEASE, f"{LEASE}.old"]
 
 
-def test_who_has_lost_the_lock_moves_nothing(store):
-    """One that was stopped for minutes while another machine took over: its snapshot does not become current."""
+@pytest.mark.parametrize("faster", [True, False])
+def test_who_has_lost_the_lease_may_still_be_the_first(store, faster):
+    """One that was stopped for minutes while another machine took over: what counts is who commits first."""
     before = store.current()
     theirs = replace(Holder.me(), host="elsewhere", token="theirs")
 
     def late():
         with store.writer() as lock, store.fresh() as name:
             store.write(name, "borders.arrow", b"b")
+            after = store.head()
             locked(store, theirs)
+            if faster:
+                others.append(commit(store, 2, lease=False))
             manifest = {"partitions": [], "borders": {"file": "borders.arrow", "bytes": 1}, "timings": {}}
-            store.finish(name, manifest, lock)
+            store.finish(name, manifest, lock, after)
+            names.append(name)
 
-    with pytest.raises(StoreError, match=r"lock WRITER of .*store was taken over by process .* on elsewhere"):
+    names, others = [], []
+    if faster:
+        me = f"{socket.gethostname()}:{os.getpid()}"
+        with pytest.raises(Conflict, match=rf"store has changed: version 2 was committed by {me} meanwhile"):
+            late()
+        assert store.folder.folders("snapshots") == [before, *others]
+    else:
         late()
-    assert store.current() == before
-    assert store.folder.folders("snapshots") == [before]
+    assert store.current() == (others or names)[0]
     assert held_by(store.folder) == theirs, "it is not ours to remove"
-    Path(store.file(LOCK)).unlink()
+    Path(store.file(LEASE)).unlink()
     with store.writer() as lock:
-        Path(store.file(LOCK)).unlink()
+        Path(store.file(LEASE)).unlink()
         with pytest.raises(StoreError, match="is gone: nothing was changed"):
             store.clear(1, lock=lock)
 
 
+def test_the_lock_of_an_earlier_version_counts_until_it_expires(store):
+    """Then it is removed: two minutes, as it was said to hold, or at once where its process is gone."""
+    old = Path(store.file("WRITER"))
+    old.write_bytes(replace(Holder.me(), host="elsewhere", pid=1).data)
+    then = time.time() - LEASE_SECONDS - 10.0
+    os.utime(old, (then, then))
+    with pytest.raises(StoreError, match=r"is being written by process 1 on elsewhere"):
+        commit(store, 2)
+    assert held_by(store.folder).host == "elsewhere"
+    then -= 60.0
+    os.utime(old, (then, then))
+    commit(store, 3)
+    assert not old.exists()
+    old.write_bytes(replace(Holder.me(), pid=2**22 + 5).data)
+    Path(store.file("WRITER.abc")).write_bytes(replace(Holder.me(), pid=2**22 + 5).data)
+    commit(store, 4)
+    assert_clean(store)
+
+
+def test_without_a_lease_nobody_is_kept_out(store):
+    """Nor is a file made; a lease of another one is left alone."""
+    with store.writer():
+        assert commit(store, 2, lease=False) == store.current()
+        assert Path(store.file(LEASE)).exists()
+        assert store.rollback(lease=False)[0] == store.current()
+        assert read(store) == 1
+        assert store.clear(1, lease=False)
+    assert not Path(store.file(LEASE)).exists()
+
+
 def test_a_held_lock_is_touched(store, monkeypatch):
     """By a thread, until it is released."""
-    monkeypatch.setattr(dtoss.commits.lease, "TOUCH_SECONDS", 0.02)
+    monkeypatch.setattr(dtoss.commits.lease, "RENEWED_SECONDS", 0.02)
     with store.writer():
-        path = Path(store.file(LOCK))
+        path = Path(store.file(LEASE))
         os.utime(path, (0.0, 0.0))
         ends = time.monotonic() + 20.0
         while path.stat().st_mtime == 0.0:
@@ -174,7 +215,7 @@ def test_a_child_does_not_release(store):
         other = replace(lock.holder, pid=os.getppid())
         theirs = dtoss.commits.lease.Writer(store.folder, store.path, other)
         theirs.release()
-        assert Path(store.file(LOCK)).exists()
+        assert Path(store.file(LEASE)).exists()
 
 
 def test_a_full_disk_has_a_lock_all_the_same(store, monkeypatch):
@@ -198,8 +239,8 @@ def test_a_full_disk_has_a_lock_all_the_same(store, monkeypatch):
 
     monkeypatch.setattr(Store, "_clear_debris", clear)
     with store.writer():
-        assert held == ["CURRENT", LOCK]
-        assert json.loads(Path(store.file(LOCK)).read_text())["pid"] == os.getpid()
+        assert held == ["CURRENT", LEASE]
+        assert json.loads(Path(store.file(LEASE)).read_text())["pid"] == os.getpid()
     assert store.folder.files() == ["CURRENT"]
 
 
@@ -230,7 +271,7 @@ def test_elsewhere_two_writers_are_warned_of(remote):
     said = []
     first = commit_remote(store, place, said)
     assert said == []
-    (place / LOCK).write_bytes(replace(Holder.me(), host="elsewhere").data)
+    (place / LEASE).write_bytes(replace(Holder.me(), host="elsewhere").data)
     second = commit_remote(store, place, said)
     assert len(said) == 1
     assert "s3://bucket/taxis is being written by process" in said[0]
@@ -240,7 +281,7 @@ def test_elsewhere_two_writers_are_warned_of(remote):
     assert store.rollback() == (first, second)
     store.clear(1)
     assert store.snapshots() == [first]
-    assert sorted(path.name for path in place.iterdir()) == ["CURRENT", "snapshots"]
+    assert sorted(path.name for path in place.iterdir()) == ["CURRENT", "commits", "snapshots"]
     assert [path.name for path in (place / "snapshots").iterdir()] == [first]
 
 

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dtoss.commits.lease import LOCK, Holder, take
+from dtoss.commits.chain import file_of
+from dtoss.commits.lease import LEASE, Holder, take
+from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import FORMAT, Store
 
@@ -32,18 +35,26 @@ def silent(message):
     """Hear no warning."""
 
 
-def commit(store: Store, number: int, keep: int | None = 3, warn=silent) -> str:
+def commit(store: Store, number: int, keep: int | None = 3, warn=silent, lease: bool = True) -> str:
     """Make a snapshot of which every file says ``number`` current, in the steps of a rebuild; return its name."""
-    with store.writer(warn) as lock:
+    with store.writer(warn, lease) as lock:
+        after = store.head()
         store.clear(None, lock=lock, warn=warn)
         with store.fresh(warn) as name:
             files = [f"partitions/{file:05d}.arrow" for file in range(FILES)] + ["borders.arrow"]
             written = {file: f"{number} {file}\n".encode() * 40 for file in files}
             for file, data in written.items():
                 store.write(name, file, data)
-            store.finish(name, manifest_of(name, written) | {"number": number}, lock)
-        store.tidy(keep, lock, warn)
+            store.finish(name, manifest_of(name, written) | {"number": number}, lock, after)
+        store.tidy(keep, lock, warn, 0.0)
     return name
+
+
+def as_before_commits(store: Store, pointer: bytes | None = None) -> None:
+    """Make a store one of an earlier version: no commits, and ``CURRENT`` holds a name, or these bytes."""
+    current = store.current()
+    shutil.rmtree(store.file("commits"))
+    Path(store.file("CURRENT")).write_bytes(f"{current}\n".encode() if pointer is None else pointer)
 
 
 def manifest_of(name: str, files: dict[str, bytes]) -> dict[str, Any]:
@@ -93,8 +104,13 @@ def assert_sound(store: Store) -> None:
 
 
 def assert_clean(store: Store) -> None:
-    """Nothing is in the store but finished snapshots and the pointer."""
-    assert sorted(path.name for path in Path(store.path).iterdir()) == ["CURRENT", "snapshots"]
+    """Nothing is in the store but finished snapshots, and a whole chain of commits with its hint."""
+    assert sorted(path.name for path in Path(store.path).iterdir()) == ["CURRENT", "commits", "snapshots"]
+    head = store.head()
+    assert sorted(path.name for path in (Path(store.path) / "commits").iterdir()) == [
+        file_of(number) for number in range(1, head.number + 1)
+    ]
+    assert list(verify_chain(store.chain)) == []
     assert sorted(path.name for path in (Path(store.path) / "snapshots").iterdir()) == store.snapshots()
     assert not list(Path(store.path).rglob("WRITING"))
 
@@ -158,9 +174,9 @@ def takers(path: str, rounds: int, count: int) -> dict[str, int]:
             os._exit(0)
         os.waitpid(ended, 0)
         dead = replace(Holder.me(), pid=ended, start="1", token=f"dead{number}")
-        folder.replace(dead.data, LOCK)
+        folder.replace(dead.data, LEASE)
         if number % 2:
-            folder.replace(replace(dead, token=f"taker{number}").data, f"{LOCK}.dead{number}")
+            folder.replace(replace(dead, token=f"taker{number}").data, f"{LEASE}.dead{number}")
         go, say, held = os.pipe(), os.pipe(), os.pipe()
         children = []
         for _ in range(count):

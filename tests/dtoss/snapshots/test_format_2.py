@@ -18,6 +18,7 @@ from dtoss.snapshots.partition_file import checksum, to_bytes
 from dtoss.snapshots.store import FORMAT, Store
 from dtoss.snapshots.xxh64 import xxh64
 from tests.dtoss.snapshots.damaged_stores import stored
+from tests.dtoss.snapshots.small_stores import as_before_commits
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "format-2.tar.gz"
 SINCE_3 = ("time", "tombstones", "ledger", "clock", "policy", "cycle", "source")
@@ -48,6 +49,7 @@ def as_format_2(path):
     manifest["format"] = 2
     manifest["sha256"] = hash_of(manifest)
     (home / "manifest.json").write_text(json.dumps(manifest))
+    as_before_commits(store)
     return path
 
 

@@ -18,6 +18,7 @@ from dtoss.errors import StoreError
 from dtoss.export.export import export
 from dtoss.hits import Hits
 from dtoss.index import Index
+from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.damaged_stores import stored
 
 ROOT = Path(__file__).parents[3]
@@ -129,7 +130,7 @@ def test_a_pickle_whose_snapshot_has_gone_since_says_so(tmp_path):
     index = dtoss.open(path)
     data = pickle.dumps(index)
     shutil.rmtree(tmp_path / "store" / "snapshots" / index.snapshot)
-    later = Path(stored(built(False), tmp_path / "store")).joinpath("CURRENT").read_text().strip()
+    later = Store(stored(built(False), tmp_path / "store")).current()
     with pytest.raises(StoreError) as error:
         pickle.loads(data)
     assert str(error.value) == (

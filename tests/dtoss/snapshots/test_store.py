@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from datetime import UTC, datetime
@@ -10,12 +11,24 @@ from pathlib import Path
 
 import pytest
 
+import dtoss.snapshots.folder_names
 import dtoss.snapshots.store
 from dtoss.commits.folder import LocalFolder
 from dtoss.commits.lease import Holder
+from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import Store
-from tests.dtoss.snapshots.small_stores import assert_clean, assert_sound, commit, immutable, read, script, told
+from tests.dtoss.snapshots.small_stores import (
+    as_before_commits,
+    assert_clean,
+    assert_sound,
+    commit,
+    immutable,
+    read,
+    script,
+    silent,
+    told,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -134,7 +147,7 @@ def test_what_is_current_is_never_abandoned(store):
             names.append(name)
             Path(store.file("snapshots", name, "manifest.json")).write_text("{}")
             if moved:
-                store._point(name)
+                store._commit(name, b"{}", store.head())
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -143,6 +156,22 @@ def test_what_is_current_is_never_abandoned(store):
         interrupted(moved=False)
     assert store.current() == names[0]
     assert store.folder.folders("snapshots") == names[:1]
+
+
+def test_what_was_current_for_a_moment_is_never_abandoned(store):
+    """Another process may have committed between the commit and what is raised after it."""
+
+    def interrupted():
+        with store.fresh() as name:
+            Path(store.file("snapshots", name, "manifest.json")).write_text("{}")
+            store._commit(name, b"{}", store.head())
+            commit(store, 2)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert read(store) == 2
+    assert len(store.snapshots()) == 2
 
 
 def test_rolling_back_goes_to_what_was_current_before(store):
@@ -171,6 +200,7 @@ def test_a_store_whose_manifests_name_no_parent(store):
         manifest = json.loads(path.read_text())
         del manifest["parent"]
         path.write_text(json.dumps(manifest))
+    as_before_commits(store)
     assert store.rollback() == (names[2], names[3])
     assert store.rollback() == (names[1], names[2])
     new = commit(store, 9, keep=3)
@@ -207,7 +237,7 @@ def test_names_grow_whatever_the_clock_says(store, monkeypatch):
             return datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC)
 
     first = commit(store, 1)
-    monkeypatch.setattr(dtoss.snapshots.store, "datetime", Clock)
+    monkeypatch.setattr(dtoss.snapshots.folder_names, "datetime", Clock)
     second, third = commit(store, 2), commit(store, 3)
     assert first < second < third
     assert (first[:8], second[:-4]) == (second[:8], first[:-4])
@@ -220,20 +250,94 @@ def test_names_grow_whatever_the_clock_says(store, monkeypatch):
 def test_a_snapshot_is_never_made_twice(store, monkeypatch):
     """Not even by a writer that knows of no lock."""
     name = commit(store, 1)
-    monkeypatch.setattr(dtoss.snapshots.store, "_later_than", lambda names: name)
+    monkeypatch.setattr(dtoss.snapshots.store, "later_than", lambda names: name)
     with pytest.raises(StoreError, match=f"has a snapshot '{name}' already"):
         commit(store, 2)
     assert read(store) == 1
     assert_clean(store)
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"\n", b"\xff\xfe\x00\x80" * 3, b"nothing", b"../../etc", b"..", b"a\x00b", b"x" * 100_000, b"a/b"]
-)
-def test_a_damaged_pointer_is_one_line_and_can_be_mended(store, text):
-    """By rolling back, to the latest snapshot, and by a commit."""
+DAMAGED = [b"", b"\n", b"\xff\xfe\x00\x80" * 3, b"nothing", b"../../etc", b"..", b"a\x00b", b"x" * 100_000, b"a/b"]
+
+
+@pytest.mark.parametrize("text", [*DAMAGED, b"00000000000000000009\n", b"00000000000000000001 01234567\n", None])
+def test_a_damaged_hint_is_a_warning(store, text, capsys):
+    """The last commit is found by listing, and the next one mends the hint."""
+    commit(store, 1)
+    second = commit(store, 2)
+    hint = Path(store.path) / "CURRENT"
+    hint.unlink() if text is None else hint.write_bytes(text)
+    again = Store(store.path)
+    assert again.current() == second
+    assert read(again) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"warning: \S*CURRENT is missing or damaged: \S*/0{19}2\.json is the highest .*\n", said)
+    assert commit(again, 3) == Store(store.path).current()
+    assert again.chain.hint() == 3
+    assert capsys.readouterr().err == ""
+    assert_clean(store)
+
+
+def test_a_hint_that_lags_is_none_of_a_readers_business(store, capsys):
+    """A process that was killed between its commit and the hint; or whose disk was full then."""
+    commit(store, 1)
+    hint = (Path(store.path) / "CURRENT").read_bytes()
+    commit(store, 2)
+    third = commit(store, 3)
+    (Path(store.path) / "CURRENT").write_bytes(hint)
+    assert store.current() == third
+    assert store.rollback()[1] == third
+    assert read(store) == 2
+    assert capsys.readouterr().err == ""
+    assert_clean(store)
+
+
+@pytest.mark.parametrize("harm", ["flip", "empty", "json"])
+def test_a_damaged_commit_is_one_line_and_can_be_mended(store, harm):
+    """By rolling back, to the latest snapshot, and by a commit; its file is named until it is folded."""
     first, second = commit(store, 1), commit(store, 2)
-    (Path(store.path) / "CURRENT").write_bytes(text)
+    path = Path(store.chain.path(2))
+    data = path.read_bytes()
+    path.write_bytes({"flip": data.replace(b"rebuild", b"rebuilt"), "empty": b"", "json": b"{}\n"}[harm])
+    for ask in (store.current, store.manifest, store.head):
+        with pytest.raises(StoreError, match=r"commits/0{19}2\.json is damaged: .*; roll back or rebuild$"):
+            ask()
+    assert store.snapshots() == [first, second]
+    assert store.rollback(silent) == (second, "nothing")
+    third = commit(store, 3, keep=1)
+    assert read(store) == 3
+    assert store.snapshots() == [third]
+    assert [line for line in verify_chain(store.chain) if path.name in line]
+    assert store.head().number == 4
+
+
+def test_a_store_of_an_earlier_version_gets_commits(store):
+    """It is read as it is; the first writer commits what is current, and then its own."""
+    first, second = commit(store, 1), commit(store, 2)
+    as_before_commits(store)
+    before = {path: path.read_bytes() for path in Path(store.path).rglob("*") if path.is_file()}
+    assert store.head() is None
+    assert (store.current(), read(store)) == (second, 2)
+    assert {path: path.read_bytes() for path in Path(store.path).rglob("*") if path.is_file()} == before
+    third = commit(store, 3)
+    named = [commit.document["snapshot"] for commit in store.chain.newest_first()]
+    assert named == [third, second]
+    assert store.manifest()["parent"] == second
+    assert store.rollback() == (second, third)
+    assert store.rollback() == (first, second)
+    assert_clean(store)
+    as_before_commits(store)
+    assert store.current() == first
+    Path(store.file("CURRENT")).write_text(f"{second}\n")
+    assert store.rollback() == (first, second)
+    assert [commit.document["snapshot"] for commit in store.chain.newest_first()] == [first, second]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_pointer_is_one_line_and_can_be_mended(store, text):
+    """That of a store of an earlier version: by rolling back, to the latest snapshot, and by a commit."""
+    first, second = commit(store, 1), commit(store, 2)
+    as_before_commits(store, text)
     for ask in (store.current, store.manifest):
         with pytest.raises(
             StoreError, match=r"^CURRENT of .*store is damaged: it says .* roll back .*or rebuild$"
@@ -243,7 +347,7 @@ def test_a_damaged_pointer_is_one_line_and_can_be_mended(store, text):
         assert str(e.value).isprintable()
     assert store.snapshots() == [first, second]
     assert store.rollback()[0] == second
-    (Path(store.path) / "CURRENT").write_bytes(text)
+    as_before_commits(store, text)
     third = commit(store, 3, keep=1)
     assert read(store) == 3
     assert third in store.snapshots()
@@ -254,6 +358,8 @@ def test_a_pointer_that_is_a_folder(store):
     name = commit(store, 1)
     (Path(store.path) / "CURRENT").unlink()
     (Path(store.path) / "CURRENT").mkdir()
+    assert store.current() == name
+    shutil.rmtree(store.file("commits"))
     with pytest.raises(StoreError, match=r"CURRENT cannot be read: Is a directory; roll back or rebuild"):
         store.current()
     assert store.snapshots() == [name]
@@ -294,7 +400,7 @@ def test_debris_goes_before_anything_is_written(store):
             seen = store.folder.folders("snapshots")
             files = store.folder.files()
     assert seen == [first, fresh]
-    assert files == ["CURRENT", "WRITER"]
+    assert files == ["CURRENT", "LEASE"]
 
 
 def test_what_may_still_be_written_is_kept_and_named(store):
@@ -339,10 +445,10 @@ def test_a_lock_that_is_lost_while_clearing_is_a_warning(store):
     commit(store, 1)
     warnings = []
     with store.writer() as lock:
-        Path(store.file("WRITER")).unlink()
+        Path(store.file("LEASE")).unlink()
         store.tidy(1, lock, warnings.append)
     assert len(warnings) == 1
-    assert "could not be removed (the lock WRITER of " in warnings[0]
+    assert "could not be removed (the lease LEASE of " in warnings[0]
 
 
 def test_a_folder_that_is_no_store(store):

@@ -112,7 +112,7 @@ def test_an_interrupted_rebuild_leaves_nothing(spark, tmp_path, positions, kind,
     before = listing(store)
     process = started(tmp_path, positions, store)
     try:
-        assert (store / "WRITER").exists()
+        assert (store / "LEASE").exists()
         assert len(Store(str(store)).unfinished()) == 1
         (os.killpg if whole_group else os.kill)(process.pid, kind)
         out, err = process.communicate(timeout=60)
@@ -179,7 +179,7 @@ def test_the_second_rebuild_ends_at_once(spark, tmp_path, positions):
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    assert (store / "WRITER").exists()
+    assert (store / "LEASE").exists()
     assert Store(str(store)).current() == current
     assert len(rebuilt(spark, pq.read_table(positions), store, keep=1)) == 90
     assert_clean(Store(str(store)))

@@ -11,7 +11,7 @@ import pytest
 from dtoss.errors import InputError
 from dtoss.export.targets import check_file, check_folder
 from dtoss.snapshots.store import Store
-from tests.dtoss.snapshots.small_stores import commit, immutable
+from tests.dtoss.snapshots.small_stores import as_before_commits, commit, immutable
 
 ROOT = Path(__file__).parents[3]
 BLOCKED = """
@@ -95,9 +95,10 @@ def test_commands_look_before_they_start(tmp_path, arguments):
 
 
 def test_a_damaged_pointer_in_a_command(tmp_path):
-    """One line each; rolling back mends it."""
+    """That of a store of an earlier version, and a damaged commit: one line each; rolling back mends it."""
     store = Store(str(tmp_path / "store"))
     first = commit(store, 1)
+    as_before_commits(store)
     for text in (b"", b"\xff\x00", b"../x"):
         (tmp_path / "store" / "CURRENT").write_bytes(text)
         assert "CURRENT of " in refused("info", "--store", store.path)
@@ -108,3 +109,5 @@ def test_a_damaged_pointer_in_a_command(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{first} is current, ")
     assert store.current() == first
+    Path(store.chain.path(1)).write_bytes(b"{")
+    assert "00000000000000000001.json is damaged: it is not JSON" in refused("info", "--store", store.path)

@@ -1,0 +1,94 @@
+"""Old commits are folded into logs, so that a folder of years holds some thousand files.
+
+A log holds a block of commits, a line each, exactly the bytes of their files. Its name follows from any number in it,
+so that a writer of long ago, to whom a number looks free, finds it there, and has lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from dtoss.commits.chain import COMMITS, Chain, decode, file_of, log_of, silent
+from dtoss.commits.process import is_left
+from dtoss.errors import StoreError
+
+KEPT = 1000
+"""So many of the last commits are always files of their own."""
+KEPT_SECONDS = 24 * 3600.0
+"""And all that are younger."""
+
+
+def fold(
+    chain: Chain,
+    keep: int = KEPT,
+    keep_for: float = KEPT_SECONDS,
+    warn: Callable[[str], None] = silent,
+    now: datetime | None = None,
+) -> int:
+    """Fold whole blocks of commits that are older than the last ``keep`` and than ``keep_for`` seconds.
+
+    Returns how many files went. The hint is moved first, then a log is written, then files go: whatever ends in
+    between, every commit stands in a file or a log, and the next call goes on. A block with a damaged commit stays.
+    Cost: one listing, and O(commits that are folded).
+
+    Raises
+    ------
+    StoreError
+        If the head is damaged.
+    OSError
+        If something cannot be read or written.
+    """
+    head = chain.head(warn)
+    if head is None:
+        return 0
+    chain.move_hint(head.number)
+    oldest = (now or datetime.now(UTC)) - timedelta(seconds=keep_for)
+    files, logs = chain.listed()
+    folded = {first for first, _ in logs}
+    there = set(files)
+    gone = 0
+    for first in sorted({(number - 1) // chain.block * chain.block + 1 for number in files}):
+        last = first + chain.block - 1
+        if first not in folded:
+            if last > head.number - keep:
+                break
+            try:
+                if chain.read(last).at > oldest:
+                    break
+                data = _block(chain, first, last)
+            except StoreError as error:
+                warn(f"commits {first} to {last} are not folded: {error}")
+                continue
+            chain.folder.create(data, COMMITS, log_of(first, last))
+        # also what a fold that was cut short has left, or a writer that had lost
+        for number in range(first, last + 1):
+            if number in there:
+                chain.folder.remove(COMMITS, file_of(number))
+                gone += 1
+    return gone
+
+
+def clear_passing(chain: Chain) -> None:
+    """Remove files under passing names that processes left which are gone.
+
+    Raises
+    ------
+    OSError
+        If one cannot be removed.
+    """
+    for folder in ((), (COMMITS,)):
+        for name in chain.folder.files(*folder):
+            if is_left(name):
+                chain.folder.remove(*folder, name)
+
+
+def _block(chain: Chain, first: int, last: int) -> bytes:
+    lines = []
+    for number in range(first, last + 1):
+        data = chain.folder.read(COMMITS, file_of(number))
+        if data is None:
+            raise StoreError(f"{chain.path(number)} is missing")
+        decode(data, number, chain.path(number))
+        lines.append(data)
+    return b"".join(lines)

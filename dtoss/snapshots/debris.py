@@ -1,0 +1,109 @@
+"""Removing what is no snapshot, and snapshots that go: nothing that may still be written is touched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from dtoss.commits.chain import Chain
+from dtoss.commits.folder import Folder
+from dtoss.commits.folding import clear_passing
+from dtoss.commits.lease import Holder, leftovers
+from dtoss.commits.process import STALE_SECONDS, is_passing
+from dtoss.errors import StoreError
+from dtoss.snapshots.folder_names import is_left_over, removed_name
+
+MARK = "WRITING"
+"""The file that says who is making a snapshot; gone once it has become current."""
+
+
+def is_debris(folder: Folder, snapshot: str) -> bool:
+    """Return whether nobody goes on with a snapshot that is not finished; of another machine's that is so after a day.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be read.
+    """
+    data = folder.read("snapshots", snapshot, MARK)
+    if data is None:
+        return not folder.is_file("snapshots", snapshot, "manifest.json")
+    holder = Holder.read(data)
+    if holder is None:
+        return True
+    if holder.here:
+        return not holder.runs
+    return time.time() - holder.began > STALE_SECONDS
+
+
+def remove_snapshot(folder: Folder, name: str) -> None:
+    """Remove a snapshot so that it is none at once, and its files after that.
+
+    Raises
+    ------
+    OSError
+        If something cannot be removed.
+    """
+    if not folder.renames:
+        folder.remove("snapshots", name, "manifest.json")
+        folder.remove_folder("snapshots", name)
+        return
+    aside = removed_name(name)
+    try:
+        folder.move(("snapshots", name), ("snapshots", aside))
+    except FileNotFoundError:
+        return
+    folder.remove_folder("snapshots", aside)
+
+
+def clear_debris(
+    folder: Folder, current: str | None, finished: Collection[str], warn: Callable[[str], None]
+) -> list[str]:
+    """Remove unfinished snapshots that nobody writes, and files under passing names; return the snapshots."""
+    removed = []
+    if current is not None:
+        with warning(warn, folder.path("snapshots", current, MARK)):
+            settle(folder, current)
+    for name in folder.folders("snapshots"):
+        with warning(warn, folder.path("snapshots", name)):
+            if is_left_over(name):
+                folder.remove_folder("snapshots", name)
+            elif name not in finished and name != current and not name.startswith(".") and is_debris(folder, name):
+                remove_snapshot(folder, name)
+                removed.append(name)
+    with warning(warn, folder.path()):
+        # of earlier versions, whose passing names told nothing
+        passing = [name for name in folder.files() if name.startswith("CURRENT.") and not is_passing(name)]
+        for name in [*passing, *leftovers(folder)]:
+            folder.remove(name)
+        clear_passing(Chain(folder))
+    return removed
+
+
+def settle(folder: Folder, current: str) -> None:
+    """Remove the mark that a process left which was killed when its snapshot had become current.
+
+    Raises
+    ------
+    OSError
+        If it cannot be removed.
+    """
+    if folder.is_file("snapshots", current, MARK):
+        folder.remove("snapshots", current, MARK)
+
+
+def reason(error: OSError) -> str:
+    """Return what a file system says."""
+    return error.strerror or str(error)
+
+
+@contextmanager
+def warning(warn: Callable[[str], None], path: str) -> Iterator[None]:
+    """Turn what a file system refuses, or a lost lease, into a warning that a path was not removed."""
+    try:
+        yield
+    except (OSError, StoreError) as error:
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        name = getattr(error, "filename", None) or path
+        warn(f"{name} could not be removed ({why}): the next rebuild tries again")

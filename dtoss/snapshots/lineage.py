@@ -1,0 +1,54 @@
+"""What a manifest says of its parent and its files, read without the schema: also where it is damaged or old."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dtoss.commits.folder import Folder
+
+
+def line_of(folder: Folder, name: str, finished: Sequence[str]) -> Iterator[str]:
+    """Yield a snapshot, its parent, the parent's parent, and so on while they are finished."""
+    seen = set()
+    following: str | None = name
+    while following is not None and following not in seen:
+        yield following
+        seen.add(following)
+        following = _parent(folder, following, finished)
+
+
+def _parent(folder: Folder, name: str, finished: Sequence[str]) -> str | None:
+    try:
+        manifest = json.loads(folder.read("snapshots", name, "manifest.json") or b"")
+        parent = manifest["parent"]
+    except (ValueError, KeyError, TypeError, RecursionError, OSError):
+        # damaged, or made before manifests named it
+        return max((other for other in finished if other < name), default=None)
+    return parent if parent in finished else None
+
+
+def files_of(manifest: dict[str, Any]) -> dict[str, int]:
+    """Return the files of a snapshot and their bytes."""
+    entries = [*manifest["partitions"], manifest["borders"], *manifest.get("quarantine", ())]
+    if manifest.get("tombstones"):
+        entries.append(manifest["tombstones"])
+    return {entry["file"]: entry["bytes"] for entry in entries}
+
+
+def facts_of(data: bytes, *, rolled: bool) -> dict[str, Any]:
+    """Return what a commit says of its snapshot, for people: as far as the manifest can be read."""
+    try:
+        manifest = json.loads(data)
+        seconds = round(sum(manifest["timings"].values()), 3)
+        cycle = manifest.get("cycle")
+        objects = manifest["objects"]
+        updated = objects if cycle is None else cycle["updated"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {"kind": "rollback" if rolled else "rebuild", "objects": None, "updated": None, "seconds": None}
+    if rolled:
+        return {"kind": "rollback", "objects": objects, "updated": None, "seconds": None}
+    return {
+        "kind": "rebuild" if cycle is None else "cycle", "objects": objects, "updated": updated, "seconds": seconds
+    }  # fmt: skip
