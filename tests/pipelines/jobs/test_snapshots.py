@@ -219,7 +219,7 @@ def test_a_damaged_manifest_and_another_format(spark, tmp_path):
     with pytest.raises(StoreError, match=r"manifest\.json of snapshot .* is damaged; roll back or rebuild"):
         dtoss.open(str(store))
     path.write_text(json.dumps(manifest | {"format": 99}))
-    with pytest.raises(StoreError, match="has format 99, this dtoss reads 2: rebuild"):
+    with pytest.raises(StoreError, match="has format 99, this dtoss reads 2 and 3: rebuild"):
         dtoss.open(str(store))
 
 
