@@ -90,6 +90,8 @@ class Partition:
         Distance or chord from the pivot to the furthest owned site; -1 where there is none.
     id_order
         int32 (owned objects,). The numbers of the owned objects in the order of their ids, strings by UTF-8 bytes.
+    id_filter
+        uint64 (owned objects / 4 rounded up,). Which ids are not among them: :func:`dtoss.id_order.filter_of_ids`.
     times
         Of all n objects, an Arrow array without nulls; None where objects have no time.
     attributes
@@ -111,6 +113,7 @@ class Partition:
     uncertified: NDArray[np.int32]
     furthest: float
     id_order: NDArray[np.int32]
+    id_filter: NDArray[np.uint64]
     times: pa.Array | None = None
     attributes: dict[str, pa.Array] = field(default_factory=dict)
 

@@ -215,6 +215,28 @@ def by_id(f):
     return [ids[i] for i in f["id_order"].tolist()] == sorted(ids)
 
 
+def word_and_bits(one, words):
+    """The word of a filter of so many that is an id's, and the bits in it, as the document says."""
+    wide = 2**64 - 1
+    if isinstance(one, int):
+        h = one * 0x9E3779B185EBCA87 & wide
+    else:
+        h = 0xCBF29CE484222325
+        for b in one.encode():
+            h = (h ^ b) * 0x100000001B3 & wide
+    h = (h ^ h >> 32) * 0xC2B2AE3D27D4EB4F & wide
+    h ^= h >> 29
+    return (h >> 32) * words >> 32, 1 << h % 64 | 1 << (h >> 6) % 64 | 1 << (h >> 12) % 64 | 1 << (h >> 18) % 64
+
+
+def by_hash(f):
+    words = [0] * len(f["id_filter"])
+    for one in f["ids"][: f.entry["objects"]].tolist():
+        word, bits = word_and_bits(one, len(words))
+        words[word] |= bits
+    return words == f["id_filter"].tolist()
+
+
 def moment_of(one):
     """The time of the object of an id, in these tests."""
     return one * 7 + 3 if isinstance(one, int) else int(one[1:]) / 3
@@ -341,6 +363,10 @@ PARTITION: dict[str, dict[str, Check]] = {
         ),
         "their ids ascend, strings by UTF-8 bytes": by_id,
     },
+    "id_filter": {
+        "by hash": by_hash,
+        "for each owned object the four bits of its id's word are 1, no others": by_hash,
+    },
     "t": {
         "as `ids`": lambda f: f["t"].tolist() == [moment_of(one) for one in f["ids"].tolist()],
         "when each object was there": lambda f: f["t"].tolist() == [moment_of(one) for one in f["ids"].tolist()],
@@ -394,6 +420,7 @@ def up(count):
 
 LENGTHS: dict[str, Callable[[File], int | None]] = {
     "o": lambda f: f.entry["objects"],
+    "o / 4 rounded up": lambda f: -(-f.entry["objects"] // 4),
     "n": lambda f: f.entry["objects"] + f.entry["replicas"],
     "2 n": lambda f: 2 * (f.entry["objects"] + f.entry["replicas"]),
     "m + 1": lambda f: len(f.sites) + 1,

@@ -16,7 +16,7 @@ from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import kernel
 from dtoss.geometry.curve import curve_keys, curve_order
 from dtoss.geometry.space import Space
-from dtoss.id_order import order_of_ids
+from dtoss.id_order import filter_of_ids, order_of_ids
 from dtoss.partition import FAN, Graph, Ids, Partition
 from dtoss.partitioning.regions import Regions
 
@@ -125,6 +125,7 @@ def construct(
     owned_sites = int(owned.sum())
     taken = pa.array(order)
     sorted_ids = ids.take(taken) if isinstance(ids, pa.Array) else ids[order]
+    owned_ids = sorted_ids[: int(first[owned_sites])]
     partition = Partition(
         number=number,
         ids=sorted_ids,
@@ -140,7 +141,8 @@ def construct(
         blocks=make_blocks(sites, graph.first, graph.neighbours),
         uncertified=open_cells.astype(np.int32),
         furthest=_furthest(sites[:owned_sites], regions.pivots[number]),
-        id_order=order_of_ids(sorted_ids[: int(first[owned_sites])]),
+        id_order=order_of_ids(owned_ids),
+        id_filter=filter_of_ids(owned_ids),
         times=None if times is None else _plain(times.take(taken)),
         attributes={name: _plain(column.take(taken)) for name, column in (attributes or {}).items()},
     )

@@ -35,6 +35,7 @@ def _arrays(partition: Partition) -> dict[str, Any]:
         "block_neighbours": partition.blocks.neighbours,
         "uncertified": partition.uncertified,
         "id_order": partition.id_order,
+        "id_filter": partition.id_filter,
     }
     if partition.times is not None:
         arrays["t"] = partition.times
@@ -185,6 +186,7 @@ def decode(source: pa.Buffer, name: str) -> Partition:
         if times is not None and times.null_count:
             raise ValueError(f"t has {times.null_count} nulls")
         owned_sites = whole(facts, "owned_sites", 2**31 - 1)
+        id_order, id_filter = _found_by(arrays, int(plain["first_object"][owned_sites]))
         return Partition(
             number=whole(facts, "number", 2**31 - 1),
             ids=ids if pa.types.is_large_string(ids.type) else _numbers(ids),
@@ -200,7 +202,8 @@ def decode(source: pa.Buffer, name: str) -> Partition:
             blocks=Blocks(plain["balls"].reshape(-1, 4), plain["block_first"], plain["block_neighbours"]),
             uncertified=plain["uncertified"],
             furthest=float(facts["furthest"]),
-            id_order=_id_order(arrays, int(plain["first_object"][owned_sites])),
+            id_order=id_order,
+            id_filter=id_filter,
             times=times,
             attributes={names[name]: value for name, value in attributes.items()},
         )
@@ -209,13 +212,15 @@ def decode(source: pa.Buffer, name: str) -> Partition:
         raise StoreError(f"{name} is not a partition file or is damaged ({reason}); roll back or rebuild") from None
 
 
-def _id_order(arrays: dict[str, pa.Array], owned: int) -> NDArray[np.int32]:
-    """Return the order of the owned objects' ids; made here for a file of format 2, which has none."""
+def _found_by(arrays: dict[str, pa.Array], owned: int) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    """Return the order and the filter of the owned objects' ids; made here for a file of format 2, which has none."""
     if "id_order" not in arrays:
-        from dtoss.id_order import order_of_ids
+        from dtoss.id_order import filter_of_ids, order_of_ids
 
         ids = arrays["ids"][: max(owned, 0)]
-        return order_of_ids(ids if pa.types.is_large_string(ids.type) else _numbers(ids))
-    if arrays["id_order"].type != pa.int32() or arrays["id_order"].null_count:
-        raise ValueError(f"id_order is {arrays['id_order'].type}, not int32 without nulls")
-    return _numbers(arrays["id_order"])
+        held = ids if pa.types.is_large_string(ids.type) else _numbers(ids)
+        return order_of_ids(held), filter_of_ids(held)
+    for name, kind in (("id_order", pa.int32()), ("id_filter", pa.uint64())):
+        if arrays[name].type != kind or arrays[name].null_count:
+            raise ValueError(f"{name} is {arrays[name].type}, not {kind} without nulls")
+    return _numbers(arrays["id_order"]), _numbers(arrays["id_filter"])

@@ -23,6 +23,7 @@ from dtoss.errors import StoreError
 from dtoss.geometry.place import SPHERE, YMAX
 from dtoss.geometry.rounding import UNIT
 from dtoss.geometry.space import FURTHEST
+from dtoss.id_order import text_buffers, words_of
 from dtoss.partition import BLOCK, FAN, Graph, Partition
 
 if TYPE_CHECKING:
@@ -151,10 +152,9 @@ def _check_times(partition: Partition, claims: Claims, name: str) -> None:
 def _check_id_order(partition: Partition, name: str) -> None:
     order, ids, count = partition.id_order, partition.ids, partition.owned_objects
     _equal(name, "numbers of objects by id", len(order), count)
+    _equal(name, "words of the filter of ids", len(partition.id_filter), words_of(count))
     if isinstance(ids, pa.Array):
-        _, raw, data = ids.buffers()
-        offsets = np.frombuffer(raw, np.int64)[ids.offset : ids.offset + len(ids) + 1]
-        texts = np.frombuffer(data if data is not None and data.size else b"\0", np.uint8)
+        offsets, texts = text_buffers(ids)
         bad = _texts_fall(
             address(order, "order by id"), count, address(offsets, "offsets of ids"), address(texts, "ids")
         )

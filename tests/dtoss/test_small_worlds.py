@@ -166,6 +166,16 @@ def test_a_partition_goes_through_its_file(small):
         assert (np.linalg.norm(again.sites - centre, axis=1) <= radius).all()
 
 
+@pytest.mark.parametrize("ids", [range(-20, 20), [-(2**63), -1, 0, 2**63 - 1], [f"é{i}"[i % 2 :] for i in range(40)]])
+def test_ids_of_all_kinds_through_files(ids, tmp_path):
+    """Through the order and the filter of a file, which are checked when it is opened."""
+    positions = np.random.default_rng(0).uniform(-50.0, 50.0, (len(ids), 2))
+    index = dtoss.open(stored(dtoss.build(list(ids), positions, partitions=3), tmp_path / "store"))
+    for one, place in zip(ids, positions.tolist(), strict=True):
+        assert [index[one]["lon"], index[one]["lat"]] == place
+    assert all(one not in index for one in ([20, -21, 2**62] if isinstance(ids[0], int) else ["", "é", "é400", "x"]))
+
+
 @pytest.mark.parametrize("kind", AWKWARD)
 def test_awkward_worlds(kind):
     """A world of 3 to 5 objects, and an oracle that shares no code."""

@@ -1,113 +1,109 @@
-"""Objects by their ids: the order of all owned ones of a snapshot, and the search in it.
-
-A number is its own key. The key of a text is a hash, and texts of one hash stand together: each is compared. So both
-are sorted as numbers, digit by digit, and nothing of a text is copied.
-"""
+"""Objects by their ids: each partition's filter is asked, and its order searched where the filter lets an id pass."""
 
 from __future__ import annotations
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import int32_at, int64_at, pointer, uint8_at
-from dtoss.queries.kernels.address_table import ID_OFFSETS, IDS, OBJECTS, SITE_COUNT, row_of
+from dtoss.compiled.pointers import int32_at, int64_at, part_of, pointer, uint8_at, uint64_at
+from dtoss.id_order import bits_of, hash_of_number, hash_of_text, word_of
 
-ITEM_BITS = 32
-"""Bits of an object's place below its partition: those of its number there."""
-_ITEM = (1 << ITEM_BITS) - 1
-_HASH_BEGIN, _HASH_FACTOR = 0x4BF29CE484222325, 0x100000001B3
-"""Of the hash of Fowler, Noll and Vo (FNV-1a), of which the lowest 63 bits are kept: keys are not negative."""
-_KEPT = 0x7FFFFFFFFFFFFFFF
+(BY_ID, OWNED, ID_VALUES, TEXT_BEGINS, ID_FILTER, FILTER_WORDS, SITE_OBJECTS, ALL_SITES) = range(8)
+"""Columns of a row of int64 for each partition, one line of the cache: addresses, and how many there are."""
+COLUMNS_OF_IDS = 8
 
 
 @kernel
-def _hashed(text, begin, end):
-    key = _HASH_BEGIN
-    for t in range(begin, end):
-        key = ((key ^ int(text[t])) * _HASH_FACTOR) & _KEPT
-    return key
-
-
-@kernel("void(int64[:, ::1], int64[::1], int64[::1])")
-def text_keys(rows, first, keys):
-    """Fill the keys of all owned objects; those of partition p are ``keys[first[p]:first[p + 1]]``."""
-    for p in range(first.size - 1):
-        row = row_of(pointer(rows), p)
-        offsets = int64_at(row[ID_OFFSETS])
-        text = uint8_at(row[IDS])
-        for i in range(first[p + 1] - first[p]):
-            keys[first[p] + i] = _hashed(text, offsets[i], offsets[i + 1])
-
-
-@kernel
-def _first_of(keys, key):
-    """Return the first place of an ascending array whose key is at least a key."""
-    low, high = 0, keys.size
-    while low < high:
+def _site_of(row, item):
+    """Return the site that an object is on."""
+    first = int32_at(row[SITE_OBJECTS])
+    low, high = 0, row[ALL_SITES]
+    while high - low > 1:
         middle = (low + high) >> 1
-        if keys[middle] < key:
-            low = middle + 1
+        if first[middle] <= item:
+            low = middle
         else:
             high = middle
     return low
 
 
 @kernel
-def _found(rows, place):
-    """Return partition, object and site of a place."""
-    p, item = place >> ITEM_BITS, place & _ITEM
-    row = row_of(rows, p)
-    objects = int32_at(row[OBJECTS])
-    low, high = 0, row[SITE_COUNT]
-    while high - low > 1:
+def _item_of_number(row, number):
+    """Return which object of a partition has an id, -1 where none has."""
+    order, ids = int32_at(row[BY_ID]), int64_at(row[ID_VALUES])
+    low, high = 0, row[OWNED]
+    while low < high:
         middle = (low + high) >> 1
-        if objects[middle] <= item:
-            low = middle
+        if ids[order[middle]] < number:
+            low = middle + 1
         else:
             high = middle
-    return p, item, low
+    if low < row[OWNED] and ids[order[low]] == number:
+        return order[low]
+    return -1
 
 
 @kernel
-def _is_text(rows, place, text, size):
-    """Return whether the id of a place is a text of a number of bytes."""
-    row, item = row_of(rows, place >> ITEM_BITS), place & _ITEM
-    offsets, own = int64_at(row[ID_OFFSETS]), uint8_at(row[IDS])
-    begin = offsets[item]
-    if offsets[item + 1] - begin != size:
-        return False
-    t = 0
-    while t < size and own[begin + t] == text[t]:
-        t += 1
-    return t == size
+def _same_until(texts, begin, size, text, at):
+    """Return the first place from ``at`` on at which a text of a partition is not another, or the least size."""
+    while at < size and texts[begin + at] == text[at]:
+        at += 1
+    return at
 
 
-@kernel("UniTuple(int64, 3)(int64[::1], int64[::1], int64[:, ::1], int64)")
-def place_of_number(keys, places, rows, number):
+@kernel
+def _item_of_text(row, text, size):
+    """As :func:`_item_of_number`, of a text of a number of bytes."""
+    order, offsets, texts = int32_at(row[BY_ID]), int64_at(row[TEXT_BEGINS]), uint8_at(row[ID_VALUES])
+    low, high, same_low, same_high = 0, row[OWNED], 0, 0
+    while low < high:
+        middle = (low + high) >> 1
+        item = order[middle]
+        begin = offsets[item]
+        own = offsets[item + 1] - begin
+        # all texts between two begin with what both have in common with the one that is looked for
+        at = _same_until(texts, begin, min(own, size), text, min(same_low, same_high))
+        if at == own and at == size:
+            return item
+        if at == own or (at < size and texts[begin + at] < text[at]):
+            low, same_low = middle + 1, at
+        else:
+            high, same_high = middle, at
+    return -1
+
+
+@kernel("UniTuple(int64, 3)(int64[:, ::1], int64)")
+def place_of_number(rows, number):
     """Return partition, object and site of an id; -1 each where nobody has it.
 
     Parameters
     ----------
-    keys
-        int64 (n,), ascending.
-    places
-        int64 (n,). The object of each: its partition, and in the lowest bits its number there.
     rows
-        The address table, all partitions open.
+        int64 (P, COLUMNS_OF_IDS): a row for each partition.
     number
         The id.
     """
-    at = _first_of(keys, number)
-    if at == keys.size or keys[at] != number:
-        return -1, -1, -1
-    return _found(pointer(rows), places[at])
+    value, start = hash_of_number(number), pointer(rows)
+    bits = bits_of(value)
+    for p in range(rows.shape[0]):
+        row = part_of(start, p * COLUMNS_OF_IDS, COLUMNS_OF_IDS)
+        if row[OWNED] == 0 or uint64_at(row[ID_FILTER])[word_of(value, row[FILTER_WORDS])] & bits != bits:
+            continue
+        item = _item_of_number(row, number)
+        if item >= 0:
+            return p, item, _site_of(row, item)
+    return -1, -1, -1
 
 
-@kernel("UniTuple(int64, 3)(int64[::1], int64[::1], int64[:, ::1], uint8[::1])")
-def place_of_text(keys, places, rows, text):
+@kernel("UniTuple(int64, 3)(int64[:, ::1], uint8[::1])")
+def place_of_text(rows, text):
     """Return partition, object and site of an id that is text, as UTF-8; else as :func:`place_of_number`."""
-    key = _hashed(pointer(text), 0, text.size)
-    at = _first_of(keys, key)
-    while at < keys.size and keys[at] == key:
-        if _is_text(pointer(rows), places[at], pointer(text), text.size):
-            return _found(pointer(rows), places[at])
-        at += 1
+    start, asked = pointer(rows), pointer(text)
+    value = hash_of_text(asked, 0, text.size)
+    bits = bits_of(value)
+    for p in range(rows.shape[0]):
+        row = part_of(start, p * COLUMNS_OF_IDS, COLUMNS_OF_IDS)
+        if row[OWNED] == 0 or uint64_at(row[ID_FILTER])[word_of(value, row[FILTER_WORDS])] & bits != bits:
+            continue
+        item = _item_of_text(row, asked, text.size)
+        if item >= 0:
+            return p, item, _site_of(row, item)
     return -1, -1, -1

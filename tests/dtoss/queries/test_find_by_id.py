@@ -7,15 +7,16 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.queries import find_by_id
-from dtoss.queries.kernels.id_order import ITEM_BITS, place_of_text
+from dtoss.id_order import filter_of_ids
 from tests.dtoss.scenes import PARTITIONS
 from tests.dtoss.snapshots.damaged_stores import stored
+from tests.format_checks import word_and_bits
 
 LARGEST = 2**63 - 1
 NUMBERS = st.one_of(st.integers(-5, 60), st.integers(-LARGEST - 1, LARGEST), st.sampled_from([LARGEST, -LARGEST - 1]))
@@ -40,19 +41,16 @@ def check(index, ids, positions, absent):
 @settings(max_examples=60, deadline=None)
 @given(
     st.one_of(st.lists(NUMBERS, max_size=30, unique=True), st.lists(TEXTS, max_size=30, unique=True)),
-    st.sampled_from(PARTITIONS), st.booleans(), st.integers(0, 2**32 - 1),
+    st.sampled_from(PARTITIONS), st.integers(0, 2**32 - 1),
 )  # fmt: skip
-def test_every_object_and_no_other(ids, partitions, radix, seed):
+def test_every_object_and_no_other(ids, partitions, seed):
     """Numbers as far apart as there are, texts of any letters and none; several on a place; replicas are not found."""
     rng = np.random.default_rng(seed)
     positions = rng.integers(-4, 5, (len(ids), 2)) * 10.0
     texts = bool(ids) and isinstance(ids[0], str)
     index = dtoss.build(np.array(ids, object if texts else np.int64), positions, partitions=partitions, reach=0.4)
     absent = {-6, 61, 2**63, -(2**63) - 1, 10**30, "", "é", "\ud800"} - set(ids)
-    with pytest.MonkeyPatch.context() as patch:
-        if not radix:
-            patch.setattr(find_by_id, "ROWS_OF_32_BITS", 0)
-        check(index, ids, positions, [one for one in absent if isinstance(one, str if texts else (int, str))])
+    check(index, ids, positions, [one for one in absent if isinstance(one, str if texts else (int, str))])
 
 
 def test_numbers_of_other_types():
@@ -74,20 +72,32 @@ def test_texts_of_other_types():
         assert one not in index
 
 
-def test_texts_of_one_hash():
-    """All of them are compared: here every key is that of the text that is looked for."""
-    ids = [f"n{i}" for i in range(40)]
-    positions = np.random.default_rng(1).uniform(-50, 50, (40, 2))
-    index = dtoss.build(np.array(ids, object), positions, partitions=3)
-    order = index._lookup._order
-    for one in (*ids, "n40", "n"):
-        text = np.frombuffer(bytearray(one.encode()), np.uint8)
-        alone = place_of_text(order.keys, order.places, order.table.rows, text)
-        assert (alone[0] >= 0) == (one in ids)
-        at = int(np.flatnonzero(order.places == (alone[0] << ITEM_BITS | alone[1]))[0]) if one in ids else 0
-        for key in {int(order.keys[at])} if one in ids else set(order.keys.tolist()):
-            same = np.full(40, key)
-            assert place_of_text(same, order.places, order.table.rows, text) == alone
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_filter_that_lets_all_pass(texts):
+    """As if all ids had one hash: each partition is searched, and the answers stay."""
+    numbers = np.random.default_rng(0).permutation(120) - 60
+    ids = [f"n{i}"[i % 2 :] for i in numbers] if texts else numbers.tolist()
+    positions = np.random.default_rng(1).uniform(-50, 50, (120, 2))
+    index = dtoss.build(np.array(ids, object if texts else np.int64), positions, partitions=7)
+    for part in index.parts.all():
+        part.id_filter[:] = 2**64 - 1
+    check(index, ids, positions, ["n", "m0", "n120"] if texts else [-61, 60, 2**40])
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_filter_keeps_out_what_is_not_there(texts):
+    """An id that is not there passes once in 200 times; none of those that are is kept out."""
+    held = range(0, 100_000, 10)
+    named = [f"taxi {i}" for i in held] if texts else list(held)
+    words = filter_of_ids(pa.array(named, pa.large_string()) if texts else np.array(named))
+
+    def passes(one):
+        word, bits = word_and_bits(one, len(words))
+        return int(words[word]) & bits == bits
+
+    assert all(map(passes, named))
+    others = [f"taxi {i + 1}" for i in held] if texts else [i + 1 for i in held]
+    assert sum(map(passes, others)) < 0.01 * len(others)
 
 
 def test_nothing_is_opened_for_what_cannot_be_an_id(tmp_path):
