@@ -323,11 +323,14 @@ class RemoteFolder:
         The folder's path on it.
     objects
         The same folder as a store of obstore, which puts a file only if it is absent: pyarrow cannot.
+    read_only
+        Why nothing may be written, as an error says it; "" where it may.
     """
 
     filesystem: fs.FileSystem
     root: str
     objects: Any = None
+    read_only: str = ""
 
     @property
     def exclusive(self) -> bool:
@@ -341,8 +344,13 @@ class RemoteFolder:
 
     @property
     def swaps(self) -> bool:
-        """Whether :meth:`swap` works."""
+        """Whether :meth:`swap` works: everywhere but on local disks, which obstore reaches too."""
         return self.objects is not None and type(self.objects).__name__ != "LocalStore"
+
+    @property
+    def untried(self) -> bool:
+        """Whether commits rest on what this project has not tried: HDFS, where a rename finds its name taken."""
+        return self._hdfs
 
     @property
     def _hdfs(self) -> bool:

@@ -19,12 +19,11 @@ another name and gets its own once the mark stands in it; it gets another one ag
 
 from __future__ import annotations
 
-import errno
 import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -33,12 +32,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dtoss.commits.chain import Chain, Commit
-from dtoss.commits.folder import Folder, LocalFolder
+from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
 from dtoss.commits.folding import fold
 from dtoss.commits.lease import Holder, Writer, held_by, take, without_lease
 from dtoss.errors import StoreError
+from dtoss.snapshots.beginning import make_folder, strip
 from dtoss.snapshots.debris import MARK, clear_debris, is_debris, reason, remove_snapshot, settle, warning
-from dtoss.snapshots.folder_names import FRESH, REMOVED, fresh_name, later_than, name_in
+from dtoss.snapshots.folder_names import FRESH, REMOVED, later_than, name_in
 from dtoss.snapshots.keeping import KEPT_FOR_SECONDS, current_within, kept, snapshot_of
 from dtoss.snapshots.lineage import facts_of, files_of, line_of
 from dtoss.snapshots.manifest_fields import check_manifest
@@ -327,6 +327,11 @@ class Store:
         StoreError
             If another process has it, or the store cannot be written.
         """
+        if isinstance(self.folder, RemoteFolder):
+            if self.folder.read_only:
+                raise StoreError(self.folder.read_only)
+            if self.folder.untried:
+                warn(f"commits of {self.path} rest on renames of HDFS, which were not tried: let one write at a time")
         try:
             made = not self.folder.there()
             self.folder.make()
@@ -352,28 +357,9 @@ class Store:
         for _ in range(_OPENINGS):
             there = self.folder.folders("snapshots")
             name = later_than([*there, self._points_to() or ""])
-            if name not in there and self._begin(name):
+            if name not in there and make_folder(self.folder, name):
                 return name
         raise StoreError(f"{self.path} has a snapshot {name!r} already: another process writes to it")
-
-    def _begin(self, name: str) -> bool:
-        """Make a snapshot's folder with its mark; return whether no other process was faster."""
-        mark = Holder.me().data
-        if not self.folder.renames:
-            self.folder.make("snapshots", name, "partitions")
-            return self.folder.create(mark, "snapshots", name, MARK)
-        fresh = fresh_name()
-        try:
-            self.folder.make("snapshots", fresh, "partitions")
-            self.folder.replace(mark, "snapshots", fresh, MARK)
-            self.folder.move(("snapshots", fresh), ("snapshots", name))
-        except BaseException as error:
-            with suppress(OSError):
-                self.folder.remove_folder("snapshots", fresh)
-            if isinstance(error, OSError) and error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-                return False
-            raise
-        return True
 
     @contextmanager
     def fresh(self, warn: Callable[[str], None] = on_stderr) -> Iterator[str]:
@@ -442,7 +428,7 @@ class Store:
         if wrong is not None:
             raise StoreError(f"{wrong}: the disk has lost it, or another process removes files; rebuild")
         files = files_of(manifest)
-        self._strip(snapshot, {file.rpartition("/")[0] for file in files} - {"quarantine"}, set(files))
+        strip(self.folder, snapshot, files)
         began = time.perf_counter()
         self.folder.sync(("snapshots", snapshot, *file.split("/")) for file in files)
         manifest["timings"] = {**manifest["timings"], "sync": round(time.perf_counter() - began, 3)}
@@ -453,13 +439,6 @@ class Store:
         commit = self._commit(snapshot, data, before)
         self.remove(snapshot, MARK)
         return commit
-
-    def _strip(self, snapshot: str, folders: set[str], files: set[str]) -> None:
-        for folder in folders | {""}:
-            parts = tuple(filter(None, folder.split("/")))
-            for name in self.folder.files("snapshots", snapshot, *parts):
-                if "/".join([*parts, name]) not in files | {MARK, "manifest.json"}:
-                    self.folder.remove("snapshots", snapshot, *parts, name)
 
     def _after(self, after: Commit | Literal["head"] | None) -> Commit | None:
         """Return the commit to commit after; a store of an earlier version gets a first one for its current snapshot.

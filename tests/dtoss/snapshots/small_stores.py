@@ -115,15 +115,15 @@ def assert_clean(store: Store) -> None:
     assert not list(Path(store.path).rglob("WRITING"))
 
 
-def faults_at(step: int, fault: Callable[[str], None]) -> None:
-    """Call ``fault(name)`` before the ``step``-th change of files from now on, in this process, for good."""
+def faults_at(step: int, fault: Callable[[str], None], *, each: bool = False) -> None:
+    """Call ``fault(name)`` before the ``step``-th change of files from now on, or each, in this process, for good."""
     seen = [0]
 
     def wrapped(name, real):
         def call(*arguments, **options):
             if name != "open" or set(arguments[1]) & set("wxa"):
                 seen[0] += 1
-                if seen[0] == step:
+                if each or seen[0] == step:
                     fault(name)
             return real(*arguments, **options)
 

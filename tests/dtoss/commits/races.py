@@ -1,0 +1,261 @@
+"""Races and kills that everything passes which commits through a chain: see :class:`User`, and join :data:`USERS`.
+
+Also a script: ``python -m tests.dtoss.commits.races writer USER PLACE WHO COUNT`` and so on, see :func:`main`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from dtoss.commits.chain import Chain, Conflict
+from dtoss.commits.folding import clear_passing, fold
+from dtoss.commits.verify import verify_chain
+from dtoss.errors import StoreError
+from dtoss.snapshots.place import folder_of
+from dtoss.snapshots.store import Store
+from tests.dtoss.snapshots.small_stores import faults_at, manifest_of, silent
+
+ROOT = Path(__file__).parents[3]
+Counts = dict[str, int]
+"""What is committed: how often each writer has added to it. A lost update is a count that is too low."""
+
+
+@dataclass(frozen=True)
+class User:
+    """Something that commits through a chain.
+
+    Parameters
+    ----------
+    add
+        Read what stands at a place, add 1 to a writer's count, commit. It raises :class:`Conflict` where another one
+        was faster, and may then leave nothing.
+    read
+        Return the number of the version at a place and what stands there, all of it read and compared.
+    check
+        Raise where anything at a place is not whole, or left behind.
+    """
+
+    add: Callable[[str, str], None]
+    read: Callable[[str], tuple[int, Counts]]
+    check: Callable[[str], None]
+
+
+def _chain(place: str) -> Chain:
+    return Chain(folder_of(place), block=4)
+
+
+def _add_document(place: str, who: str) -> None:
+    chain = _chain(place)
+    head = chain.head()
+    counts = {} if head is None else head.document["counts"]
+    chain.folder.make()
+    chain.append({"counts": counts | {who: counts.get(who, 0) + 1}}, head)
+    # as if all were old: folding goes on under the others
+    fold(chain, keep=6, now=datetime.now(UTC) + timedelta(days=2))
+    clear_passing(chain)
+
+
+def _read_document(place: str) -> tuple[int, Counts]:
+    head = _chain(place).head()
+    return (0, {}) if head is None else (head.number, head.document["counts"])
+
+
+def _check_documents(place: str) -> None:
+    chain = _chain(place)
+    clear_passing(chain)
+    # a process that was killed after its commit leaves a hint that lags, and nothing else
+    assert list(verify_chain(chain)) == []
+    assert set(chain.folder.files()) <= {"CURRENT"}
+    assert all(name.endswith((".json", ".jsonl")) for name in chain.folder.files("commits"))
+
+
+def _add_snapshot(place: str, who: str) -> None:
+    store = Store(place)
+    with store.writer(silent, lease=False) as lock:
+        while True:
+            after = store.head()
+            try:
+                counts: Counts = {} if after is None else store.manifest(after.document["snapshot"])["counted"]
+                break
+            except StoreError:
+                # another one has committed and cleared
+                if after == store.head():
+                    raise
+        counts = counts | {who: counts.get(who, 0) + 1}
+        with store.fresh(silent) as name:
+            data = json.dumps(counts, sort_keys=True).encode()
+            files = {"partitions/00000.arrow": data, "borders.arrow": data}
+            for file, content in files.items():
+                store.write(name, file, content)
+            store.finish(name, manifest_of(name, files) | {"counted": counts}, lock, after)
+        store.tidy(2, lock, silent, 0.0)
+
+
+def _read_snapshot(place: str) -> tuple[int, Counts]:
+    store = Store(place)
+    head = store.head()
+    if head is None:
+        return 0, {}
+
+    def whole(name: str) -> Counts:
+        counts: Counts = store.manifest(name)["counted"]
+        for file in ("partitions/00000.arrow", "borders.arrow"):
+            data = store.folder.read("snapshots", name, *file.split("/"))
+            if data is None:
+                raise StoreError(f"{file} of {name} is missing")
+            assert json.loads(data) == counts, "a mixture"
+        return counts
+
+    # the version may go on meanwhile: it is at least this one
+    return head.number, store.of_current(whole)
+
+
+def _check_snapshots(place: str) -> None:
+    store = Store(place)
+    store.clear(None, warn=silent)
+    assert store.unfinished() == []
+    assert store.current() in store.snapshots()
+    assert [store._damage(name) for name in store.snapshots()] == [None] * len(store.snapshots())
+    if store.local:
+        assert sorted(store.folder.files()) == ["CURRENT"]
+    assert list(verify_chain(store.chain)) == []
+
+
+USERS = {
+    "documents": User(_add_document, _read_document, _check_documents),
+    "snapshots": User(_add_snapshot, _read_snapshot, _check_snapshots),
+}
+
+
+def writes(user: User, place: str, who: str, count: int) -> dict[str, int]:
+    """Add so often, again after each conflict; return how many there were."""
+    conflicts = 0
+    for _ in range(count):
+        while True:
+            try:
+                user.add(place, who)
+                break
+            except Conflict:
+                conflicts += 1
+    return {"conflicts": conflicts}
+
+
+def polls(user: User, place: str, done: str) -> dict[str, int]:
+    """Read until there is a file ``done``; versions and counts only go forward."""
+    versions, seen, before = 0, 0, (0, dict[str, int]())
+    while not Path(done).exists():
+        now = user.read(place)
+        assert now[0] >= before[0], (before, now)
+        assert all(now[1].get(who, 0) >= count for who, count in before[1].items()), (before, now)
+        assert sum(now[1].values()) >= now[0], now
+        versions += now[0] > before[0]
+        before = now
+        seen += 1
+    return {"seen": seen, "versions": versions}
+
+
+def race(name: str, place: str, writers: int, commits: int, readers: int = 1) -> dict[str, int]:
+    """Let processes commit at once and others read; check all, and return what they told."""
+    user, each = USERS[name], commits // writers
+    with tempfile.TemporaryDirectory() as scratch:
+        done = Path(scratch) / "done"
+        reading = [_start("reader", name, place, done) for _ in range(readers)]
+        writing = [_start("writer", name, place, f"w{number}", each) for number in range(writers)]
+        wrote = [_told(process) for process in writing]
+        done.touch()
+        saw = [_told(process) for process in reading]
+    number, counts = user.read(place)
+    assert counts == {f"w{who}": each for who in range(writers)}, "an update was lost"
+    assert number == each * writers, "a gap, or a fork"
+    user.check(place)
+    return {
+        "conflicts": sum(told["conflicts"] for told in wrote),
+        "versions": min((told["versions"] for told in saw), default=0),
+    }
+
+
+def kills(name: str, place: str, count: int, seed: int) -> dict[str, int]:
+    """Kill a process that adds, at so many seeded steps; return how many were killed, and how many had committed.
+
+    After each it stands as it stood or with one more; whoever comes next goes on from there, and nothing is left.
+    """
+    user, rng = USERS[name], random.Random(seed)
+    user.add(place, "a")
+    killed = committed = 0
+    steps = _steps(user, place)
+    for step in sorted(rng.sample(range(1, steps + 1), min(count, steps))):
+        number, counts = user.read(place)
+        child = os.fork()
+        if child == 0:
+            faults_at(step, lambda _: os.kill(os.getpid(), signal.SIGKILL))
+            user.add(place, "a")
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        killed += status != 0
+        now = user.read(place)
+        assert now in ((number, counts), (number + 1, counts | {"a": counts["a"] + 1})), (step, number, now)
+        committed += status != 0 and now[0] > number
+        user.add(place, "b")
+        assert user.read(place)[0] == now[0] + 1
+        user.check(place)
+    return {"killed": killed, "committed": committed}
+
+
+def _steps(user: User, place: str) -> int:
+    """Return how many changes of files one addition makes."""
+    here, there = os.pipe()
+    child = os.fork()
+    if child == 0:
+        seen = [0]
+
+        def count(_name: str) -> None:
+            seen[0] += 1
+
+        faults_at(0, count, each=True)
+        user.add(place, "a")
+        os.write(there, str(seen[0]).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    found = int(os.read(here, 20))
+    os.close(here)
+    os.close(there)
+    return found
+
+
+def _start(*arguments: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.dtoss.commits.races", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _told(process: subprocess.Popen[str]) -> dict[str, int]:
+    out, err = process.communicate(timeout=280)
+    assert process.returncode == 0, err
+    found: dict[str, int] = json.loads(out)
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    """Run ``writer USER PLACE WHO COUNT``, ``reader USER PLACE DONE`` or ``kills USER PLACE COUNT SEED``."""
+    kind, name, place, *rest = arguments
+    if kind == "writer":
+        told = writes(USERS[name], place, rest[0], int(rest[1]))
+    elif kind == "reader":
+        told = polls(USERS[name], place, rest[0])
+    else:
+        told = kills(name, place, int(rest[0]), int(rest[1]))
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
