@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import fs
 
+_READS = 3
 SYNCED_AT_ONCE = 8
 """Files that are synced at a time: a disk's journal takes many in one write."""
 
@@ -362,11 +363,20 @@ class RemoteFolder:
 
     def read(self, *parts: str) -> bytes | None:
         """See :class:`Folder`."""
-        try:
-            with self.filesystem.open_input_stream(self.path(*parts)) as stream:
-                return bytes(stream.read())
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        if self.objects is not None:
+            found = self.read_tagged(*parts)
+            return None if found is None else found[0]
+        for tries in range(_READS):
+            try:
+                with self.filesystem.open_input_stream(self.path(*parts)) as stream:
+                    return bytes(stream.read())
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            except OSError:
+                # pyarrow asks for the size first: the file may have gone or been replaced before it was read
+                if tries == _READS - 1:
+                    raise
+        return None
 
     def is_file(self, *parts: str) -> bool:
         """See :class:`Folder`."""
