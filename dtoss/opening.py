@@ -15,7 +15,7 @@ from dtoss.index import Index
 from dtoss.names import columns_of_manifest
 from dtoss.partition import Partition
 from dtoss.queries.open_partitions import OpenPartitions, PartitionFacts
-from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
+from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_file import checksum, decode
 from dtoss.snapshots.source import Source
 from dtoss.snapshots.store import Store
@@ -95,7 +95,7 @@ def _open(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) ->
     return Index(
         space_of_manifest(manifest),
         regions_of_manifest(manifest),
-        np.array([np.inf if value is None else value for value in manifest["reach"]], dtype=np.float64),
+        reach_of(manifest),
         parts,
         bounds=None if manifest["bounds"] is None else np.array(manifest["bounds"], dtype=np.float64),
         snapshot=name,

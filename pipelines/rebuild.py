@@ -6,7 +6,6 @@ Also a script for spark-submit: ``spark-submit pipelines/rebuild.py POSITIONS...
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -14,37 +13,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.building.reach import choose_reach
 from dtoss.commits.lease import Writer
-from dtoss.errors import InputError, StoreError
+from dtoss.errors import StoreError
 from dtoss.geometry.space import Space, space_of
 from dtoss.names import free_names, renamed, renamed_of_manifest, said_renamed
 from dtoss.partitioning.bounds import bounds_round
-from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, choose_pivots
+from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
 from dtoss.partitioning.regions import Regions
-from dtoss.snapshots.manifest import make_manifest, regions_of_manifest, space_of_manifest
+from dtoss.snapshots.manifest import make_manifest, reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store, on_stderr
-from pipelines.rebuild_tasks import BuildPlan, build_one, builder, discard, fixer, sender
-from pipelines.rows import parcels
+from pipelines.cycles.build_tasks import BuildPlan
+from pipelines.cycles.partitions import Wishes, choose_regions, make_partitions, repeats
+from pipelines.cycles.policy import Shape
 from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough, objects_now
-from pipelines.rows.latest import by_hash, repeated, task_count
-from pipelines.rows.positions import RAW, REASON, Columns, Positions, attribute_name, from_frame, screened
+from pipelines.rows.latest import repeated
+from pipelines.rows.positions import REASON, Columns, Positions, attribute_name, from_frame, screened
 from pipelines.rows.quarantine import quarantine
-from pipelines.rows.survey import Profile, judge, sampled_vectors, survey
-from pipelines.rows.texts import exactly
+from pipelines.rows.survey import Profile, judge, survey
 from pipelines.spark.progress import Stages
-from pipelines.spark.session import configured, cores
-from pipelines.spark.settled import settled
+from pipelines.spark.session import configured
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-BALANCED_ENOUGH = 1.25
-"""``pivots="keep"`` keeps the last ones while the largest partition of a sample is at most this many times the mean."""
 
 
 def rebuild(
@@ -101,8 +94,8 @@ def rebuild(
     partitions, objects_per_partition
         How many, or how large; 250,000 objects a partition and at least one a core when None.
     pivots
-        "balanced", "spread" (dissertation, 3.1.1), or "keep" those of the current snapshot while they are balanced and
-        as many as ``partitions`` says (or about as many as the objects ask for).
+        "balanced", "spread" (dissertation, 3.1.1), or "keep" those of the current snapshot, lambdas too, while they are
+        balanced and as many as ``partitions`` says (or about as many as the objects ask for).
     reach
         Lambda of all partitions, a distance (plane) or chord (sphere); chosen from a sample when None.
     on_duplicate
@@ -199,17 +192,13 @@ def rebuild(
             low, high = (profile.low, profile.high) if profile.good else (np.zeros(2), np.zeros(2))
             box = bounds_round(low, high, bounds)
         with stages.stage("pivots"):
-            vectors, objects = sampled_vectors(profile, positions, space)
-            count = partitions or max(-(-objects // (objects_per_partition or OBJECTS_PER_PARTITION)), cores(session))
-            regions = _regions(home, space, vectors, count, pivots, seed, partitions is not None)
-            if reach is None:
-                reaches = choose_reach(vectors, objects, regions, box)
-            else:
-                reaches = np.full(len(regions), np.inf if len(regions) == 1 else float(reach))
+            stood = _last_regions(home, space) if pivots == "keep" else None
+            wishes = Wishes(partitions, objects_per_partition, pivots, reach, seed, bounds)
+            regions, reaches = choose_regions(session, positions, space, profile, box, wishes, stood)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         with home.fresh(heard) as snapshot:
             plan = BuildPlan(home, snapshot, space, regions, reaches, box, positions.attributes)
-            entries, borders, duplicates = _make(positions, plan, profile, on_duplicate, stages)
+            entries, borders, duplicates = make_partitions(positions, plan, profile, on_duplicate, stages)
             rejected = []
             if profile.good < profile.read:
                 with stages.stage("quarantine"):
@@ -229,12 +218,9 @@ def rebuild(
                 columns=_column_types(positions),
                 time=time_of(positions),
                 source=source_of(positions),
+                policy=Shape.of(entries).facts(box),
                 parameters={
-                    "partitions": partitions,
-                    "objects_per_partition": objects_per_partition,
-                    "pivots": pivots,
-                    "reach": reach,
-                    "seed": seed,
+                    **wishes.facts(),
                     "max_bad": max_bad,
                     "on_duplicate": on_duplicate,
                     "timed": positions.timed,
@@ -326,101 +312,16 @@ def _count_objects(positions: Positions, profile: Profile, on_duplicate: str) ->
     rows = positions.frame.where(F.col(REASON).isNull())
     objects = rows.select("id").distinct().count()
     if objects < profile.good and not positions.timed and on_duplicate == "error":
-        raise _repeats(*repeated(rows, profile.good))
+        raise repeats(*repeated(rows, profile.good))
     return objects
 
 
-def _repeats(count: int, some: list[str]) -> InputError:
-    return InputError(
-        f"{count:,} ids stand more than once, {', '.join(some)} among them: name a time column (--time) to "
-        "keep the latest row of each, or --on-duplicate any"
-    )
-
-
-def _regions(
-    store: Store, space: Space, vectors: NDArray[np.float64], count: int, method: str, seed: int, exactly: bool
-) -> Regions:
-    """Return ``count`` regions, or those of the current snapshot if they are to be kept and still are good ones."""
-    if method == "keep":
-        last = _last_regions(store, space)
-        if last is not None and len(vectors) and _fit(last, vectors, count, exactly):
-            return last
-        method = "balanced"
-    return choose_pivots(vectors, count, method=method, seed=seed)
-
-
-def _last_regions(store: Store, space: Space) -> Regions | None:
+def _last_regions(store: Store, space: Space) -> tuple[Regions, NDArray[np.float64]] | None:
     try:
         manifest = store.manifest()
     except StoreError:
         return None
-    return regions_of_manifest(manifest) if space_of_manifest(manifest) == space else None
-
-
-def _fit(regions: Regions, vectors: NDArray[np.float64], count: int, exactly: bool) -> bool:
-    """Return whether regions are as many as are wanted, within a factor of two if only a size was named, and even."""
-    if not (len(regions) == count if exactly else count / 2 <= len(regions) <= 2 * count):
-        return False
-    sizes = np.bincount(regions.nearest(vectors), minlength=len(regions))
-    return bool(sizes.max() <= BALANCED_ENOUGH * sizes.mean())
-
-
-def _make(
-    positions: Positions, plan: BuildPlan, profile: Profile, on_duplicate: str, stages: Stages
-) -> tuple[list[dict[str, Any]], dict[str, Any], int]:
-    """Return the manifest's entries of partitions and borders, and how many rows gave way to others of their id."""
-    from pyspark.sql import functions as F
-
-    rows = positions.frame.where(F.col(REASON).isNull())
-    session = rows.sparkSession
-    carried = [name for name in positions.frame.columns if name not in ("id", "x", "y", "t", REASON, RAW)]
-    count = len(plan.regions)
-    build_tasks = min(count, 4 * cores(session))
-
-    def build(*, keep_latest: bool, check: bool) -> list[dict[str, Any]]:
-        names = ["id", "x", "y", *(["t"] if positions.timed else []), *carried]
-        frame = rows.select(*map(exactly, names))
-        if keep_latest:
-            tasks = task_count(profile.good, cores(session))
-            frame = frame.repartitionById(tasks, by_hash(F.col("id"), tasks))
-        if check and positions.string_ids:
-            frame = frame.withColumn("key", F.xxhash64("id"))
-        send = sender(plan, carried, build_tasks, keep_latest=keep_latest, check=check)
-        sent = frame.mapInArrow(settled(send), parcels.SCHEMA).repartitionById(build_tasks, F.col("task"))
-        made = sent.mapInArrow(settled(builder(plan, build_tasks)), "entry string").toArrow()
-        return [json.loads(text) for text in made.column(0).to_pylist()]
-
-    with stages.stage("build"):
-        made = build(keep_latest=positions.timed, check=not positions.timed)
-    if any("repeated" in entry for entry in made):
-        with stages.stage("ids"):
-            discard(plan, [entry for entry in made if "repeated" not in entry])
-            # keys of strings may be equal by chance
-            repeats, some = repeated(rows, profile.good)
-        if repeats and on_duplicate == "error":
-            raise _repeats(repeats, some)
-        with stages.stage("build"):
-            made = build(keep_latest=repeats > 0, check=False)
-    entries = {entry["number"]: entry for entry in made}
-    with stages.stage("build"):
-        for number in sorted(set(range(count)) - set(entries)):
-            entries[number] = build_one(plan, number, _nothing(rows, carried, positions.timed))
-    with stages.stage("borders"):
-        shares = [entries[number].pop("border") for number in range(count)]
-        once = session.createDataFrame([(json.dumps(shares),)], "shares string").coalesce(1)
-        borders = json.loads(once.mapInArrow(fixer(plan), "entry string").toArrow().column(0)[0].as_py())
-    duplicates = profile.good - sum(entry["objects"] for entry in entries.values())
-    return [entries[number] for number in range(count)], borders, duplicates
-
-
-def _nothing(frame: DataFrame, carried: list[str], timed: bool) -> pa.Table:
-    """Return a table without rows in the columns that a build expects."""
-    from pyspark.sql import types as T
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    kinds = {field.name: field for field in frame.schema.fields}
-    fields = [kinds[name] for name in ("id", "x", "y", *(["t"] if timed else []), *carried)]
-    return to_arrow_schema(T.StructType(fields).add("home", T.IntegerType()), timezone="UTC").empty_table()
+    return (regions_of_manifest(manifest), reach_of(manifest)) if space_of_manifest(manifest) == space else None
 
 
 def _column_types(positions: Positions) -> dict[str, str]:

@@ -70,8 +70,9 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "spark": set(),
         "rows": {"spark"},
         "loop": {"rows"},
-        "": {"rows", "loop", "spark"},
-        "command": {"", "rows", "loop", "spark"},
+        "cycles": {"rows", "spark"},
+        "": {"rows", "loop", "cycles", "spark"},
+        "command": {"", "rows", "loop", "cycles", "spark"},
     },
     "datasets": {
         "tables": set(),

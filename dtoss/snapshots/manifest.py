@@ -177,6 +177,11 @@ def space_of_manifest(manifest: dict[str, Any]) -> Space:
     return space
 
 
+def reach_of(manifest: dict[str, Any]) -> NDArray[np.float64]:
+    """Return lambda of each partition of a snapshot, float64 (P,), infinity where it knows all."""
+    return np.array([math.inf if value is None else value for value in manifest["reach"]], dtype=np.float64)
+
+
 def regions_of_manifest(manifest: dict[str, Any]) -> Regions:
     """Return the regions of a snapshot.
 

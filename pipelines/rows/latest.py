@@ -83,7 +83,7 @@ def latest(table: pa.Table, compared: Sequence[str]) -> pa.Table:
     for name in ("t", *compared):
         if name not in table.column_names:
             continue
-        key = _order_key(table.column(name).take(pa.array(rows)).combine_chunks())
+        key = order_keys(table.column(name).take(pa.array(rows)).combine_chunks())
         greatest = np.full(groups, np.iinfo(np.int64).min)
         np.maximum.at(greatest, group[rows], key)
         rows = rows[key == greatest[group[rows]]]
@@ -102,14 +102,14 @@ def _distinct(ids: NDArray[np.int64]) -> bool:
     return bool((ids[1:] != ids[:-1]).all())
 
 
-def _order_key(column: pa.Array) -> NDArray[np.int64]:
+def order_keys(column: pa.Array) -> NDArray[np.int64]:
     """Return whole numbers in the order of a column's values, int64 (n,), for values of one column only."""
     if column.null_count:
         key = np.full(len(column), -1)
         present = column.is_valid().to_numpy(zero_copy_only=False)
         if not present.any():
             return key
-        key[present] = np.unique(_order_key(column.drop_null()), return_inverse=True)[1]
+        key[present] = np.unique(order_keys(column.drop_null()), return_inverse=True)[1]
         return key
     kind = column.type
     if pa.types.is_floating(kind):

@@ -30,6 +30,11 @@ FLAW = "_dtoss_flaw"
 UNDECODED = "bytes that are not text in this encoding"
 UNENDED = "line end inside quotes"
 TOO_LARGE = "id does not fit in 64 bits"
+AHEAD = "time is ahead of now"
+UNMARKED = "mark of a deletion is neither true nor false"
+OUTSIDE = "position outside the bounds"
+DELETED = "deleted"
+"""The column that says whether a row deletes its object."""
 REASONS = (
     UNDECODED,
     UNENDED,
@@ -39,6 +44,8 @@ REASONS = (
     TOO_LARGE,
     "no time",
     "time cannot be read",
+    AHEAD,
+    UNMARKED,
     "no position",
     "position is not a number",
     "position is NaN",
@@ -46,6 +53,7 @@ REASONS = (
     "longitude out of range",
     "latitude out of range",
     "position out of range",
+    OUTSIDE,
 )
 """Why a row is set aside, in the order in which reasons are looked for."""
 
@@ -77,6 +85,9 @@ class Columns:
         Whether text begins with a line of names; else columns are c1, c2 and so on.
     time_format
         Of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, ``epoch_s`` or ``epoch_ms``; ISO 8601 when None.
+    deleted
+        The column that says of a row whether it deletes its object: booleans, 1 and 0, or such words; None where none
+        does. A row that deletes needs no position.
     """
 
     id: str | None = "id"
@@ -90,6 +101,7 @@ class Columns:
     decimal: str = "."
     header: bool = True
     time_format: str | None = None
+    deleted: str | None = None
 
     def coordinates(self, found: Sequence[str]) -> tuple[str, str]:
         """Return the names of the two coordinates among those found."""
@@ -153,9 +165,11 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
     found = [name for name in frame.columns if name not in (CORRUPT, FLAW)]
     id_name, (x_name, y_name) = columns.id, columns.coordinates(found)
     time = columns.time or ("t" if "t" in found and "t" not in (id_name, x_name, y_name) else None)
-    for option, name in (("--id", id_name), ("--x", x_name), ("--y", y_name), ("--time", time)):
+    for option, name in (
+        ("--id", id_name), ("--x", x_name), ("--y", y_name), ("--time", time), ("--deleted", columns.deleted),
+    ):  # fmt: skip
         _check_found(name, option, found)
-    attributes = _attributes(columns.attributes, found, {id_name or x_name, x_name, y_name})
+    attributes = _attributes(columns.attributes, found, {id_name or x_name, x_name, y_name, columns.deleted or x_name})
     types = {field.name: field.dataType for field in frame.schema.fields}
     kinds: dict[str, str] = {}
     if text:
@@ -192,11 +206,19 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
         t = _time(time, types[time], columns.time_format, kinds, columns.decimal)
         selected.append(t.alias("t"))
         rules += [_Rule("no time", _missing(time, types[time])), _Rule("time cannot be read", t.isNull())]
-    rules += [
+    stands: Column = F.lit(True)
+    if columns.deleted is not None:
+        gone = _mark(columns.deleted, types[columns.deleted])
+        rules.append(_Rule(UNMARKED, gone.isNull()))
+        stands = ~F.coalesce(gone, F.lit(False))
+        selected[1:3] = [F.when(stands, x).alias("x"), F.when(stands, y).alias("y")]
+        selected.append(F.coalesce(gone, F.lit(False)).alias(DELETED))
+    elsewhere = [
         _Rule("no position", _missing(x_name, types[x_name]) | _missing(y_name, types[y_name])),
         _Rule("position is not a number", x.isNull() | y.isNull()),
         _Rule("position is NaN", F.isnan(x) | F.isnan(y)),
     ]
+    rules += [_Rule(rule.reason, stands & rule.bad) for rule in elsewhere]
     for name in attributes:
         _check_carried(name, types[name])
         value = t if name == time and text else texts.typed(exactly(name), kinds.get(name, texts.TEXT), columns.decimal)
@@ -213,6 +235,25 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
         string_ids=not whole,
         source=replace(columns, time=time),
     )
+
+
+def _mark(name: str, kind: Any) -> Column:
+    """Return whether a row deletes its object; null where its mark cannot be read, and no mark is no."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    value = exactly(name)
+    if isinstance(kind, T.BooleanType):
+        return F.coalesce(value, F.lit(False))
+    if isinstance(kind, T.NumericType):
+        return F.when(value.isNull() | (value == 0), False).when(value == 1, True)
+    if not isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
+        raise InputError(
+            f"column {name!r} is {kind.simpleString()}: deletions are marked by booleans, 1 and 0, or text"
+        )
+    word = F.lower(F.trim(value))
+    no = word.isNull() | word.isin("", "0", "false", "f", "no", "n")
+    return F.when(no, False).when(word.isin("1", "true", "t", "yes", "y", "deleted"), True)
 
 
 def _missing(name: str, kind: Any) -> Column:

@@ -27,7 +27,7 @@ if not os.environ.get("DTOSS_ALL_SIGNALS"):
     KINDS.pop()  # each starts a Java; `make check-data` tries all
 SLOW = """
 import sys, time
-import dtoss.snapshots.store, pipelines.rebuild, pipelines.rebuild_tasks
+import dtoss.snapshots.store, pipelines.rebuild, pipelines.cycles.build_tasks
 from pipelines.command.main import main
 
 real = pipelines.rebuild.builder

@@ -126,7 +126,7 @@ def test_a_rebuild_on_a_cluster_of_processes(spark, environment, cluster, tmp_pa
     # what is shipped says where it runs from; the environment of these tests has the checkout on its path too
     marks = tmp_path / "marks"
     marks.mkdir()
-    with (source / "pipelines" / "rebuild_tasks.py").open("a") as stream:
+    with (source / "pipelines" / "cycles" / "build_tasks.py").open("a") as stream:
         stream.write(f"\n\nimport os\nopen(f'{marks}/{{os.getpid()}}', 'w').write(__file__)\n")
     shutil.make_archive(str(tmp_path / "dtoss"), "zip", source)
     shutil.copy(ROOT / "pipelines" / "rebuild.py", tmp_path / "rebuild.py")
@@ -145,7 +145,7 @@ def test_a_rebuild_on_a_cluster_of_processes(spark, environment, cluster, tmp_pa
     assert len(applications) == 2
     used = [mark.read_text() for mark in marks.iterdir()]
     assert len(used) >= 3
-    assert all("dtoss.zip/pipelines/rebuild_tasks.py" in file for file in used), used
+    assert all("dtoss.zip/pipelines/cycles/build_tasks.py" in file for file in used), used
     index = dtoss.open(str(store))
     queries = np.concatenate([positions[:10], [[0.0, 90.0], [180.0, 3.0]]])
     assert_answers(index, brute(space_of(), table["id"].to_numpy(), positions, queries, [1, 9], [3e5]), queries)

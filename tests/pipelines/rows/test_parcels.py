@@ -12,7 +12,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.store import Store
-from pipelines.rebuild_tasks import BuildPlan, sender
+from pipelines.cycles.build_tasks import BuildPlan, sender
 from pipelines.rows.parcels import BYTES_AT_ONCE, KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of
 from tests.pipelines.stores import listing, rebuilt, snapshot_bytes
 

@@ -1,4 +1,4 @@
-"""What runs on the workers of a rebuild: sending objects to partitions, building these, fixing their borders."""
+"""What runs on the workers of a full rebuild: sending objects to partitions, building these, fixing their borders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.building.border import Border, fix
-from dtoss.building.construct import construct
+from dtoss.building.construct import Built, construct
 from dtoss.geometry.space import Space
 from dtoss.names import free_names
 from dtoss.partitioning.assign import assign
@@ -127,10 +127,20 @@ def build_one(plan: BuildPlan, number: int, rows: pa.Table) -> dict[str, Any]:
         times=rows.column("t").combine_chunks() if "t" in rows.column_names else None,
         attributes={free[attribute_name(name)]: rows.column(name).combine_chunks() for name in carried},
     )
+    return write_built(plan, built)
+
+
+def write_built(plan: BuildPlan, built: Built) -> dict[str, Any]:
+    """Write a partition's file and its share of the border set, and return its entry."""
     entry = write_partition(plan.store, plan.snapshot, built)
+    return entry | {"border": write_share(plan, built.partition.number, built.border)}
+
+
+def write_share(plan: BuildPlan, number: int, border: Border) -> str:
+    """Write a partition's share of the border set, and return the name of its file."""
     share = f"border-{number:05d}.arrow"
-    plan.store.write(plan.snapshot, share, encode_border(built.border))
-    return entry | {"border": share}
+    plan.store.write(plan.snapshot, share, encode_border(border))
+    return share
 
 
 def discard(plan: BuildPlan, entries: list[dict[str, Any]]) -> None:
@@ -147,7 +157,7 @@ def fixer(plan: BuildPlan) -> Callable[..., Iterator[pa.RecordBatch]]:
         for batch in batches:
             for text in batch.column(0).to_pylist():
                 names = json.loads(text)
-                shares = [_share(plan, name) for name in names]
+                shares = [share_of_border(plan, name) for name in names]
                 entry = write_borders(plan.store, plan.snapshot, fix(shares, plan.bounds))
                 for name in names:
                     plan.store.remove(plan.snapshot, name)
@@ -156,7 +166,8 @@ def fixer(plan: BuildPlan) -> Callable[..., Iterator[pa.RecordBatch]]:
     return run
 
 
-def _share(plan: BuildPlan, name: str) -> Border:
+def share_of_border(plan: BuildPlan, name: str) -> Border:
+    """Return a partition's share of the border set, from its file."""
     source = plan.store.source(plan.snapshot, name)
     share = decode_border(source.data, source.path)
     assert isinstance(share, Border)

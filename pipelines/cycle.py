@@ -1,0 +1,444 @@
+"""Updates in, a current snapshot out: what moved is merged with what stands, and only that travels.
+
+Also a script for spark-submit: ``spark-submit pipelines/cycle.py --updates DIR --store STORE``, with the options of
+``dtoss rebuild --updates``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.commits.chain import Conflict
+from dtoss.commits.lease import Writer
+from dtoss.commits.ledger import Ledger
+from dtoss.errors import InputError
+from dtoss.names import columns_of_manifest, renamed
+from dtoss.snapshots.keeping import snapshot_of
+from dtoss.snapshots.manifest import make_manifest, write_tombstones
+from dtoss.snapshots.store import Store, on_stderr
+from pipelines.cycles.agreement import agreed
+from pipelines.cycles.arrivals import Arrivals, Place
+from pipelines.cycles.build_tasks import BuildPlan
+from pipelines.cycles.clock import Clock
+from pipelines.cycles.collect import NO_ROWS, Target, collect, timely
+from pipelines.cycles.making import built_anew, renewed
+from pipelines.cycles.policy import Shape, why_anew
+from pipelines.cycles.renewing import CyclePlan, compare
+from pipelines.cycles.ruling import rule
+from pipelines.cycles.spread import spread
+from pipelines.cycles.stands import Stands, bounds_of_cycle, everybody, nothing_stands, stands_of
+from pipelines.rows.described import source_of, time_of
+from pipelines.rows.enough import check_enough
+from pipelines.rows.positions import Columns, Positions, attribute_column, from_frame, screened
+from pipelines.rows.quarantine import quarantine
+from pipelines.rows.survey import judge
+from pipelines.spark.progress import Stages
+from pipelines.spark.session import configured
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TRIES = 3
+"""How often a cycle is made where others commit before it."""
+OBJECTS_HERE = 4_000_000
+"""Objects whose partitions this process compares with the updates itself, where their files are local."""
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What a user wants of a cycle: the arguments of :func:`cycle`."""
+
+    deleted: str | None
+    deleted_for: float | None
+    expire: float | None
+    now: Any
+    clock: str
+    max_ahead: float | None
+    missing: str
+    pivots: str
+    in_place_until: float
+    max_bad: float
+    wrap: bool
+    min_objects: int
+    max_shrink: float | None
+    allow_empty: bool
+    seed: int
+    ledger: Ledger | None
+    first: Mapping[str, Any]
+    anew: bool
+
+
+def cycle(
+    updates: DataFrame | Positions | None,
+    store: str,
+    *,
+    deleted: str | None = None,
+    deleted_for: float | None = 3600.0,
+    expire: float | None = None,
+    now: Any = None,
+    clock: str = "wall",
+    max_ahead: float | None = 300.0,
+    missing: str = "error",
+    pivots: str = "auto",
+    in_place_until: float = 1.0,
+    max_bad: float = 0.10,
+    wrap: bool = False,
+    min_objects: int = 0,
+    max_shrink: float | None = None,
+    allow_empty: bool = False,
+    keep: int | None = 3,
+    seed: int = 0,
+    keep_for: float = 600.0,
+    ledger: Ledger | None = None,
+    first: Mapping[str, Any] | None = None,
+    anew: bool = False,
+    stages: Stages | None = None,
+    warn: Callable[[str], None] | None = None,
+    lock: Writer | None = None,
+    lease: bool = True,
+) -> dict[str, Any]:
+    """Merge updates with the current snapshot, make the result current, and return its manifest.
+
+    Of all rows of an id, stored or updates, the one with the greatest (t, x, y, attributes) stands. So neither the
+    order of updates, nor how they are split into cycles, nor that some are read twice changes what stands in the end.
+    A row is the whole object.
+
+    Parameters
+    ----------
+    updates
+        A DataFrame with the columns that the store was built of, or positions; None where only time has passed.
+    store
+        Path or URI of the store. Where it has no snapshot, the updates make the first one.
+    deleted
+        The column that says of a row whether it deletes its object; at equal times the deletion wins.
+    deleted_for
+        Seconds for which a deletion is remembered; None for ever. Once there was one, rows older than this are too late
+        where their object does not stand.
+    expire
+        Seconds after which an object goes that was not heard of; None for never.
+    now
+        The moment at which the cycle happens: ISO 8601 (UTC), or a number as the times; the clock's when None.
+    clock
+        "wall", or "data" for the latest time among updates and all cycles before. A ``now`` goes before both.
+    max_ahead
+        Seconds after now from which on a row is set aside, because its clock is wrong; None for never. With
+        ``clock="data"`` there is no such row.
+    missing
+        "error", or "null" where the updates may lack a column of the store.
+    pivots
+        "keep", "balanced" chooses new ones, "auto" does that when the last ones are good no more
+        (:mod:`pipelines.cycles.policy`).
+    in_place_until
+        With more updates than this share of the objects everything is built anew, and comes out the same.
+    max_bad, wrap, min_objects, max_shrink, allow_empty, keep, seed
+        As :func:`pipelines.rebuild.rebuild`.
+    keep_for
+        Seconds for which a snapshot stays after another one has become current.
+    ledger
+        What of files and streams the store contains once this is current; that of the last snapshot when None.
+    first
+        Arguments of :func:`pipelines.rebuild.rebuild` for a store that has no snapshot: ``crs``, ``partitions``.
+    anew
+        Nothing stands: build from the updates alone.
+    stages
+        Times the stages and shows them.
+    warn
+        Is told what looks wrong but is legal; what could not be removed goes to stderr when None.
+    lock
+        The right to write to the store, if the caller has it already.
+    lease
+        Take that right where the caller has none. Without it several may work at once, and each but one works again.
+
+    Returns
+    -------
+    dict
+        The manifest; ``cycle`` says what became of the updates.
+
+    Raises
+    ------
+    InputError
+        If the updates do not fit the store, too many rows are bad, or too few objects would be left.
+    StoreError
+        If the store has no times or is of an older format, another process writes, or others committed first, three
+        times in a row.
+    ValueError
+        If an argument is out of its bounds.
+
+    Notes
+    -----
+    Dissertation, sections 3.4.6 and 3.4.11. What a cycle costs: reading the updates, comparing each partition's ids
+    with theirs, O(n log u), and building the partitions in whose knowledge something has changed, O(n). Others are
+    linked. The files are byte for byte those of a rebuild of the merged rows with the same pivots, lambdas and bounds.
+    """
+    check_cycle(deleted_for, expire, clock, max_ahead, missing, pivots, in_place_until)
+    heard, warn = warn or on_stderr, warn or (lambda message: None)
+    home = Store(str(store)).absolute
+    rules = _Rules(
+        deleted, deleted_for, expire, now, clock, max_ahead, missing, pivots,
+        in_place_until, max_bad, wrap, min_objects, max_shrink, allow_empty, seed, ledger, first or {}, anew,
+    )  # fmt: skip
+    held = lock or home.writer(heard, lease=lease)
+    try:
+        home.clear(None, lock=held, warn=heard)
+        for attempt in range(TRIES):
+            try:
+                manifest = _attempt(updates, home, rules, stages, heard, warn, held)
+                break
+            except Conflict as error:
+                if attempt == TRIES - 1:
+                    raise
+                heard(f"{error}: the updates are merged with that")
+        home.tidy(keep, held, heard, keep_for=keep_for)
+    finally:
+        if held is not lock:
+            held.release()
+        if isinstance(updates, Positions):
+            updates.release()
+    return manifest
+
+
+def check_cycle(
+    deleted_for: float | None = None,
+    expire: float | None = None,
+    clock: str = "wall",
+    max_ahead: float | None = None,
+    missing: str = "error",
+    pivots: str = "auto",
+    in_place_until: float = 1.0,
+) -> None:
+    """Check what can be checked of :func:`cycle`'s arguments before Spark starts.
+
+    Raises
+    ------
+    ValueError
+        If one is out of its bounds; the message names it and its value.
+    """
+    for name, seconds in (("deleted_for", deleted_for), ("expire", expire), ("max_ahead", max_ahead)):
+        if seconds is not None and not 0.0 <= seconds < math.inf:
+            raise ValueError(f"{name} is {seconds!r}: seconds that are not negative are wanted")
+    words = (
+        ("clock", clock, ("wall", "data")),
+        ("missing", missing, ("error", "null")),
+        ("pivots", pivots, ("keep", "balanced", "auto")),
+    )
+    for name, word, legal in words:
+        if word not in legal:
+            raise ValueError(f"{name} is {word!r}: {', '.join(legal[:-1])} or {legal[-1]} is wanted")
+    if not in_place_until >= 0.0:
+        raise ValueError(f"in_place_until is {in_place_until!r}: a share that is not negative is wanted")
+
+
+def _attempt(
+    updates: DataFrame | Positions | None,
+    home: Store,
+    rules: _Rules,
+    stages: Stages | None,
+    heard: Callable[[str], None],
+    warn: Callable[[str], None],
+    held: Writer,
+) -> dict[str, Any]:
+    """Make one cycle after what is current now."""
+    head = home.head()
+    # a store of an earlier version has snapshots and no commits
+    old = head is None and bool(home.snapshots())
+    last = None if head is None and not old else home.manifest(None if head is None else snapshot_of(head))
+    positions = _positions(updates, last, rules)
+    session = _session(positions)
+    stages = stages or Stages(session)
+    if last is None or rules.anew:
+        if positions is None:
+            raise InputError(f"nothing stands in {home.path} and there are no updates: name some (--updates)")
+        stands = nothing_stands(positions, rules.first)
+    else:
+        stands = stands_of(home, last)
+    clock = _clock(stands, rules)
+    pairs = tuple((attribute_column(name), name) for name in stands.order)
+    types = {} if stands.manifest is None else columns_of_manifest(stands.manifest)
+    if positions is not None:
+        given = stands.wishes.bounds
+        positions = timely(screened(positions, stands.space, rules.wrap), clock, given)
+        positions, pairs = agreed(positions, stands.manifest, stands.order, rules.missing)
+        types = {name: positions.frame.schema[column].dataType.simpleString() for column, name in pairs}
+    choose = _why_chosen(stands, rules)
+    with home.fresh(heard) as snapshot:
+        place = Place(home, snapshot)
+        place.make()
+        arrivals, profile = Arrivals(place, (), None), NO_ROWS
+        with stages.stage("updates"):
+            if positions is not None:
+                to = (stands.regions, stands.reach) if choose is None else everybody(stands.space)
+                arrivals, profile = collect(
+                    positions, Target(place, *to, stands.space), [column for column, _ in pairs]
+                )
+                judge(profile, stands.space, rules.max_bad, warn)
+        clock, watermark = _settled(clock, stands, arrivals)
+        why = choose or _too_many(len(arrivals), stands.objects, rules.in_place_until)
+        box = bounds_of_cycle(stands, profile.low, profile.high)
+        names = tuple(name for _, name in pairs)
+        plan = CyclePlan(
+            BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, box, names),
+            "" if stands.manifest is None else stands.manifest["snapshot"],
+            tuple(entry["file"] for entry in stands.entries),
+            arrivals,
+            stands.scale,
+            clock.expired_before,
+            pairs,
+        )
+        with stages.stage("compare"):
+            sizes = [float(entry["objects"] + entry["replicas"]) for entry in stands.entries]
+            here = home.local and sum(sizes) <= OBJECTS_HERE
+            found = spread(session, partial(compare, plan), range(len(sizes)), sizes, here=here)
+            found.sort(key=lambda one: one.number)
+            ruling = rule(arrivals, found, stands.tombstones, clock, rules.deleted is not None)
+        counts = ruling.counts
+        kept = stands.objects + counts["added"] - counts["deleted"] - counts["expired"]
+        before = None if last is None else last["objects"]
+        check_enough(kept, before, rules.min_objects, rules.max_shrink, rules.allow_empty or before == 0, warn)
+        if why is None:
+            always = names != stands.order or _bounds_differ(box, stands.bounds)
+            made = renewed(session, plan, ruling, found, always, stands, stages)
+        else:
+            made = built_anew(session, plan, ruling, found, stands, types, choose is None, stages)
+        tombstones = None if ruling.tombstones is None else _buried(home, snapshot, ruling.tombstones)
+        rejected = []
+        if positions is not None and profile.good < profile.read:
+            with stages.stage("quarantine"):
+                rejected = quarantine(positions, home, snapshot, profile.read - profile.good)
+        place.clear()
+        shape = Shape.of(made.entries)
+        manifest = make_manifest(
+            snapshot,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            stands.space,
+            made.regions,
+            made.reach,
+            box,
+            made.entries,
+            made.borders,
+            id_type="string" if stands.string_ids else "int64",
+            columns=types,
+            time=stands.time if positions is None or stands.manifest is not None else time_of(positions),
+            tombstones=tombstones,
+            ledger=(rules.ledger or Ledger.of((last or {}).get("ledger"))).as_json(),
+            clock={"kind": clock.kind, "now": clock.scale.said(clock.now), "watermark": clock.scale.said(watermark)},
+            policy=_policy(stands, shape, box, choose is not None),
+            cycle={
+                **counts,
+                "objects": kept,
+                "linked": made.linked,
+                "built": len(made.entries) - made.linked,
+                "pivots": "kept" if choose is None else "chosen",
+                "why": why,
+                "largest": round(shape.largest, 6),
+            },
+            source=source_of(positions) if positions is not None and stands.manifest is None else stands.source,
+            parameters=stands.wishes.facts() if stands.manifest is None else stands.manifest["parameters"],
+            counts={
+                "read": profile.read,
+                "kept": shape.objects,
+                "duplicates": profile.good - len(arrivals),
+                "quarantined": {reason: n for reason, n in profile.bad.items() if n},
+            },
+            timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
+        )
+        manifest["quarantine"] = rejected
+        manifest["renamed"] = stands.renamed if positions is None else stands.renamed | renamed(positions.attributes)
+        manifest["input"] = profile.extent
+        home.finish(snapshot, manifest, held, after=head)
+    return manifest
+
+
+def _positions(updates: DataFrame | Positions | None, last: dict[str, Any] | None, rules: _Rules) -> Positions | None:
+    """Return updates as positions; a frame's columns mean what those of the store's last rebuild meant."""
+    if updates is None or isinstance(updates, Positions):
+        return updates
+    said = dict((last or {}).get("source") or {})
+    said |= {name: rules.first[name] for name in ("id", "x", "y", "time", "columns") if rules.first.get(name)}
+    columns = Columns(
+        id=said.get("id", "id"),
+        x=said.get("x"),
+        y=said.get("y"),
+        time=said.get("time"),
+        attributes=said.get("columns", "all"),
+        time_format=said.get("time_format"),
+        deleted=rules.deleted,
+    )
+    return from_frame(updates, columns)
+
+
+def _session(positions: Positions | None) -> SparkSession:
+    if positions is not None:
+        return configured(positions.frame.sparkSession)
+    from pipelines.spark.session import spark_session
+
+    return spark_session()
+
+
+def _clock(stands: Stands, rules: _Rules) -> Clock:
+    """Return what now is, as far as it is known before the updates are read."""
+    kind, now = rules.clock, None
+    if rules.now is not None:
+        kind, now = "given", stands.scale.read(rules.now)
+    elif kind == "wall":
+        now = stands.scale.now()
+    return Clock(stands.scale, now, kind, rules.expire, rules.deleted_for, rules.max_ahead)
+
+
+def _settled(clock: Clock, stands: Stands, arrivals: Arrivals) -> tuple[Clock, float]:
+    """Return what now is, and the latest time that ever arrived."""
+    said = ((stands.manifest or {}).get("clock") or {}).get("watermark")
+    watermark = -math.inf if said is None else clock.scale.read(said)
+    if len(arrivals):
+        times = clock.scale.numbers(arrivals.ids.column("t").combine_chunks())
+        watermark = max(watermark, float(times.max()))
+    return (replace(clock, now=watermark) if clock.now is None else clock), watermark
+
+
+def _why_chosen(stands: Stands, rules: _Rules) -> str | None:
+    """Return why pivots are chosen anew; None where they are kept."""
+    if stands.manifest is None:
+        return "nothing stood"
+    if rules.pivots == "balanced":
+        return "it was asked for"
+    return why_anew(stands.manifest) if rules.pivots == "auto" else None
+
+
+def _too_many(updates: int, objects: int, until: float) -> str | None:
+    if updates > until * objects:
+        return f"{updates:,} updates are more than {until:g} of {objects:,} objects"
+    return None
+
+
+def _buried(home: Store, snapshot: str, tombstones: pa.Table) -> dict[str, Any]:
+    ids = tombstones.column("id").combine_chunks()
+    if not pa.types.is_large_string(ids.type):
+        ids = ids.to_numpy()
+    return write_tombstones(home, snapshot, ids, tombstones.column("t").combine_chunks())
+
+
+def _bounds_differ(one: NDArray[np.float64] | None, other: NDArray[np.float64] | None) -> bool:
+    return one is not None and other is not None and not np.array_equal(one, other)
+
+
+def _policy(stands: Stands, shape: Shape, bounds: NDArray[np.float64] | None, chosen: bool) -> dict[str, Any]:
+    last = {} if stands.manifest is None else stands.manifest.get("policy") or {}
+    facts = shape.facts(bounds)
+    if last.get("bounds") is not None:
+        # bounds grow in steps of what they were at first
+        facts["bounds"] = last["bounds"]
+    return facts if chosen or not last else last
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import run_script
+
+    run_script("rebuild")

@@ -1,0 +1,86 @@
+"""Whether pivots are kept: while partitions are about even, few cells open and few objects copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
+
+MOST_UNEVEN = 1.25
+"""The largest partition, in means, up to which pivots are kept."""
+MOST_OPEN = 0.02
+"""The share of cells that their partition cannot certify, up to which pivots are kept."""
+MOST_COPIED = 0.05
+"""Replicas, as a share of the objects, up to which pivots are kept."""
+WORSE = 1.25
+"""Where new pivots were beyond a bound already: so many times what they were then is the bound."""
+GROWN = 2.0
+"""So many times more or fewer objects a partition than when pivots were chosen, and others are."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How well partitions share objects: the largest in means, and the shares of open cells and of replicas."""
+
+    objects: int
+    largest: float
+    open: float
+    copied: float
+
+    @classmethod
+    def of(cls, entries: list[dict[str, Any]]) -> Shape:
+        """Return the shape of partitions, from their entries in a manifest."""
+        objects = sum(entry["objects"] for entry in entries)
+        sites = sum(entry["sites"] for entry in entries)
+        if objects == 0:
+            return cls(0, 1.0, 0.0, 0.0)
+        return cls(
+            objects,
+            max(entry["objects"] for entry in entries) * len(entries) / objects,
+            sum(entry["uncertified"] for entry in entries) / max(sites, 1),
+            sum(entry["replicas"] for entry in entries) / objects,
+        )
+
+    def facts(self, bounds: NDArray[np.float64] | None) -> dict[str, Any]:
+        """Return what the manifest keeps of it, as that of the snapshot for which pivots and bounds were chosen."""
+        return {
+            "objects": self.objects,
+            "largest": round(self.largest, 6),
+            "open": round(self.open, 6),
+            "copied": round(self.copied, 6),
+            "bounds": None if bounds is None else bounds.tolist(),
+        }
+
+
+def why_anew(manifest: dict[str, Any]) -> str | None:
+    """Return why pivots should be chosen anew; None while those of a snapshot are good.
+
+    Small stores, or many objects on one site, are beyond a bound whatever the pivots are. So the bound is never below
+    what the pivots had when they were chosen, and some.
+    """
+    now = Shape.of(manifest["partitions"])
+    then = manifest.get("policy") or {}
+    if now.objects == 0:
+        return None
+    bounds = (
+        ("the largest partition, in means,", now.largest, MOST_UNEVEN, then.get("largest", 0.0)),
+        ("the share of open cells", now.open, MOST_OPEN, then.get("open", 0.0)),
+        ("the share of replicas", now.copied, MOST_COPIED, then.get("copied", 0.0)),
+    )
+    for what, share, most, before in bounds:
+        most = max(most, WORSE * before)
+        if share > most:
+            return f"{what} is {share:.3g}, {most:.3g} at most"
+    chosen = then.get("objects")
+    if chosen and manifest["parameters"].get("partitions") is None:
+        per = manifest["parameters"].get("objects_per_partition") or OBJECTS_PER_PARTITION
+        many = now.objects / (len(manifest["partitions"]) * per)
+        if now.objects > GROWN * chosen and many > 1.0:
+            return f"there are {now.objects:,} objects, {chosen:,} when pivots were chosen"
+        if now.objects * GROWN < chosen:
+            return f"there are {now.objects:,} objects, {chosen:,} when pivots were chosen"
+    return None

@@ -1,0 +1,184 @@
+"""What runs on the workers of a cycle: each partition compared with what arrived, and built anew where that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.building.border import border_of
+from dtoss.building.construct import construct
+from dtoss.partition import Partition
+from dtoss.snapshots.partition_file import decode
+from pipelines.cycles.arrivals import Arrivals
+from pipelines.cycles.build_tasks import BuildPlan, write_built, write_share
+from pipelines.cycles.clock import Scale
+from pipelines.cycles.standing import Findings, findings
+
+ROWS_AT_ONCE = 100_000
+"""Rows of a batch that goes to Spark."""
+
+
+@dataclass(frozen=True)
+class CyclePlan:
+    """What the workers of a cycle need to know.
+
+    Parameters
+    ----------
+    build
+        What is built, and where to.
+    last
+        The snapshot whose objects stand.
+    files
+        Of its partitions, in their order.
+    arrivals
+        What arrived.
+    scale
+        Of the times.
+    expired_before
+        Objects older than this go.
+    carried
+        The updates' attribute columns, and the attribute of each, in the order in which they are stored.
+    """
+
+    build: BuildPlan
+    last: str
+    files: tuple[str, ...]
+    arrivals: Arrivals
+    scale: Scale
+    expired_before: float
+    carried: tuple[tuple[str, str], ...]
+
+    def standing(self, number: int) -> Partition:
+        """Return a partition as it stands."""
+        source = self.build.store.source(self.last, self.files[number])
+        return decode(source.data, source.path)
+
+
+def compare(plan: CyclePlan, numbers: Sequence[int]) -> list[Findings]:
+    """Return what partitions say of the updates."""
+    return [
+        findings(plan.standing(number), plan.arrivals, plan.scale, plan.expired_before, plan.carried)
+        for number in numbers
+    ]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A partition that may have to be built: its number, the file of its objects' updates, and whether some are old."""
+
+    number: int
+    matches: str | None
+    ages: bool
+    always: bool
+
+
+def renew(plan: CyclePlan, dropped: str | None, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
+    """Build the partitions in whose knowledge something has changed, link the others, and return their entries.
+
+    Parameters
+    ----------
+    plan
+        Of the cycle.
+    dropped
+        The name of the file that says of each update whether it does not count, uint8; None where all count.
+    wanted
+        The partitions.
+
+    Returns
+    -------
+    list of dict
+        The manifest's entry, with the file of the border's share in ``border``; of a partition that was linked
+        ``number``, ``border`` and ``linked`` alone.
+    """
+    flags = None if dropped is None else np.frombuffer(plan.arrivals.place.read(dropped), np.uint8)
+    return [_renewed(plan, flags, one) for one in wanted]
+
+
+def _renewed(plan: CyclePlan, dropped: NDArray[np.uint8] | None, wanted: Wanted) -> dict[str, Any]:
+    number, build = wanted.number, plan.build
+    partition = plan.standing(number)
+    came = []
+    for batch, numbers in plan.arrivals.of_partition(number):
+        counts = None if dropped is None else np.flatnonzero(dropped[numbers] == 0)
+        if counts is not None and len(counts) < len(numbers):
+            batch = batch.take(pa.array(counts))
+        if batch.num_rows:
+            came.append(batch)
+    keep = _kept(plan, partition, wanted, dropped)
+    if not came and keep is None and not wanted.always:
+        build.store.link(build.snapshot, plan.files[number], plan.last)
+        return {"number": number, "border": write_share(build, number, border_of(partition)), "linked": True}
+    rows = np.arange(len(partition.positions)) if keep is None else np.flatnonzero(keep)
+    return write_built(build, _built(plan, partition, rows, came))
+
+
+def stays(
+    plan: CyclePlan, wanted: Wanted, dropped: NDArray[np.uint8] | None, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the objects of a partition that stay as they are, in columns of these names."""
+    partition = plan.standing(wanted.number)
+    keep = _kept(plan, partition, wanted, dropped)
+    owned = np.arange(partition.owned_objects)
+    rows = pa.array(owned if keep is None else owned[keep[: len(owned)]])
+    ids = partition.ids.cast(pa.string()) if isinstance(partition.ids, pa.Array) else pa.array(partition.ids)
+    columns = [ids, *(pa.array(partition.positions[:, axis]) for axis in (0, 1)), partition.times]
+    for column, name in plan.carried:
+        mine = partition.attributes.get(name)
+        columns.append(pa.nulls(len(ids), plan.arrivals.kind(column)) if mine is None else mine)
+    table = pa.table([column.take(rows) for column in columns], names=list(names))
+    yield from table.to_batches(max_chunksize=ROWS_AT_ONCE)
+
+
+def _kept(
+    plan: CyclePlan, partition: Partition, wanted: Wanted, dropped: NDArray[np.uint8] | None
+) -> NDArray[np.bool_] | None:
+    """Return which objects stay as they are; None where all do."""
+    gone = np.zeros(len(partition.positions), np.bool_)
+    if wanted.matches is not None:
+        update = np.frombuffer(plan.arrivals.place.read(wanted.matches), np.int32)
+        gone = update >= 0
+        if dropped is not None:
+            gone &= dropped[np.maximum(update, 0)] == 0
+    if wanted.ages:
+        gone = gone | (plan.scale.numbers(partition.times) < plan.expired_before)
+    return ~gone if gone.any() else None
+
+
+def _built(plan: CyclePlan, partition: Partition, rows: NDArray[np.int64], came: list[pa.RecordBatch]) -> Any:
+    build, number = plan.build, partition.number
+    owned = partition.owned_sites
+    site_home = np.concatenate([np.full(owned, number, np.int32), partition.replica_home])
+    home = np.repeat(site_home, np.diff(partition.first_object))
+    whole = len(rows) == len(home)
+    taken = None if whole else pa.array(rows)
+
+    def joined(mine: pa.Array | None, column: str) -> pa.Array:
+        theirs = [batch.column(column) for batch in came]
+        if mine is None:
+            return pa.concat_arrays([pa.nulls(len(rows), plan.arrivals.kind(column)), *theirs])
+        kept = mine if taken is None else mine.take(taken)
+        return pa.concat_arrays([kept, *(values.cast(mine.type) for values in theirs)])
+
+    def numbers(mine: NDArray[Any], column: str) -> NDArray[Any]:
+        kept = mine if whole else mine[rows]
+        return np.concatenate([kept, *(batch.column(column).to_numpy() for batch in came)]).astype(mine.dtype)
+
+    x, y = (numbers(np.ascontiguousarray(partition.positions[:, axis]), "xy"[axis]) for axis in (0, 1))
+    text = isinstance(partition.ids, pa.Array)
+    return construct(
+        number,
+        joined(partition.ids, "id") if text else numbers(partition.ids, "id"),
+        np.stack([x, y], axis=1),
+        numbers(home, "home"),
+        build.space,
+        build.regions,
+        float(build.reach[number]),
+        build.bounds,
+        attributes={name: joined(partition.attributes.get(name), column) for column, name in plan.carried},
+        times=joined(partition.times, "t"),
+    )

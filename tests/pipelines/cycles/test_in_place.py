@@ -1,0 +1,61 @@
+"""A cycle merges as the dictionary of rows does, and its files are, byte for byte, those of a full build."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracles import apply, in_order, standing
+from tests.pipelines.cycles.in_place import begun, cycled, full_bytes, objects, state_of, stored_bytes
+from tests.update_worlds import NOW, cycles, table, updates
+
+inf = float("inf")
+
+
+def same(rows):
+    """Rows as they are compared: NaN is NaN, and -0.0 is not 0.0."""
+    return {id: (t, in_order(x), in_order(y), *map(in_order, attributes)) for id, (t, x, y, attributes) in rows.items()}
+
+
+def wanted(state):
+    """What stands of a state of the oracle, as a store has it."""
+    return {id: (row.t, row.x, row.y, row.attributes) for id, row in standing(state).items()}
+
+
+@pytest.mark.parametrize("plane", [False, True], ids=["sphere", "plane"])
+@pytest.mark.parametrize("string_ids", [False, True], ids=["int", "string"])
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_any_cycles_give_the_files_of_one_build(string_ids, plane, data):
+    """However updates are split, ordered and repeated: the rows of the oracle, the bytes of a full build of them."""
+    partitions = data.draw(st.sampled_from([1, 2, 2, 7, 7, 64]))
+    rows = data.draw(updates(string_ids=string_ids, plane=plane))
+    batches = data.draw(cycles(rows))
+    expire = data.draw(st.sampled_from([None, 60, 10]))
+    nows = sorted(data.draw(st.lists(st.integers(0, NOW), min_size=len(batches), max_size=len(batches))))
+    nows[-1] = NOW
+    state = state_of(partitions, plane=plane, seed=data.draw(st.integers(0, 3)))
+    stands = {}
+    with tempfile.TemporaryDirectory() as folder:
+        store = begun(Path(folder) / "s", state, string_ids=string_ids)
+        for batch, now in zip(batches, nows, strict=True):
+            stands, counted = apply(stands, batch, now=now, expire=inf if expire is None else expire)
+            counts = cycled(
+                store,
+                table(batch, string_ids=string_ids, plane=plane),
+                now=now,
+                expire=expire,
+                tasks=data.draw(st.integers(1, 3)),
+                plane=plane,
+            )
+            assert same(objects(store)) == same(wanted(stands))
+            names = ("updated", "added", "late", "too_late", "unchanged", "outdated", "deletions", "deleted", "expired")
+            assert {name: counts[name] for name in names} == {name: counted[name] for name in names}
+        at_once, _ = apply({}, rows, now=NOW, expire=inf if expire is None else expire)
+        assert same(wanted(at_once)) == same(wanted(stands))
+        final = table(standing(at_once).values(), string_ids=string_ids, plane=plane)
+        assert stored_bytes(store) == full_bytes(state, final, string_ids=string_ids)
