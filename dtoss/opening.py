@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from dtoss.errors import StoreError
-from dtoss.geometry.space import FURTHEST
 from dtoss.index import Index
-from dtoss.names import columns_of_manifest
 from dtoss.partition import Partition
 from dtoss.queries.open_partitions import OpenPartitions, PartitionFacts
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
-from dtoss.snapshots.partition_file import checksum, decode
+from dtoss.snapshots.reading import borders_in, check_sum, entries_of, partition_in
 from dtoss.snapshots.source import Source
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.structure import Claims, check_border, check_partition
 
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
@@ -82,8 +79,8 @@ def _open(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) ->
     name = manifest["snapshot"]
     entries, borders = manifest["partitions"], manifest["borders"]
     if verify and verify != "touch":
-        for entry in [*entries, borders]:
-            check(store.source(name, entry["file"], entry["bytes"]), entry, "sha256")
+        for entry in entries_of(manifest):
+            check_sum(store.source(name, entry["file"], entry["bytes"]), entry)
     # mapped here, they outlive the snapshot
     sources = None if lazy else [store.source(name, entry["file"], entry["bytes"]) for entry in entries]
     border_source = None if lazy else store.source(name, borders["file"], borders["bytes"])
@@ -127,65 +124,18 @@ def _open_partition(
     entry = manifest["partitions"][number]
     source = sources[number] if sources else store.source(manifest["snapshot"], entry["file"], entry["bytes"])
     _touch(source, entry, verify)
-    partition = decode(source.data, source.path)
-    space = space_of_manifest(manifest)
-    box = (-180.0, -90.0, 180.0, 90.0) if space.geographic else (-FURTHEST, -FURTHEST, FURTHEST, FURTHEST)
-    xmin, ymin, xmax, ymax = manifest["bounds"] or box
-    claims = Claims(
-        number=number,
-        objects=entry["objects"],
-        sites=entry["sites"],
-        replicas=entry["replicas"],
-        uncertified=entry["uncertified"],
-        furthest=entry["furthest"],
-        dimension=space.dimension,
-        partitions=len(manifest["partitions"]),
-        box=(xmin, ymin, xmax, ymax),
-        string_ids=manifest["id_type"] == "string",
-        columns=frozenset(columns_of_manifest(manifest)),
-        time=manifest["time"]["type"] if manifest.get("time") else None,
-    )
-    check_partition(partition, claims, source.path)
-    return partition
+    return partition_in(source, manifest, number)
 
 
 def _touch(source: Source, entry: dict[str, Any], verify: Verify) -> None:
     """Check what has to be checked of a file's bytes before they are first read."""
     source.check_size()
     if verify == "touch":
-        check(source, entry, "xxh64" if "xxh64" in entry else "sha256")
-
-
-def check(source: Source, entry: dict[str, Any], kind: str) -> None:
-    """Compare a file's checksum, "sha256" or "xxh64", with the manifest.
-
-    Raises
-    ------
-    StoreError
-        If they differ; the message names the file.
-    """
-    if kind == "xxh64":
-        from dtoss.snapshots.xxh64 import xxh64
-
-        made = xxh64(source.data)
-    else:
-        made = checksum(source.data)
-    if made != entry[kind]:
-        raise StoreError(
-            f"{source.path} does not have the checksum that the manifest states: it is damaged; roll back or rebuild"
-        )
+        check_sum(source, entry, "xxh64" if "xxh64" in entry else "sha256")
 
 
 def _read_borders(store: Store, manifest: dict[str, Any], verify: Verify, source: Source | None) -> BorderTable:
-    from dtoss.building.border import BorderTable
-    from dtoss.snapshots.border_file import decode_border
-
     entry = manifest["borders"]
     source = source or store.source(manifest["snapshot"], entry["file"], entry["bytes"])
     _touch(source, entry, verify)
-    table = decode_border(source.data, source.path)
-    if not isinstance(table, BorderTable):
-        raise StoreError(f"{source.path} is not a border table; rebuild")
-    dimension = space_of_manifest(manifest).dimension
-    check_border(table, entry["points"], entry["fixed"], dimension, len(manifest["partitions"]), source.path)
-    return table
+    return borders_in(source, manifest)

@@ -35,7 +35,7 @@ BLOCK = 1000
 """Commits of a log."""
 _FILE = re.compile(r"(\d{20})\.json\Z")
 _LOG = re.compile(r"log-(\d{20})-(\d{20})\.jsonl\Z")
-_HINT = re.compile(rb"(\d{20})(?: ([0-9a-f]{8}))?\s*\Z")
+_HINT = re.compile(rb"(\d{20})(?: ([0-9a-f]{8}))?\n?\Z")
 _FIELDS = {"document", "nonce", "number", "parent", "sha256", "time", "writer"}
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -261,6 +261,8 @@ class Store:
                 f"manifest.json of snapshot {snapshot!r} in {self.path} is damaged; roll back or rebuild"
             ) from None
         if isinstance(version, bool) or version not in READ_FORMATS:
+            # another version has written it, unless a byte has changed
+            self._check_committed(snapshot, data)
             known = " and ".join(map(str, READ_FORMATS))
             raise StoreError(
                 f"snapshot {snapshot!r} has format {version}, this dtoss reads {known}: rebuild it with this version"
@@ -309,6 +311,10 @@ class Store:
         except IsADirectoryError:
             return None
         return None if data is None else name_in(data)
+
+    def told(self, messages: Iterable[str]) -> None:
+        """Warn of none of these, for somebody knows them."""
+        self._told.update(messages)
 
     def _warn_once(self, message: str) -> None:
         if message not in self._told:

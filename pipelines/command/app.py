@@ -10,6 +10,7 @@ import dtoss
 from pipelines.command import planning, queries, store
 from pipelines.command.export import export
 from pipelines.command.quick import UsageError
+from pipelines.command.verify import verify
 from pipelines.command.warm import warm
 
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
@@ -39,6 +40,7 @@ app.command("range")(queries.range_)
 app.command()(queries.within)
 app.command()(store.info)
 app.command()(store.rollback)
+app.command()(verify)
 app.command()(export)
 app.command()(warm)
 app.command()(planning.patterns)
