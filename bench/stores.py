@@ -27,7 +27,9 @@ from datasets.tables.command import run, say
 from dtoss.commits.folder import LocalFolder
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import Store
+from tests.dtoss.commits.races import USERS, race
 from tests.dtoss.snapshots.small_stores import assert_clean, assert_sound
+from tests.object_store import object_store
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = [sys.executable, "-c", "import sys; from pipelines.command.main import main; main(sys.argv[1:])"]
@@ -103,6 +105,23 @@ def syncing(folder: LocalFolder, files: int, size: int) -> float:
     return spent
 
 
+def races(folder: Path, commits: int) -> int:
+    """Let two and eight writers commit without leases, on a disk and an object store; return how many races failed."""
+    wrong = 0
+    with object_store() as bucket:
+        for user in USERS:
+            for writers in (2, 8):
+                for place in (str(folder / f"{user}-{writers}"), bucket.uri()):
+                    where = "an object store" if "://" in place else "a disk"
+                    try:
+                        found: Any = race(user, place, writers, commits, readers=2)
+                    except AssertionError as error:
+                        wrong += 1
+                        found = f"failed: {error}"
+                    say(f"{writers} writers of {commits} {user} on {where}: {found}")
+    return wrong
+
+
 def main(
     commits: Annotated[int, typer.Option(help="Of each of three writers that are at it at once.")] = 200,
     rounds: Annotated[int, typer.Option(help="Of taking over a dead one's lock.")] = 300,
@@ -123,6 +142,7 @@ def main(
             told = loops(kinds)
             wrong += not told
             say(f"{name}: {told[0] if told else 'failed'}")
+        wrong += races(Path(scratch), commits)
         store = Store(f"{scratch}/store")
         loops([["writer", store.path, 1, 9]])
         writers = [["writer", store.path, commits, number] for number in range(3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -282,6 +283,25 @@ def test_no_folder_holds_more_than_a_reader_can_survey():
         for folder in {path.parent for path in (ROOT / layer).rglob("*.py")}:
             files = [path for path in folder.iterdir() if path.is_file()]
             assert len(files) <= MOST_FILES, f"{folder.relative_to(ROOT)} holds {len(files)} files"
+
+
+ABSENT = re.compile(
+    r"""os\.link\(|hardlink_to|O_EXCL|\.open\(\s*"x|open\([^()]*,\s*"x|mode="(create|x)|"create"|PutMode|If-None"""
+)
+"""How a file is made only where there is none."""
+
+
+def test_only_one_module_puts_a_file_that_is_absent():
+    """Commits rest on it: there is no second one in the project."""
+    found = {
+        str(path.relative_to(ROOT))
+        for layer in ("dtoss", "pipelines", "ceps", "datasets", "bench")
+        for path in (ROOT / layer).rglob("*.py")
+        if ABSENT.search(path.read_text())
+    }
+    assert found == {"dtoss/commits/folder.py"}
+    for code in ("os.link(a, b)", 'Path(a).open("xb")', 'open(a, "x")', 'put(s, a, b, mode="create")', "os.O_EXCL"):
+        assert ABSENT.search(code), code
 
 
 def test_the_check_finds_what_it_looks_for():

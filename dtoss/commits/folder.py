@@ -183,10 +183,8 @@ class LocalFolder:
         """See :class:`Folder`. It is never seen half written where the file system has links."""
         fresh = self._write_aside(data, parts, sync=True)
         try:
-            os.link(fresh, self.path(*parts))
-        except FileExistsError:
-            # a shared disk may say so of a link that it has just made
-            return Path(fresh).stat().st_nlink == 2
+            if not link_if_absent(fresh, self.path(*parts)):
+                return False
         except FileNotFoundError:
             raise
         except OSError:
@@ -294,6 +292,24 @@ class LocalFolder:
             list(pool.map(_sync, map(str, paths)))
         for folder in sorted(folders, key=lambda folder: -len(folder.parts)):
             _sync(str(folder))
+
+
+def link_if_absent(file: str | Path, name: str | Path) -> bool:
+    """Give a file a second name on its disk if that is free; return whether.
+
+    Raises
+    ------
+    OSError
+        If the file is not there, or the disk has no links.
+    """
+    try:
+        os.link(file, name)
+    except FileExistsError:
+        # a shared disk may say so of a link that it has just made
+        with suppress(FileNotFoundError):
+            return Path(file).samefile(name)
+        return False
+    return True
 
 
 def _unlink(path: str) -> None:

@@ -37,30 +37,54 @@ def is_debris(folder: Folder, snapshot: str) -> bool:
     return time.time() - holder.began > STALE_SECONDS
 
 
-def remove_snapshot(folder: Folder, name: str) -> None:
-    """Remove a snapshot so that it is none at once, and its files after that.
+def remove_snapshot(folder: Folder, name: str, points_to: Callable[[], str | None]) -> bool:
+    """Remove a snapshot so that it is none at once, and its files after that; return whether it went.
+
+    Parameters
+    ----------
+    folder
+        Of the store.
+    name
+        Of the snapshot.
+    points_to
+        Tells the current snapshot. It is asked when this one is none any more, and before a file of it is gone: one
+        that somebody has rolled back to meanwhile, without a lease, is put back. Whoever rolls back looks for it after
+        the commit. So either this one sees the commit, or that one sees that the snapshot has gone.
 
     Raises
     ------
     OSError
         If something cannot be removed.
     """
+    manifest = ("snapshots", name, "manifest.json")
     if not folder.renames:
-        folder.remove("snapshots", name, "manifest.json")
+        data = folder.read(*manifest)
+        folder.remove(*manifest)
+        if data is not None and points_to() == name:
+            folder.replace(data, *manifest)
+            return False
         folder.remove_folder("snapshots", name)
-        return
+        return True
     aside = removed_name(name)
     try:
         folder.move(("snapshots", name), ("snapshots", aside))
     except FileNotFoundError:
-        return
+        return False
+    if points_to() == name:
+        folder.move(("snapshots", aside), ("snapshots", name))
+        return False
     folder.remove_folder("snapshots", aside)
+    return True
 
 
 def clear_debris(
-    folder: Folder, current: str | None, finished: Collection[str], warn: Callable[[str], None]
+    folder: Folder, points_to: Callable[[], str | None], finished: Collection[str], warn: Callable[[str], None]
 ) -> list[str]:
-    """Remove unfinished snapshots that nobody writes, and files under passing names; return the snapshots."""
+    """Remove unfinished snapshots that nobody writes, and files under passing names; return the snapshots.
+
+    ``points_to`` tells the current snapshot by now.
+    """
+    current = points_to()
     removed = []
     if current is not None:
         with warning(warn, folder.path("snapshots", current, MARK)):
@@ -69,8 +93,9 @@ def clear_debris(
         with warning(warn, folder.path("snapshots", name)):
             if is_left_over(name):
                 folder.remove_folder("snapshots", name)
-            elif name not in finished and name != current and not name.startswith(".") and is_debris(folder, name):
-                remove_snapshot(folder, name)
+                continue
+            unfinished = name not in finished and name != current and not name.startswith(".")
+            if unfinished and is_debris(folder, name) and remove_snapshot(folder, name, points_to):
                 removed.append(name)
     with warning(warn, folder.path()):
         # of earlier versions, whose passing names told nothing

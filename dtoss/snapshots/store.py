@@ -499,8 +499,12 @@ class Store:
             for name in earlier:
                 wrong = self._damage(name)
                 if wrong is None:
-                    self._commit(name, self._read("snapshots", name, "manifest.json") or b"", before, rolled=True)
-                    return name, now
+                    data = self._read("snapshots", name, "manifest.json") or b""
+                    before = self._commit(name, data, before, rolled=True)
+                    # somebody may have cleared it without a lease
+                    if self._exists("snapshots", name, "manifest.json"):
+                        return name, now
+                    wrong = "it was removed meanwhile"
                 warn(f"{name} is passed over: {wrong}")
         raise StoreError(f"{self.path} has no snapshot before {now!r} to roll back to")
 
@@ -509,7 +513,7 @@ class Store:
         # others may have committed since
         lately = islice(self.chain.newest_first(), _OPENINGS)
         if self._points_to() != snapshot and all(snapshot_of(commit) != snapshot for commit in lately):
-            remove_snapshot(self.folder, snapshot)
+            remove_snapshot(self.folder, snapshot, lambda: None)
 
     def tidy(
         self,
@@ -572,11 +576,10 @@ class Store:
             lately = current_within(self.chain.newest_first(), keep_for)
             staying = kept(current, finished, line_of(self.folder, current, finished), keep, lately)
             for name in finished:
-                # whoever writes without a lease may have rolled back to it meanwhile
-                if name not in staying and name != self._points_to():
+                if name not in staying:
                     with warning(warn, self.file("snapshots", name)):
-                        remove_snapshot(self.folder, name)
-                        removed.append(name)
+                        if remove_snapshot(self.folder, name, self._points_to):
+                            removed.append(name)
         return removed
 
     def remove(self, snapshot: str, file: str) -> None:
@@ -584,7 +587,7 @@ class Store:
         self.folder.remove("snapshots", snapshot, *file.split("/"))
 
     def _clear_debris(self, warn: Callable[[str], None]) -> list[str]:
-        return clear_debris(self.folder, self._points_to(), set(self.snapshots()), warn)
+        return clear_debris(self.folder, self._points_to, set(self.snapshots()), warn)
 
     def _damage(self, snapshot: str) -> str | None:
         """Return what a finished snapshot lacks; None if all its files are there with their sizes."""

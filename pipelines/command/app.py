@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import dtoss
-from pipelines.command import planning, queries, store
+from pipelines.command import care, planning, queries, store
 from pipelines.command.export import export
 from pipelines.command.quick import UsageError
 from pipelines.command.verify import verify
@@ -41,6 +41,8 @@ app.command()(queries.within)
 app.command()(store.info)
 app.command()(store.rollback)
 app.command()(verify)
+app.command()(care.log)
+app.command()(care.gc)
 app.command()(export)
 app.command()(warm)
 app.command()(planning.patterns)

@@ -73,7 +73,8 @@ InPlaceUntil = Annotated[
     float, typer.Option("--in-place-until", help="Share of the objects from which on a cycle builds everything.")
 ]
 Lease = Annotated[
-    Literal["on", "off"], typer.Option("--lease", help="Whether other writers are kept out while a cycle runs.")
+    Literal["on", "off"],
+    typer.Option("--lease", help="Whether other writers are kept out meanwhile; off: who commits first is through."),
 ]
 Keep = Annotated[int, typer.Option("--keep", help="Snapshots that stay for rollback, the new one among them.")]
 KeepFor = Annotated[

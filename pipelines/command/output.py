@@ -41,6 +41,13 @@ def say_compiling(function: Literal["build", "open"]) -> None:
         os.environ["DTOSS_QUIET"] = "1"  # the processes that Spark starts need not say it again
 
 
+def print_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of texts under the names of their columns, each on one line, with blanks between."""
+    widths = [max(len(name), *(len(row[place]) for row in rows), 0) for place, name in enumerate(names)]
+    for row in [names, *rows]:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
 def print_table(rows: Sequence[tuple[str, str]]) -> None:
     """Print rows of a name and a text, wide where nobody looks."""
     from rich.console import Console

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dtoss.errors import DtossError
-from pipelines.command.options import DriverMemory, Json, Master, Snapshot, Store
+from pipelines.command.options import DriverMemory, Json, Lease, Master, Snapshot, Store, seconds_or_none
 from pipelines.command.output import print_table, say_compiling, start_spark
 from pipelines.command.store_info import facts_of_manifest, print_info, roll_back
 
@@ -68,6 +68,13 @@ def rebuild(
         typer.Option(help="Lambda: how far past its borders a partition knows objects (chord or CRS units)."),
     ] = None,
     keep: Annotated[int, typer.Option(help="Snapshots that stay for rollback, the new one among them.")] = 3,
+    keep_for: Annotated[
+        str | None,
+        typer.Option(
+            help="Snapshots that were current less than this ago stay too; 10min on object stores, else none."
+        ),
+    ] = None,
+    lease: Lease = "on",
     max_bad: Annotated[float, typer.Option(help="Share of bad rows from which on the rebuild fails.")] = 0.10,
     wrap: Annotated[bool, typer.Option("--wrap", help="Take 360 from longitudes above 180.")] = False,
     min_objects: Annotated[int, typer.Option(help="Fewer objects fail the rebuild.")] = 0,
@@ -101,6 +108,7 @@ def rebuild(
     from pipelines.rows.read_files import read_positions, unreadable
     from pipelines.spark.progress import Stages
 
+    kept_for = seconds_or_none(keep_for)
     shrink = None if max_shrink is None else share_of(max_shrink)
     check_arguments(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach, min_objects, shrink)
     space = space_of(crs, metric)
@@ -122,7 +130,7 @@ def rebuild(
     check_text(named)
     inputs = look(positions, schema=schema, encoding=encoding)
     _say_skipped(inputs)
-    with nullcontext() if dry_run else StorePlace(store).writer() as lock:
+    with nullcontext() if dry_run else StorePlace(store).writer(lease=lease == "on") as lock:
         session = start_spark(master, driver_memory)
         stages = Stages(session, shown=True)
         with stages.stage("read"):
@@ -146,6 +154,7 @@ def rebuild(
                 allow_empty=allow_empty,
                 dry_run=dry_run,
                 keep=keep,
+                keep_for=kept_for,
                 seed=seed,
                 stages=stages,
                 warn=on_stderr,
@@ -185,6 +194,6 @@ def info(
     print_info(store, snapshot, verify=verify, as_json=as_json)
 
 
-def rollback(store: Store) -> None:
+def rollback(store: Store, lease: Lease = "on") -> None:
     """Make the snapshot before the current one current again."""
-    roll_back(store)
+    roll_back(store, lease=lease == "on")

@@ -58,7 +58,7 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
     print_table(rows)
 
 
-def roll_back(store: str) -> None:
+def roll_back(store: str, *, lease: bool = True) -> None:
     """Make the parent of the current snapshot current, and say so.
 
     Raises
@@ -68,7 +68,7 @@ def roll_back(store: str) -> None:
     """
     from dtoss.snapshots.store import Store as StorePlace
 
-    now, before = StorePlace(store).rollback()
+    now, before = StorePlace(store).rollback(lease=lease)
     print(f"{now} is current, {before} was")
 
 

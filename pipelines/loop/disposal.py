@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 from pyarrow import fs
 
+from dtoss.commits.folder import link_if_absent
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.place import filesystem_of
@@ -190,9 +191,7 @@ def _move_local(source: Path, target: Path) -> None:
 def _named(file: Path, name: Path) -> bool:
     """Give a file another name on its disk, by a link or, where there are none, a rename; return whether it has it."""
     try:
-        os.link(file, name)
-    except FileExistsError:
-        return False
+        return link_if_absent(file, name)
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
             raise

@@ -239,7 +239,7 @@ def _start(*arguments: Any) -> subprocess.Popen[str]:
 
 
 def _told(process: subprocess.Popen[str]) -> dict[str, int]:
-    out, err = process.communicate(timeout=280)
+    out, err = process.communicate(timeout=1000)
     assert process.returncode == 0, err
     found: dict[str, int] = json.loads(out)
     return found

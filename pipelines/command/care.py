@@ -1,0 +1,67 @@
+"""What keeps a store in order: clearing it, and its log of commits; the standard library is enough on local disks."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from pipelines.command.options import Json, Keep, KeepFor, Lease, Store, seconds_or_none
+
+
+def gc(store: Store, keep: Keep = 3, keep_for: KeepFor = "10min", lease: Lease = "on", as_json: Json = False) -> None:
+    """Remove old snapshots and what unfinished work has left, and fold old commits."""
+    from dtoss.snapshots.store import Store as StorePlace
+
+    if keep < 1:
+        raise ValueError(f"keep is {keep!r}: a whole number of at least 1 is wanted")
+    seconds = seconds_or_none(keep_for)
+    place = StorePlace(store)
+    if not place.folder.there():
+        place.current()  # which says so: no store is made where there is none
+    removed = place.clear(keep, keep_for=seconds or 0.0, lease=lease == "on")
+    if as_json:
+        print(json.dumps({"removed": removed, "snapshots": place.snapshots()}))
+        return
+    for name in removed:
+        print(f"{name} is removed")
+    print(f"{len(place.snapshots()):,} snapshots stay")
+
+
+def log(
+    store: Store,
+    count: Annotated[int, typer.Option("-n", help="How many of the last commits.", min=1)] = 20,
+    as_json: Json = False,
+) -> None:
+    """Say which commits a store had: when, by whom, what became current."""
+    from itertools import islice
+
+    from dtoss.snapshots.store import Store as StorePlace
+    from dtoss.snapshots.store import on_stderr
+
+    place = StorePlace(store)
+    commits = [_facts(commit) for commit in islice(place.chain.newest_first(on_stderr), count)]
+    if not commits:
+        place.current()
+    if as_json:
+        print(json.dumps(commits))
+        return
+    from pipelines.command.output import print_columns
+
+    print_columns(_COLUMNS, [[_text(commit[name]) for name in _COLUMNS] for commit in commits])
+
+
+_COLUMNS = ("number", "time", "kind", "snapshot", "objects", "updated", "seconds", "writer")
+
+
+def _facts(commit: Any) -> dict[str, Any]:
+    facts = {"number": commit.number, "time": commit.time, "writer": commit.writer}
+    said = commit.document
+    return facts | {name: said.get(name) for name in ("kind", "snapshot", "objects", "updated", "seconds")}
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
