@@ -29,13 +29,14 @@ from pipelines.cycles.agreement import agreed
 from pipelines.cycles.arrivals import Arrivals, Place
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.clock import Clock
-from pipelines.cycles.collect import NO_ROWS, Target, collect, timely
+from pipelines.cycles.collect import Target, collect, timely, within
 from pipelines.cycles.making import built_anew, renewed
 from pipelines.cycles.policy import Shape, why_anew
 from pipelines.cycles.renewing import CyclePlan, compare
 from pipelines.cycles.ruling import rule
 from pipelines.cycles.spread import spread
 from pipelines.cycles.stands import Stands, bounds_of_cycle, everybody, nothing_stands, stands_of
+from pipelines.cycles.tally import profile_of_tallies
 from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough
 from pipelines.rows.positions import Columns, Positions, attribute_column, from_frame, screened
@@ -265,20 +266,19 @@ def _attempt(
     types = {} if stands.manifest is None else columns_of_manifest(stands.manifest)
     if positions is not None:
         given = stands.wishes.bounds
-        positions = timely(screened(positions, stands.space, rules.wrap), clock, given)
+        positions = within(screened(positions, stands.space, rules.wrap), given)
         positions, pairs = agreed(positions, stands.manifest, stands.order, rules.missing)
         types = {name: positions.frame.schema[column].dataType.simpleString() for column, name in pairs}
     choose = _why_chosen(stands, rules)
     with home.fresh(heard) as snapshot:
         place = Place(home, snapshot)
         place.make()
-        arrivals, profile = Arrivals(place, (), None), NO_ROWS
+        arrivals, profile = Arrivals(place, (), None), profile_of_tallies([], clock.scale)
         with stages.stage("updates"):
             if positions is not None:
                 to = (stands.regions, stands.reach) if choose is None else everybody(stands.space)
-                arrivals, profile = collect(
-                    positions, Target(place, *to, stands.space), [column for column, _ in pairs]
-                )
+                target, carried = Target(place, *to, stands.space), [column for column, _ in pairs]
+                arrivals, profile = collect(positions, target, carried, clock)
                 judge(profile, stands.space, rules.max_bad, warn)
         clock, watermark = _settled(clock, stands, arrivals)
         why = choose or _too_many(len(arrivals), stands.objects, rules.in_place_until)
@@ -312,7 +312,7 @@ def _attempt(
         rejected = []
         if positions is not None and profile.good < profile.read:
             with stages.stage("quarantine"):
-                rejected = quarantine(positions, home, snapshot, profile.read - profile.good)
+                rejected = quarantine(timely(positions, clock), home, snapshot, profile.read - profile.good)
         place.clear()
         shape = Shape.of(made.entries)
         manifest = make_manifest(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,10 @@ from dtoss.geometry.space import Space
 from dtoss.partitioning.regions import Regions
 from pipelines.cycles.arrivals import Arrivals, Parcels, Place, send
 from pipelines.cycles.clock import Clock
+from pipelines.cycles.tally import Tally, profile_of_tallies, tallied
 from pipelines.rows.latest import by_hash
-from pipelines.rows.positions import AHEAD, DELETED, OUTSIDE, REASON, REASONS, Positions
-from pipelines.rows.survey import Profile, measures, profile_of
+from pipelines.rows.positions import AHEAD, DELETED, OUTSIDE, REASON, Positions
+from pipelines.rows.survey import Profile
 from pipelines.rows.texts import exactly
 from pipelines.spark.session import cores
 from pipelines.spark.settled import settled
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
 
 BYTES_HERE = 64 << 20
 """Of updates, as far as Spark can estimate them, that come to this process: shuffling so few costs more."""
-
-NO_SAMPLE = pa.table({"x": pa.array([], pa.float64()), "y": pa.array([], pa.float64())})
-"""Of updates, which are not sampled."""
-NO_ROWS = Profile(0, dict.fromkeys(REASONS, 0), np.full(2, np.nan), np.full(2, np.nan), 0, 0, NO_SAMPLE, 1)
-"""What is seen where there are no updates."""
 
 
 @dataclass(frozen=True)
@@ -44,60 +40,70 @@ class Target:
     space: Space
 
 
-def timely(positions: Positions, clock: Clock, bounds: ArrayLike | None) -> Positions:
-    """Return updates with the reasons completed by those of a wrong clock, and of given bounds."""
+def within(positions: Positions, bounds: ArrayLike | None) -> Positions:
+    """Return updates with the reasons completed by that of places outside given bounds."""
+    if bounds is None:
+        return positions
     from pyspark.sql import functions as F
 
-    reason = F.col(REASON)
-    if np.isfinite(clock.ahead_after):
-        ahead = clock.scale.column(F.col("t")) > F.lit(clock.ahead_after)
-        reason = F.coalesce(reason, F.when(ahead, F.lit(AHEAD)))
-    if bounds is not None:
-        xmin, ymin, xmax, ymax = np.asarray(bounds, dtype=np.float64).tolist()
-        inside = F.col("x").between(xmin, xmax) & F.col("y").between(ymin, ymax)
-        reason = F.coalesce(reason, F.when(~inside, F.lit(OUTSIDE)))
+    xmin, ymin, xmax, ymax = np.asarray(bounds, dtype=np.float64).tolist()
+    inside = F.col("x").between(xmin, xmax) & F.col("y").between(ymin, ymax)
+    reason = F.coalesce(F.col(REASON), F.when(~inside, F.lit(OUTSIDE)))
     return replace(positions, frame=positions.frame.withColumn(REASON, reason))
 
 
-def collect(positions: Positions, target: Target, carried: list[str]) -> tuple[Arrivals, Profile]:
-    """Return the latest row of each id among the good updates, sent, and what was seen of all rows. An action."""
-    from pyspark.sql import Observation
+def timely(positions: Positions, clock: Clock) -> Positions:
+    """Return updates with the reasons completed by that of a wrong clock."""
+    if np.isinf(clock.ahead_after):
+        return positions
+    from pyspark.sql import functions as F
+
+    ahead = clock.scale.column(F.col("t")) > F.lit(clock.ahead_after)
+    reason = F.coalesce(F.col(REASON), F.when(ahead, F.lit(AHEAD)))
+    return replace(positions, frame=positions.frame.withColumn(REASON, reason))
+
+
+def collect(positions: Positions, target: Target, carried: list[str], clock: Clock) -> tuple[Arrivals, Profile]:
+    """Return the latest row of each id among the good updates, sent, and what was seen of all rows. An action.
+
+    Rows with a wrong clock are found by those who send, not by Spark: now is another one in each cycle, and Spark would
+    compile each anew.
+    """
     from pyspark.sql import functions as F
 
     frame = positions.frame
-    observation = Observation("updates")
     marked = frame if DELETED in frame.columns else frame.withColumn(DELETED, F.lit(False))
-    good = marked.observe(observation, *measures(positions)).where(F.col(REASON).isNull())
-    rows = good.select("id", "t", DELETED, "x", "y", *map(exactly, carried))
+    rows = marked.select("id", "t", DELETED, "x", "y", *map(exactly, carried), REASON)
     if _estimated_bytes(rows) <= BYTES_HERE:
-        sent = [send(target.place, rows.toArrow().to_batches(), carried, target.regions, target.reach, target.space)]
+        sent = [_sent(rows.toArrow(), target, carried, clock)]
     else:
-        sent = _in_tasks(rows, target, carried)
-    found = [one for one in sent if one is not None]
-    return Arrivals.gathered(target.place, found), profile_of(observation.get, NO_SAMPLE, 1)
+        sent = _in_tasks(rows, target, carried, clock)
+    arrivals = Arrivals.gathered(target.place, [one for one, _ in sent if one is not None])
+    return arrivals, profile_of_tallies([tally for _, tally in sent], clock.scale)
 
 
-def _in_tasks(rows: DataFrame, target: Target, carried: list[str]) -> list[tuple[Parcels, pa.Table] | None]:
+Sent: TypeAlias = tuple[tuple[Parcels, pa.Table] | None, Tally]
+
+
+def _sent(rows: pa.Table, target: Target, carried: list[str], clock: Clock) -> Sent:
+    good, tally = tallied(rows, clock.scale, clock.ahead_after)
+    return send(target.place, good.to_batches(), carried, target.regions, target.reach, target.space), tally
+
+
+def _in_tasks(rows: DataFrame, target: Target, carried: list[str], clock: Clock) -> list[Sent]:
     from pyspark.sql import functions as F
 
     tasks = max(cores(rows.sparkSession), rows.rdd.getNumPartitions())
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        made = send(target.place, batches, carried, target.regions, target.reach, target.space)
-        if made is not None:
-            parcels, ids = made
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, ids.schema) as writer:
-                writer.write_table(ids)
-            packed = pa.array([pickle.dumps(parcels)], pa.binary())
-            yield pa.record_batch([packed, pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["p", "ids"])
+        kept = list(batches)
+        if kept:
+            made = pickle.dumps(_sent(pa.Table.from_batches(kept), target, carried, clock), protocol=5)
+            yield pa.record_batch([pa.array([made], pa.large_binary())], names=["made"])
 
     shuffled = rows.repartitionById(tasks, by_hash(F.col("id"), tasks))
-    made = shuffled.mapInArrow(settled(run), "p binary, ids binary").toArrow()
-    found: list[tuple[Parcels, pa.Table] | None] = []
-    for one in made.to_pylist():
-        found.append((pickle.loads(one["p"]), pa.ipc.open_stream(one["ids"]).read_all()))
-    return found
+    made = shuffled.mapInArrow(settled(run), "made binary").toArrow()
+    return [pickle.loads(packed) for packed in made.column(0).to_pylist()]
 
 
 def _estimated_bytes(frame: Any) -> int:

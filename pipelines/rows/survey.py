@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,6 @@ from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
 from pipelines.rows.latest import latest
 from pipelines.rows.positions import REASON, REASONS, TOO_LARGE, Positions
 from pipelines.spark.session import cores
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 MANY_AT_ZERO = 0.001
 MANY_FROM_360 = 0.1
@@ -66,21 +63,8 @@ def survey(positions: Positions, space: Space, partitions: int | None, per_parti
     wanted = SAMPLE_PER_PARTITION * (partitions or max(-(-rows // per_partition), cores(frame.sparkSession)))
     modulus = max(rows // wanted, 1)
     good = F.col(REASON).isNull()
-    observation = Observation("profile")
-    in_sample = F.pmod(F.xxhash64(F.col("id"), F.lit(seed)), F.lit(modulus)) == 0
-    names = ["id", "x", "y"] + (["t"] if positions.timed else [])
-    sample = frame.observe(observation, *measures(positions)).where(good & in_sample).select(*names).toArrow()
-    return profile_of(observation.get, sample, modulus)
-
-
-def measures(positions: Positions) -> list[Column]:
-    """Return what is counted and measured of all rows, by the names that :func:`profile_of` knows."""
-    from pyspark.sql import functions as F
-
-    frame = positions.frame
-    good = F.col(REASON).isNull()
     xs, ys = F.when(good, F.col("x")), F.when(good, F.col("y"))
-    found = [
+    measures = [
         F.count(F.lit(1)).alias("read"),
         F.min(xs).alias("x0"),
         F.min(ys).alias("y0"),
@@ -89,19 +73,19 @@ def measures(positions: Positions) -> list[Column]:
         F.count(F.when((xs == 0.0) & (ys == 0.0), 1)).alias("at_zero"),
         F.count(F.when((F.col("x") > 180.0) & (F.col("x") <= 360.0), 1)).alias("from_360"),
     ]
-    found += [F.count(F.when(F.col(REASON) == reason, 1)).alias(f"bad{i}") for i, reason in enumerate(REASONS)]
+    measures += [F.count(F.when(F.col(REASON) == reason, 1)).alias(f"bad{i}") for i, reason in enumerate(REASONS)]
     if positions.timed:
         times = F.when(good, F.col("t"))
         extremes = [F.min(times), F.max(times)]
         if not _is_number(frame.schema["t"].dataType):
             # a time of Java's is not one of Python's
             extremes = [extreme.cast("string") for extreme in extremes]
-        found += [extremes[0].alias("t0"), extremes[1].alias("t1")]
-    return found
-
-
-def profile_of(seen: dict[str, Any], sample: pa.Table, modulus: int) -> Profile:
-    """Return the profile of rows whose :func:`measures` are seen."""
+        measures += [extremes[0].alias("t0"), extremes[1].alias("t1")]
+    observation = Observation("profile")
+    in_sample = F.pmod(F.xxhash64(F.col("id"), F.lit(seed)), F.lit(modulus)) == 0
+    names = ["id", "x", "y"] + (["t"] if positions.timed else [])
+    sample = frame.observe(observation, *measures).where(good & in_sample).select(*names).toArrow()
+    seen = observation.get
     return Profile(
         read=seen["read"],
         bad={reason: seen[f"bad{i}"] for i, reason in enumerate(REASONS)},
@@ -111,8 +95,8 @@ def profile_of(seen: dict[str, Any], sample: pa.Table, modulus: int) -> Profile:
         from_360=seen["from_360"],
         sample=sample,
         modulus=modulus,
-        first=seen.get("t0"),
-        last=seen.get("t1"),
+        first=seen["t0"] if positions.timed else None,
+        last=seen["t1"] if positions.timed else None,
     )
 
 

@@ -76,6 +76,8 @@ def spark_session(
             builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
     elif master:
         builder = builder.master(master)
+    # PySpark asks Java where in our code each expression was made: half of what a small job costs here
+    builder = builder.config("spark.python.sql.dataFrameDebugging.enabled", str(_debugging()).lower())
     builder = builder.config("spark.ui.enabled", str(ui).lower()).config("spark.ui.showConsoleProgress", "false")
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
