@@ -14,6 +14,7 @@ from statistics import median
 from typing import Annotated
 
 import numpy as np
+import pyarrow as pa
 import typer
 
 from bench.measuring.cycling import Cycling, Spent, cycling
@@ -31,11 +32,8 @@ EARLY, LATE = slice(10, 30), slice(-20, None)
 def turns_of(running: Cycling, rng: np.random.Generator, which: np.ndarray | float, turns: int) -> list[list[Spent]]:
     """Return what cycles used, and what full rebuilds of the same rows did, in turns; one of each before is warm-up."""
     spent: list[list[Spent]] = [[], []]
-    base, count = running.rows, len(running.rows)
     for _ in range(turns + 1):
-        some = reporting(rng, count, which) if isinstance(which, float) else which
-        newer = reports(rng, base, some, running.commits + 1)
-        spent[0].append(running.cycle(newer))
+        spent[0].append(running.cycle(newer_rows(running, rng, which)))
         spent[1].append(running.full())
     return [runs[1:] for runs in spent]
 
@@ -63,12 +61,24 @@ def where(name: str, runs: Sequence[Spent]) -> str:
     return f"- {name}: {stages}, between stages {between:.2f}; {kinds}"
 
 
+def newer_rows(running: Cycling, rng: np.random.Generator, which: np.ndarray | float) -> pa.Table:
+    """Return newer rows of some taxis, or of a share of them."""
+    some = reporting(rng, len(running.rows), which) if isinstance(which, float) else which
+    return reports(rng, running.rows, some, 1)
+
+
+def least(name: str, running: Cycling, rng: np.random.Generator, which: np.ndarray | float) -> str:
+    """Return where the processor time of a cycle's work goes in one process, without Spark."""
+    spent = running.floor(newer_rows(running, rng, which))
+    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in spent.items())
+    return f"- {name}, floor: {sum(spent.values()):.2f}: {stages}"
+
+
 def grown(running: Cycling, rng: np.random.Generator, cycles: int) -> str:
     """Return what memory all processes had after each of so many cycles of 10 %: medians early and late."""
     had = []
-    base = running.rows
     for number in range(cycles):
-        running.cycle(reports(rng, base, reporting(rng, len(base), 0.1), running.commits + 1))
+        running.cycle(newer_rows(running, rng, 0.1))
         had.append(sum(resident(os.getpid())))
         if number % 20 == 19:
             say(f"cycle {number + 1}: {had[-1] / 1e6:,.0f} MB")
@@ -110,7 +120,7 @@ def compared(made: World, turns: int, floor: bool, seed: int) -> None:
             print(row(f"{share:.0%}", spent, goal), flush=True)
             notes += [where(f"{share:.0%}, cycle", spent[0]), where(f"{share:.0%}, rebuild", spent[1])]
             if floor:
-                notes.append(f"- {share:.0%}, floor: {running.floor(rng, share)}")
+                notes.append(least(f"{share:.0%}", running, rng, share))
     town = made.taxis[: len(made.rows) // 100]
     with cycling(made.rows, 128) as running:
         spent = turns_of(running, rng, town, turns)
@@ -118,7 +128,7 @@ def compared(made: World, turns: int, floor: bool, seed: int) -> None:
         print(row(name, spent, TOWN), flush=True)
         notes += [where("one city, cycle", spent[0]), where("one city, rebuild", spent[1])]
         if floor:
-            notes.append(f"- one city, floor: {running.floor(rng, town)}")
+            notes.append(least("one city", running, rng, town))
     print("\nProcessor seconds, where they went:\n")
     print("\n".join(notes))
 

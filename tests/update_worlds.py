@@ -27,7 +27,7 @@ PLANE = [
 ]
 NAMES = [None, "", "a", "B", "é", "😀"]
 NUMBERS = [None, -0.0, 0.0, 1.5, float("inf"), float("nan")]
-STRING_IDS = ["", "0", "00", "A", "a", "a b", "é", "ē", "😀", "z" * 40, "ﬀ", "-1"]
+STRING_IDS = [" ", "0", "00", "A", "a", "a b", "é", "ē", "😀", "z" * 40, "ﬀ", "-1"]
 INT_IDS = [0, 1, -1, 2, 7, 2**31, -(2**31) - 1, 2**53 + 1, 2**63 - 1, -(2**63), 10, 11]
 SCHEMA = {"t": pa.int64(), "x": pa.float64(), "y": pa.float64(), "name": pa.string(), "size": pa.float64()}
 

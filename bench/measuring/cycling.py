@@ -19,6 +19,7 @@ from bench.measuring.machine import processor_kinds, processor_seconds
 from bench.measuring.updates import merged
 
 MASTER = "local[2]"
+LOG_SETTINGS = Path(__file__).parents[2] / "pipelines" / "spark" / "log4j2.properties"
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,12 @@ class Cycling:
         read, store = self._read(self.rows), str(self.folder / "rebuilds")
         return self._spent(lambda stages: rebuild(read(), store, partitions=self.partitions, stages=stages))
 
+    def floor(self, newer: pa.Table, turns: int = 3) -> Counter[str]:
+        """Return processor seconds by stage of a cycle's work in this process; the store stays as it is."""
+        from bench.measuring.floor import floor
+
+        return min((floor(self.store, newer) for _ in range(turns)), key=lambda seconds: sum(seconds.values()))
+
     def _read(self, rows: pa.Table) -> Callable[[], Any]:
         from pipelines.rows.positions import Columns
         from pipelines.rows.read_files import read_positions
@@ -120,7 +127,8 @@ def cycling(rows: pa.Table, partitions: int, heap: str = "2g") -> Iterator[Cycli
 
     warm()
     # all of the heap at once: what grows afterwards is ours
-    os.environ["JDK_JAVA_OPTIONS"] = f"-Xms{heap} -XX:+AlwaysPreTouch"
+    options = f"-Xms{heap} -XX:+AlwaysPreTouch -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-java-options "{options}" pyspark-shell'
     with tempfile.TemporaryDirectory() as folder:
         session = spark_session(MASTER, driver_memory=heap, name="cycles")
         running = Cycling(session, Path(folder), partitions, rows)

@@ -86,7 +86,10 @@ def rule(
         buried, behind, again = _against(tombstones, index, deleted)
         late |= behind
         same |= again
-    too_late = ~same & ~stood & (times < clock.forgotten_before) if known else np.zeros(many, np.bool_)
+    too_late = np.zeros(many, np.bool_)
+    if known and found:
+        # of a store's first rows none can bring back what was deleted
+        too_late = ~same & ~stood & (times < clock.forgotten_before)
     late &= ~too_late
     standing = ~(late | same | too_late)
     outdated = standing & ~deleted & (times < clock.expired_before)

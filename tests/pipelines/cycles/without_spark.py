@@ -1,0 +1,252 @@
+"""Whole cycles in one process that has no Spark: reading and sending are done here, all else is the job itself.
+
+Also a script, for tests that kill, starve or race what writes: see :func:`main`.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+
+import pipelines.cycle
+from dtoss.commits.verify import verify_chain
+from dtoss.errors import StoreError
+from dtoss.names import columns_of_manifest
+from dtoss.snapshots.store import Store
+from pipelines.cycles.arrivals import Arrivals, send
+from tests.dtoss.snapshots.small_stores import faults_at, silent
+from tests.oracles import Update, apply, standing
+from tests.pipelines.cycles.in_place import CARRIED, begun, state_of
+from tests.pipelines.cycles.stored import compared, held
+from tests.update_worlds import INT_IDS, drawn, table
+
+NAMES = ["id", "t", "deleted", "x", "y", "a:name", "a:size"]
+RULES = {"deleted_for": None, "max_ahead": None, "expire": 90, "in_place_until": float("inf")}
+"""Of the cycles that are broken: whatever is applied twice, or in another order, comes out the same."""
+
+
+@contextmanager
+def no_spark():
+    """Let updates be Arrow tables, and all work be done in this process."""
+
+    def agreed(rows, manifest, order, missing):
+        types = columns_of_manifest(manifest)
+        kinds = {column: SimpleNamespace(simpleString=lambda name=name: types[name]) for column, name in CARRIED}
+        schema = {column: SimpleNamespace(dataType=kind) for column, kind in kinds.items()}
+        return SimpleNamespace(rows=rows, attributes=(), frame=SimpleNamespace(schema=schema)), CARRIED
+
+    def collect(positions, target, carried):
+        batches = positions.rows.select(["id", "t", "deleted", "lon", "lat", "name", "size"]).rename_columns(NAMES)
+        sent = send(target.place, batches.to_batches(), carried, target.regions, target.reach, target.space)
+        profile = replace(pipelines.cycle.NO_ROWS, read=len(positions.rows))
+        return Arrivals.gathered(target.place, [] if sent is None else [sent]), profile
+
+    with mock.patch.multiple(
+        pipelines.cycle,
+        _positions=lambda updates, last, rules: updates,
+        _session=lambda positions: None,
+        screened=lambda positions, space, wrap: positions,
+        timely=lambda positions, clock, bounds: positions,
+        agreed=agreed,
+        collect=collect,
+    ):
+        yield
+
+
+def cycled(store, rows, now, **options):
+    """The manifest after a cycle of rows of the slow version, whose clock is ``now``."""
+    options = {"deleted": "deleted", "pivots": "keep", "keep": 2, "keep_for": 0.0, "warn": silent} | RULES | options
+    with no_spark():
+        return pipelines.cycle.cycle(table(rows), store.path, now=now, **options)
+
+
+def begin(path, partitions=3):
+    """A store of so many partitions without an object."""
+    return begun(path, state_of(partitions))
+
+
+def rows_of(seed, count=40, at=(0, 100)):
+    """Updates of thirty objects; the same for the same seed."""
+    return drawn(np.random.default_rng(seed), [*INT_IDS, *range(100, 118)], count, at=at, deleted=0.15)
+
+
+def assert_holds(store, state):
+    """The store's current snapshot is whole, and holds just that."""
+    import dtoss
+
+    dtoss.open(store.path, verify=True)
+    assert compared(standing(held(store.path))) == compared(standing(state))
+
+
+def assert_clean(store):
+    """Nothing is left but commits, the hint, and finished snapshots with the files that they name."""
+    home = Path(store.path)
+    assert {path.name for path in home.iterdir()} == {"CURRENT", "commits", "snapshots"}
+    assert sorted(path.name for path in (home / "snapshots").iterdir()) == sorted(store.snapshots())
+    for name in store.snapshots():
+        manifest = store.manifest(name)
+        files = {entry["file"] for entry in [*manifest["partitions"], manifest["borders"]]} | {"manifest.json"}
+        if manifest["tombstones"] is not None:
+            files.add(manifest["tombstones"]["file"])
+        folder = home / "snapshots" / name
+        assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == files
+    assert all(path.name.removesuffix(".json").isdigit() for path in (home / "commits").iterdir())
+
+
+def broken(path: str, how: str, first: int, stride: int) -> dict[str, int]:
+    """Break a cycle at its step ``first``, others ``stride`` further on; return how many, and how many had committed.
+
+    After each the store holds the old or the new state, whole, and the next cycle, of other updates and the same once
+    more, holds each of them once and leaves nothing behind.
+
+    Parameters
+    ----------
+    how : "kill" ends the process before a change of files, "error" fails that change, "full" all that follow, too.
+    """
+    store = begin(path)
+    cycled(store, rows_of(0), 100)
+    state, _ = apply({}, rows_of(0), now=100, expire=90)
+    step, number, told = first, 0, {"broken": 0, "committed": 0}
+    while True:
+        number += 1
+        now, rows, before = 100 + number, rows_of(number, at=(number, 100 + number)), state
+        state, _ = apply(before, rows, now=now, expire=90)
+        child = os.fork()
+        if child == 0:
+            os._exit(_fails(store, rows, now, how, step))
+        _, status = os.waitpid(child, 0)
+        if status == 0:
+            break
+        assert os.WTERMSIG(status) == signal.SIGKILL if how == "kill" else os.WEXITSTATUS(status) == 3, status
+        told["broken"] += 1
+        held_now = compared(standing(held(path)))
+        assert held_now in (compared(standing(before)), compared(standing(state)))
+        assert_holds(store, state if held_now == compared(standing(state)) else before)
+        told["committed"] += held_now == compared(standing(state))
+        # the source is at it again, and something new has come
+        more = rows_of(10_000 + number, count=5, at=(number, 100 + number))
+        state, _ = apply(state, more, now=now, expire=90)
+        cycled(store, [*rows, *more], now)
+        assert_holds(store, state)
+        assert_clean(store)
+        step += stride
+    assert_holds(store, state)
+    return told
+
+
+def _fails(store: Store, rows: list[Update], now: int, how: str, step: int) -> int:
+    happened = []
+
+    def fault(name):
+        happened.append(name)
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if how == "full":
+            # from here on no file can hold a byte more
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+            return
+        raise OSError(errno.EIO, "the disk is broken")
+
+    faults_at(step, fault)
+    with suppress(OSError, StoreError):
+        cycled(store, rows, now)
+        # what was full once everything had been written was no fault
+        return 3 if happened else 0
+    return 3
+
+
+def races(path: str, writers: int, each: int) -> dict[str, int]:
+    """Let so many processes make cycles at once without a lease, and one open the store; return what happened.
+
+    Every process is a fork of this one, which has no threads.
+    """
+    store = begin(path)
+    parts = [partial(_race, path, number + 1, each) for number in range(writers)] + [partial(_watch, path)]
+    children, answers = [], []
+    for part in parts:
+        answers.append(os.pipe())
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(answers[-1][1], json.dumps(part()).encode())
+            except BaseException:
+                traceback.print_exc()
+            os._exit(0)
+        os.close(answers[-1][1])
+        children.append(child)
+    told: Counter[str] = Counter()
+    for number, (child, (answer, _)) in enumerate(zip(children, answers, strict=True)):
+        if number == writers:
+            Path(f"{path}.done").touch()
+        with os.fdopen(answer) as came:
+            told.update(json.loads(came.read() or '{"failed": 1}'))
+        os.waitpid(child, 0)
+    assert list(verify_chain(store.chain)) == []
+    return dict(told)
+
+
+def racing(writer: int, number: int) -> list[Update]:
+    """The updates of one cycle of a writer of a race."""
+    return rows_of(1000 * writer + number, count=6)
+
+
+def _race(path: str, writer: int, each: int) -> dict[str, int]:
+    store, told = Store(path), {"committed": 0, "lost": 0}
+    while told["committed"] < each:
+        try:
+            cycled(store, racing(writer, told["committed"]), 100, lease=False, keep=None)
+            told["committed"] += 1
+        except StoreError as error:
+            if "was committed by" not in str(error):
+                raise
+            told["lost"] += 1
+    return told
+
+
+def _watch(path: str) -> dict[str, int]:
+    """Open the store until all have committed: numbers of commits only grow, and what opens is whole."""
+    import dtoss
+
+    store, last, told = Store(path), 0, {"opened": 0, "swaps": 0}
+    while not Path(f"{path}.done").exists():
+        head = store.head()
+        assert head is not None
+        assert head.number >= last
+        objects = store.manifest(head.document["snapshot"])["objects"]
+        index = dtoss.open(path, verify=True)
+        # what was opened is of one commit, this one if no other has come since
+        assert store.head().number > head.number or len(index) == objects
+        told["swaps"] += head.number > last
+        told["opened"] += 1
+        last = head.number
+        time.sleep(0.01)
+    return told
+
+
+def main(arguments: list[str]) -> None:
+    """Run one of these and print what it returns: ``broken PATH HOW FIRST STRIDE``, and so on."""
+    kind, path, *rest = arguments
+    if kind == "broken":
+        told = broken(path, rest[0], int(rest[1]), int(rest[2]))
+    else:
+        told = races(path, int(rest[0]), int(rest[1]))
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
