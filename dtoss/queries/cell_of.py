@@ -15,6 +15,7 @@ from dtoss.building.border import BorderTable
 from dtoss.cells.cell_polygons import CellPolygons, shapes
 from dtoss.cells.edge_doubt import edges_in_doubt
 from dtoss.cells.edge_length import edge_length
+from dtoss.compiled.kernel import operand
 from dtoss.errors import StoreError
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import Space
@@ -296,7 +297,8 @@ def _with_crowds(view: CellView, partition: Partition, site: int) -> tuple[NDArr
 
 def _crowds(view: CellView, places: NDArray[np.float64]) -> list[tuple[Partition, int]]:
     """Return the partition and number of the sites within CROWDED of some sites (m, 3), the nearest MOST of each."""
-    found = answer(view.opened, places, np.full(len(places), CROWDED * EARTH_RADIUS), MOST_ASKED)
+    # a site of a file is mapped, which no kernel takes
+    found = answer(view.opened, operand(places), np.full(len(places), CROWDED * EARTH_RADIUS), MOST_ASKED)
     pairs = np.unique(np.stack([found.part, found.item], axis=1), axis=0)
     sites: dict[tuple[int, int], tuple[Partition, int]] = {}
     for number, item in pairs.tolist():
@@ -308,7 +310,7 @@ def _crowds(view: CellView, places: NDArray[np.float64]) -> list[tuple[Partition
 
 def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int]]:
     """Return the partition and the number in it of each of some sites (m, dimension) that others list."""
-    found = answer(view.opened, sites, np.zeros(len(sites)), 1) if len(sites) else None
+    found = answer(view.opened, operand(sites), np.zeros(len(sites)), 1) if len(sites) else None
     for i in range(len(sites)):
         if found is None or found.count[i] == 0:
             raise StoreError(

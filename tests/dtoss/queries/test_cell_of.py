@@ -12,6 +12,7 @@ from dtoss.queries import cell_of
 from dtoss.queries.cell_of import Seen
 from tests import worlds
 from tests.dtoss.scenes import PARTITIONS, taxis
+from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.strategies import lonlat, planar
 
 
@@ -86,3 +87,16 @@ def test_the_rim_of_the_bounds_and_of_a_hemisphere():
     assert check(flat, [1, 2, 3]) == 3
     globe = dtoss.build([1, 2, 3], [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     assert check(globe, [1, 2, 3]) == 0
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_crowds_of_a_store_are_those_in_process(tmp_path, texts):
+    """A crowd is asked for by a site of a file, which is mapped: it ended in a TypeError."""
+    rng = np.random.default_rng(4)
+    crowd = np.array([1.0, 2.0]) + rng.integers(0, 20, (6, 2)) * 1e-15
+    positions = np.concatenate([crowd, rng.uniform(-50.0, 50.0, (60, 2))])
+    ids = [f"n{i}" for i in range(len(positions))] if texts else list(range(len(positions)))
+    index = dtoss.build(ids, positions, partitions=3)
+    again = dtoss.open(stored(index, tmp_path / "store"))
+    for one in ids[:12]:
+        assert told(again, one) == told(index, one)
