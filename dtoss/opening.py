@@ -81,6 +81,8 @@ def _open(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) ->
     if verify and verify != "touch":
         for entry in entries_of(manifest):
             check_sum(store.source(name, entry["file"], entry["bytes"]), entry)
+    if lazy and (wrong := store.misses(name, manifest)) is not None:
+        raise StoreError(f"{wrong}: it is damaged; roll back or rebuild")
     # mapped here, they outlive the snapshot
     sources = None if lazy else [store.source(name, entry["file"], entry["bytes"]) for entry in entries]
     border_source = None if lazy else store.source(name, borders["file"], borders["bytes"])

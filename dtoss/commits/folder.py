@@ -62,8 +62,8 @@ class Folder(Protocol):
     def make(self, *parts: str) -> None:
         """Make a folder, and those above it, if they are not there."""
 
-    def size(self, *parts: str) -> int | None:
-        """Return the bytes of a file; None where it is missing."""
+    def sizes(self, *parts: str) -> dict[str, int]:
+        """Return the bytes of the files in a folder by their names; of none where there is no such folder."""
 
     def write(self, data: bytes | pa.Buffer, *parts: str) -> None:
         """Write a file, whole or not at all; it may be lost with the power until :meth:`sync`."""
@@ -156,12 +156,13 @@ class LocalFolder:
         """See :class:`Folder`."""
         Path(self.path(*parts)).mkdir(parents=True, exist_ok=True)
 
-    def size(self, *parts: str) -> int | None:
+    def sizes(self, *parts: str) -> dict[str, int]:
         """See :class:`Folder`."""
         try:
-            return Path(self.path(*parts)).stat().st_size
+            with os.scandir(self.path(*parts)) as entries:
+                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
         except (FileNotFoundError, NotADirectoryError):
-            return None
+            return {}
 
     def write(self, data: bytes | pa.Buffer, *parts: str) -> None:
         """See :class:`Folder`."""
@@ -428,10 +429,12 @@ class RemoteFolder:
         """See :class:`Folder`."""
         self.filesystem.create_dir(self.path(*parts), recursive=True)
 
-    def size(self, *parts: str) -> int | None:
+    def sizes(self, *parts: str) -> dict[str, int]:
         """See :class:`Folder`."""
-        found: int | None = self.filesystem.get_file_info(self.path(*parts)).size
-        return found
+        from pyarrow import fs
+
+        there = self.filesystem.get_file_info(fs.FileSelector(self.path(*parts), allow_not_found=True))
+        return {info.base_name: info.size for info in there if info.type == fs.FileType.File}
 
     def write(self, data: bytes | pa.Buffer, *parts: str) -> None:
         """See :class:`Folder`."""

@@ -430,7 +430,7 @@ class Store:
         OSError
             If something cannot be written. Where that happens after the commit, the snapshot is current.
         """
-        wrong = self._misses(snapshot, manifest)
+        wrong = self.misses(snapshot, manifest)
         if wrong is not None:
             raise StoreError(f"{wrong}: the disk has lost it, or another process removes files; rebuild")
         files = files_of(manifest)
@@ -592,15 +592,23 @@ class Store:
     def _damage(self, snapshot: str) -> str | None:
         """Return what a finished snapshot lacks; None if all its files are there with their sizes."""
         try:
-            return self._misses(snapshot, self.manifest(snapshot))
+            return self.misses(snapshot, self.manifest(snapshot))
         except StoreError as error:
             return str(error)
         except (KeyError, TypeError):
             return "manifest.json is damaged"
 
-    def _misses(self, snapshot: str, manifest: dict[str, Any]) -> str | None:
+    def misses(self, snapshot: str, manifest: dict[str, Any]) -> str | None:
+        """Return which file of a snapshot is missing or of another size than its manifest says; None if all are there.
+
+        One listing a folder.
+        """
+        there: dict[str, dict[str, int]] = {}
         for file, size in files_of(manifest).items():
-            found = self.folder.size("snapshots", snapshot, file)
+            folder, _, name = file.rpartition("/")
+            if folder not in there:
+                there[folder] = self.folder.sizes("snapshots", snapshot, *filter(None, folder.split("/")))
+            found = there[folder].get(name)
             if found != size:
                 has = "is missing" if found is None else f"has {found} bytes, not {size}"
                 return f"{self.file('snapshots', snapshot, file)} {has}"

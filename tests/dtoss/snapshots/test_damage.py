@@ -191,6 +191,7 @@ def claims_of(world, partition):
         box=(-180.0, -90.0, 180.0, 90.0),
         string_ids=False,
         columns=frozenset(["speed", "kind"]),
+        time="double",
     )
 
 
@@ -236,6 +237,51 @@ def test_each_array_is_checked(world, path):
                 check_partition(with_array(partition, path, wrong), claims, "a file")
     with pytest.raises(StoreError, match="a file is damaged"):
         check_partition(with_array(partition, path, np.ascontiguousarray(values[:-1])), claims, "a file")
+
+
+def test_times_and_the_order_of_ids_are_checked(world):
+    """A time that is none, too few, of another type or not said; ids that do not ascend; a filter that is too short."""
+    data = (world.snapshot / entry_of(world)["file"]).read_bytes()
+    partition = decode(pa.py_buffer(data), "a file")
+    claims = claims_of(world, partition)
+    times, order = partition.times.to_numpy(), partition.id_order
+    nan = times.copy()
+    nan[7] = np.nan
+    exchanged, twice = order.copy(), order.copy()
+    exchanged[[3, 4]] = order[[4, 3]]
+    twice[3] = order[4]
+    same = partition.ids.copy()
+    same[order[3]] = same[order[4]]
+    for wrong, said in (
+        ({"times": None}, "type of times: None where double is wanted"),
+        ({"times": pa.array(nan)}, "a time is NaN"),
+        ({"times": partition.times[1:]}, "times: "),
+        ({"times": partition.times.cast(pa.float32())}, "type of times: float where double is wanted"),
+        ({"id_order": exchanged}, "ids out of order"),
+        ({"id_order": twice}, "ids out of order, or one stands twice"),
+        ({"ids": same}, "ids out of order, or one stands twice"),
+        ({"id_filter": partition.id_filter[1:]}, "words of the filter of ids"),
+    ):
+        with pytest.raises(StoreError, match=rf"a file is damaged \(.*{said}.*\); roll back or rebuild"):
+            check_partition(replace(partition, **wrong), claims, "a file")
+    with pytest.raises(StoreError, match="type of times: double where None is wanted"):
+        check_partition(partition, replace(claims, time=None), "a file")
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_sizes_are_looked_at_when_a_store_is_opened(world, lazy):
+    """Also where files are read later."""
+    path = world.snapshot / entry_of(world)["file"]
+    data = path.read_bytes()
+    try:
+        path.write_bytes(data[:-1])
+        with pytest.raises(StoreError, match=rf"{path.name} has {len(data) - 1} bytes, .*{len(data)}.*roll back"):
+            open_index(str(world.home), lazy=lazy)
+        path.unlink()
+        with pytest.raises(StoreError, match=rf"{path.name} is missing.*roll back"):
+            open_index(str(world.home), lazy=lazy)
+    finally:
+        path.write_bytes(data)
 
 
 @pytest.mark.parametrize("name", ["number", "objects", "sites", "replicas", "uncertified", "furthest", "dimension"])

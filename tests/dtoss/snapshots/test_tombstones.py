@@ -79,6 +79,6 @@ def test_a_store_knows_its_tombstones(tmp_path):
     }  # fmt: skip
     named = json.loads(json.dumps(manifest)) | {"tombstones": entry}
     check_manifest(named, manifest["snapshot"], "manifest.json")
-    assert store._misses(manifest["snapshot"], named) is None
+    assert store.misses(manifest["snapshot"], named) is None
     path.write_bytes(data[:-1])
-    assert f"{entry['file']} has {len(data) - 1} bytes, not {len(data)}" in store._misses(manifest["snapshot"], named)
+    assert f"{entry['file']} has {len(data) - 1} bytes, not {len(data)}" in store.misses(manifest["snapshot"], named)
