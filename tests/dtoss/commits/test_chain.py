@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.commits.chain import COMMITS, HINT, Chain, Commit, Conflict, decode, encode, file_of, log_of
@@ -141,6 +141,7 @@ def test_a_million_commits_are_opened_as_fast_as_ten():
     assert looks[0] == looks[1] == 4
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from(["append", "lag", "fold", "lose hint", "harm hint"]), max_size=25))
 def test_whatever_happens_to_the_hint_and_the_files_the_head_is_the_last(tmp_path_factory, steps):
     """Against the list of what was appended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.commits.ledger import Ledger
@@ -23,6 +23,7 @@ def test_a_file_is_fresh_until_it_was_read_in_this_size():
     assert ledger.files == {"a": 1, "b": 2}, "the old one stays what it was"
 
 
+@settings(deadline=None)
 @given(FILES, FILES, st.sets(st.text("abc", min_size=1, max_size=2)))
 def test_a_ledger_is_bounded_by_the_folder(known, now, there):
     """It forgets what is gone; what it has read now it knows in any case."""

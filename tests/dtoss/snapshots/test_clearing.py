@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.commits.chain import Commit
@@ -45,6 +45,7 @@ def test_what_was_rolled_back_to_is_current_again():
 NAMES = st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=1)
 
 
+@settings(deadline=None)
 @given(NAMES, st.data(), st.integers(1, 9))
 def test_so_many_stay(finished, data, keep):
     """The current one and its line before all others, what was current lately beside them."""
