@@ -257,7 +257,7 @@ def _attempt(
     stages = stages or Stages(session)
     if last is None or rules.anew:
         if positions is None:
-            raise InputError(f"nothing stands in {home.path} and there are no updates: name some (--updates)")
+            raise InputError(f"nothing stands in {home.shown} and there are no updates: name some (--updates)")
         stands = nothing_stands(positions, rules.first)
     else:
         stands = stands_of(home, last)

@@ -25,9 +25,13 @@ class ObjectStore:
 
     port: int
 
-    def uri(self, path: str | None = None) -> str:
-        """Return the URI of a folder in the bucket; of one of its own where no name is given."""
-        return f"s3://dtoss/{path or uuid.uuid4().hex}?endpoint_override=127.0.0.1:{self.port}&scheme=http"
+    def uri(self, path: str | None = None, *, keys: bool = False) -> str:
+        """Return the URI of a folder in the bucket; of one of its own where no name is given.
+
+        With ``keys`` it holds them, for processes that do not have the environment of this one.
+        """
+        who = "testing:testing@" if keys else ""
+        return f"s3://{who}dtoss/{path or uuid.uuid4().hex}?endpoint_override=127.0.0.1:{self.port}&scheme=http"
 
 
 @contextmanager

@@ -42,7 +42,7 @@ from dtoss.snapshots.folder_names import FRESH, REMOVED, later_than, name_in
 from dtoss.snapshots.keeping import KEPT_FOR_SECONDS, current_within, kept, snapshot_of
 from dtoss.snapshots.lineage import facts_of, files_of, line_of
 from dtoss.snapshots.manifest_fields import check_manifest
-from dtoss.snapshots.place import folder_of
+from dtoss.snapshots.place import folder_of, shown
 from dtoss.snapshots.signals import undisturbed
 from dtoss.snapshots.source import Source, open_source
 
@@ -95,6 +95,11 @@ class Store:
         return Store, (self.path,)
 
     @property
+    def shown(self) -> str:
+        """The path for messages: without keys."""
+        return shown(self.path)
+
+    @property
     def local(self) -> bool:
         """Whether files can be memory-mapped."""
         return isinstance(self.folder, LocalFolder)
@@ -124,7 +129,7 @@ class Store:
         try:
             return self.chain.head(self._warn_once)
         except OSError as error:
-            raise StoreError(f"the commits of {self.path} cannot be read: {reason(error)}") from None
+            raise StoreError(f"the commits of {self.shown} cannot be read: {reason(error)}") from None
 
     def last(self) -> Commit | None:
         """Return the commit to write after: as :meth:`head`, but a damaged one is no error, and has no document.
@@ -137,7 +142,7 @@ class Store:
         try:
             return self.chain.last(self._warn_once)
         except OSError as error:
-            raise StoreError(f"the commits of {self.path} cannot be read: {reason(error)}") from None
+            raise StoreError(f"the commits of {self.shown} cannot be read: {reason(error)}") from None
 
     def current(self) -> str:
         """Return the name of the current snapshot.
@@ -160,8 +165,8 @@ class Store:
                 break
             commit = following
         raise StoreError(
-            f"version {commit.number} of {self.path} is snapshot {name!r}, and there is no such snapshot; roll back "
-            f"(dtoss rollback --store {self.path}) or rebuild"
+            f"version {commit.number} of {self.shown} is snapshot {name!r}, and there is no such snapshot; roll back "
+            f"(dtoss rollback --store {self.shown}) or rebuild"
         )
 
     def _current_before_commits(self) -> str:
@@ -169,11 +174,11 @@ class Store:
         data = self._read("CURRENT")
         if data is None and self.snapshots():
             raise StoreError(
-                f"CURRENT of {self.path} is missing: roll back (dtoss rollback --store {self.path}) or rebuild"
+                f"CURRENT of {self.shown} is missing: roll back (dtoss rollback --store {self.shown}) or rebuild"
             )
         if data is None:
             raise StoreError(
-                f"{self.path} is not a store, or holds no snapshot yet: dtoss rebuild POSITIONS --store {self.path}"
+                f"{self.shown} is not a store, or holds no snapshot yet: dtoss rebuild POSITIONS --store {self.shown}"
             )
         name = name_in(data)
         if name is None or not self._exists("snapshots", name, "manifest.json"):
@@ -182,8 +187,8 @@ class Store:
                 return self.current()
             text = repr(data[:40].decode(errors="replace"))
             raise StoreError(
-                f"CURRENT of {self.path} is damaged: it says {text}, and there is no such snapshot; roll back "
-                f"(dtoss rollback --store {self.path}) or rebuild"
+                f"CURRENT of {self.shown} is damaged: it says {text}, and there is no such snapshot; roll back "
+                f"(dtoss rollback --store {self.shown}) or rebuild"
             )
         return name
 
@@ -202,7 +207,7 @@ class Store:
             except StoreError:
                 if self.current() == name:
                     raise
-        raise StoreError(f"{self.path} is replaced faster than it can be opened: keep more snapshots (--keep)")
+        raise StoreError(f"{self.shown} is replaced faster than it can be opened: keep more snapshots (--keep)")
 
     def snapshots(self) -> list[str]:
         """Return the names of the finished snapshots, oldest first."""
@@ -252,13 +257,13 @@ class Store:
             data = self._read("snapshots", snapshot, "manifest.json")
         if data is None:
             known = ", ".join(self.snapshots()) or "none"
-            raise StoreError(f"{self.path} has no snapshot {snapshot!r}; it has {known}")
+            raise StoreError(f"{self.shown} has no snapshot {snapshot!r}; it has {known}")
         try:
             manifest: dict[str, Any] = json.loads(data)
             version = manifest["format"]
         except (ValueError, KeyError, TypeError, RecursionError):
             raise StoreError(
-                f"manifest.json of snapshot {snapshot!r} in {self.path} is damaged; roll back or rebuild"
+                f"manifest.json of snapshot {snapshot!r} in {self.shown} is damaged; roll back or rebuild"
             ) from None
         if isinstance(version, bool) or version not in READ_FORMATS:
             # another version has written it, unless a byte has changed
@@ -337,20 +342,20 @@ class Store:
             if self.folder.read_only:
                 raise StoreError(self.folder.read_only)
             if self.folder.untried:
-                warn(f"commits of {self.path} rest on renames of HDFS, which were not tried: let one write at a time")
+                warn(f"commits of {self.shown} rest on renames of HDFS, which were not tried: let one write at a time")
         try:
             made = not self.folder.there()
             self.folder.make()
             if "CURRENT" in self.folder.folders():
                 raise StoreError(f"{self.file('CURRENT')} is a folder: move it away, then roll back or rebuild")
             if lease:
-                lock = take(self.folder, self.path, warn, lambda: self._clear_debris(warn))
+                lock = take(self.folder, self.shown, warn, lambda: self._clear_debris(warn))
             else:
-                lock = without_lease(self.folder, self.path)
+                lock = without_lease(self.folder, self.shown)
             lock.made = made
             return lock
         except OSError as error:
-            raise StoreError(f"{self.path} cannot be written: {reason(error)}") from None
+            raise StoreError(f"{self.shown} cannot be written: {reason(error)}") from None
 
     def begin(self) -> str:
         """Make the folder of a new snapshot and return its name, which is later than all others'.
@@ -365,7 +370,7 @@ class Store:
             name = later_than([*there, self._points_to() or ""])
             if name not in there and make_folder(self.folder, name):
                 return name
-        raise StoreError(f"{self.path} has a snapshot {name!r} already: another process writes to it")
+        raise StoreError(f"{self.shown} has a snapshot {name!r} already: another process writes to it")
 
     @contextmanager
     def fresh(self, warn: Callable[[str], None] = on_stderr) -> Iterator[str]:
@@ -506,7 +511,7 @@ class Store:
                         return name, now
                     wrong = "it was removed meanwhile"
                 warn(f"{name} is passed over: {wrong}")
-        raise StoreError(f"{self.path} has no snapshot before {now!r} to roll back to")
+        raise StoreError(f"{self.shown} has no snapshot before {now!r} to roll back to")
 
     def abandon(self, snapshot: str) -> None:
         """Remove an unfinished snapshot; one that has become current stays."""
@@ -523,7 +528,7 @@ class Store:
         keep_for: float | None = KEPT_FOR_SECONDS,
     ) -> None:
         """Clear when all is done: whatever fails is a warning, for the new snapshot is current already."""
-        with warning(warn, self.path):
+        with warning(warn, self.shown):
             self.clear(keep, lock=lock, warn=warn, keep_for=keep_for)
 
     def clear(
@@ -571,7 +576,7 @@ class Store:
             return removed
         if keep_for is None:
             keep_for = 0.0 if self.local else KEPT_FOR_SECONDS
-        with warning(warn, self.path):
+        with warning(warn, self.shown):
             fold(self.chain, warn=warn)
             lately = current_within(self.chain.newest_first(), keep_for)
             staying = kept(current, finished, line_of(self.folder, current, finished), keep, lately)

@@ -96,7 +96,7 @@ def verify_store(store: Store, snapshot: str | None = None) -> Verified:
     if not finished:
         store.current()  # which says what is missing
     if snapshot is not None and snapshot not in finished:
-        raise StoreError(f"{store.path} has no snapshot {snapshot!r}; it has {', '.join(finished)}")
+        raise StoreError(f"{store.shown} has no snapshot {snapshot!r}; it has {', '.join(finished)}")
     for name in finished if snapshot is None else [snapshot]:
         one = _verified(store, name)
         if one.damaged and name not in store.snapshots():

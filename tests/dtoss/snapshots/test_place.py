@@ -75,6 +75,26 @@ def test_what_cannot_be_reached_is_said(bare, uri, why):
     assert "k:s" not in str(error.value)
 
 
+def test_no_message_of_a_store_holds_its_keys(bucket):
+    """Whatever is wrong with it: keys of a URI are for the libraries alone."""
+    store = Store(bucket.uri(keys=True))
+    assert "testing:testing@" in store.path
+    with pytest.raises(StoreError) as nothing:
+        store.current()
+    commit(store, 1)
+    after = store.head()
+    commit(store, 2)
+    with pytest.raises(StoreError) as late:
+        store._commit(store.current(), b"", after)
+    with store.writer(), pytest.raises(StoreError) as refused:
+        store.writer()
+    with pytest.raises(StoreError) as unknown:
+        store.manifest("none")
+    for error in (nothing, late, refused, unknown):
+        assert "dtoss/" in str(error.value)
+        assert "testing" not in str(error.value)
+
+
 def test_local_paths_need_no_library(tmp_path):
     """Neither as a path nor as a URI of files."""
     assert folder_of(str(tmp_path)) == LocalFolder(str(tmp_path)) == folder_of(f"file://{tmp_path}")
