@@ -31,7 +31,7 @@ from dtoss.errors import StoreError
 
 HINT = "CURRENT"
 COMMITS = "commits"
-BLOCK = 1000
+COMMITS_OF_A_LOG = 1000
 """Commits of a log."""
 _FILE = re.compile(r"(\d{20})\.json\Z")
 _LOG = re.compile(r"log-(\d{20})-(\d{20})\.jsonl\Z")
@@ -143,7 +143,7 @@ class Chain:
     """
 
     folder: Folder
-    block: int = BLOCK
+    block: int = COMMITS_OF_A_LOG
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
