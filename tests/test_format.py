@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -302,6 +304,7 @@ def test_facts_are_those_of_the_document(snapshot):
 
 
 KINDS = {
+    "number or null": lambda v: v is None or KINDS["number"](v),
     "number": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
     "text": lambda v: isinstance(v, str),
     "text or null": lambda v: v is None or isinstance(v, str),
@@ -365,6 +368,32 @@ def test_tombstones_are_those_of_the_document(tmp_path):
     rows = table("Columns of the tombstones")
     assert [row[0] for row in rows] == read.column_names
     assert str(read.schema.field("id").type) == rows[0][1].split(" or ")[0]
+
+
+def test_commits_are_those_of_the_document(tmp_path):
+    """A rebuild's and a rollback's: fields, hashes, bytes, and the hint."""
+    for _ in range(2):
+        store = Store(stored(dtoss.build([1], [[0.0, 0.0]]), tmp_path / "store"))
+    store.rollback()
+    before = None
+    for number, kind in enumerate(("rebuild", "rebuild", "rollback"), 1):
+        data = (tmp_path / "store" / "commits" / f"{number:020}.json").read_bytes()
+        commit = json.loads(data)
+        assert_fields(commit, "A commit")
+        assert_fields(commit["document"], "The document of a store's commit")
+        assert (commit["number"], commit["parent"], commit["document"]["kind"]) == (number, before, kind)
+        before = hashlib.sha256(data).hexdigest()
+        rest = {name: value for name, value in commit.items() if name != "sha256"}
+        assert commit["sha256"] == hashlib.sha256(line_of(rest)).hexdigest()
+        assert data == line_of(commit) + b"\n"
+        home = tmp_path / "store" / "snapshots" / commit["document"]["snapshot"]
+        assert commit["document"]["sha256"] == hashlib.sha256((home / "manifest.json").read_bytes()).hexdigest()
+    hint = (tmp_path / "store" / "CURRENT").read_text()
+    assert hint == f"{3:020} {zlib.crc32(b'0' * 19 + b'3'):08x}\n"
+
+
+def line_of(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 def test_the_fields_in_the_hash_are_those_of_the_document():
