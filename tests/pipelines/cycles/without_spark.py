@@ -15,20 +15,23 @@ import time
 import traceback
 from collections import Counter
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 
 import pipelines.cycle
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.names import columns_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.cycles.arrivals import Arrivals, send
+from pipelines.cycles.arrivals import Arrivals
+from pipelines.cycles.collect import _sent as here
+from pipelines.cycles.tally import profile_of_tallies
+from pipelines.rows.positions import REASON
 from tests.dtoss.snapshots.small_stores import faults_at, silent
 from tests.oracles import Update, apply, standing
 from tests.pipelines.cycles.in_place import CARRIED, begun, state_of
@@ -50,18 +53,19 @@ def no_spark():
         schema = {column: SimpleNamespace(dataType=kind) for column, kind in kinds.items()}
         return SimpleNamespace(rows=rows, attributes=(), frame=SimpleNamespace(schema=schema)), CARRIED
 
-    def collect(positions, target, carried):
-        batches = positions.rows.select(["id", "t", "deleted", "lon", "lat", "name", "size"]).rename_columns(NAMES)
-        sent = send(target.place, batches.to_batches(), carried, target.regions, target.reach, target.space)
-        profile = replace(pipelines.cycle.NO_ROWS, read=len(positions.rows))
-        return Arrivals.gathered(target.place, [] if sent is None else [sent]), profile
+    def collect(positions, target, carried, clock):
+        rows = positions.rows.select(["id", "t", "deleted", "lon", "lat", "name", "size"]).rename_columns(NAMES)
+        rows = rows.append_column(REASON, pa.nulls(len(rows), pa.string()))
+        sent, tally = here(rows, target, carried, clock)
+        arrivals = Arrivals.gathered(target.place, [] if sent is None else [sent])
+        return arrivals, profile_of_tallies([tally], clock.scale)
 
     with mock.patch.multiple(
         pipelines.cycle,
         _positions=lambda updates, last, rules: updates,
         _session=lambda positions: None,
         screened=lambda positions, space, wrap: positions,
-        timely=lambda positions, clock, bounds: positions,
+        within=lambda positions, bounds: positions,
         agreed=agreed,
         collect=collect,
     ):
