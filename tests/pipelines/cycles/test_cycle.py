@@ -1,0 +1,242 @@
+"""Cycles in Spark: what stands, by whichever way it was made, what is refused, and what a manifest says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dtoss
+from dtoss.errors import InputError, StoreError
+from dtoss.snapshots.store import Store
+from pipelines.cycle import cycle
+from pipelines.rebuild import rebuild
+from tests.oracles import apply, standing
+from tests.pipelines.cycles.in_place import full_bytes, objects, stored_bytes
+from tests.pipelines.cycles.test_in_place import same, wanted
+from tests.update_worlds import INT_IDS, STRING_IDS, drawn, table
+
+inf = float("inf")
+EVERYWHERE = {"pipelines.cycles.collect.BYTES_HERE": -1, "pipelines.cycle.OBJECTS_HERE": -1}
+EVERYWHERE |= {"pipelines.cycles.making.BUILT_HERE": -1, "pipelines.cycles.making.COPIES_HERE": -1}
+"""Settings with which every step of a cycle is a job of Spark's."""
+RULES = {"deleted": "deleted", "deleted_for": None, "max_ahead": None, "now": 100.0}
+
+
+def worlds(string_ids, plane, count=3, rows=150):
+    """Batches of rows of 200 ids, awkward ones among them."""
+    rng = np.random.default_rng(5)
+    more = [f"n{i}" for i in range(200)] if string_ids else list(range(100, 300))
+    # an empty text is no id in rows
+    ids = [*((id for id in STRING_IDS if id) if string_ids else INT_IDS), *more]
+    return [drawn(rng, ids, rows, plane=plane) for _ in range(count)]
+
+
+def frame(spark, rows, **options):
+    return spark.createDataFrame(table(rows, **options))
+
+
+def state_of(store):
+    """Space, regions, lambdas and bounds of a store's snapshot, as tests build from."""
+    index = dtoss.open(str(store))
+    manifest = Store(str(store)).manifest()
+    bounds = None if manifest["bounds"] is None else np.array(manifest["bounds"])
+    return index.space, index.regions, index.reach, bounds
+
+
+@pytest.mark.parametrize(
+    ("string_ids", "plane", "partitions", "everywhere"),
+    [(False, False, 7, False), (True, False, 2, True), (False, True, 7, True), (True, True, 64, False)],
+    ids=["sphere", "sphere, strings, tasks", "plane, tasks", "plane, strings, 64"],
+)
+def test_cycles_say_what_the_dictionary_says(spark, tmp_path, monkeypatch, string_ids, plane, partitions, everywhere):
+    """From nothing on: the rows of the oracle, and the files of a full build with the same pivots."""
+    for name, value in EVERYWHERE.items() if everywhere else ():
+        monkeypatch.setattr(name, value)
+    store, state = tmp_path / "s", None
+    first = {"crs": "none" if plane else None, "partitions": partitions, "columns": "name,size"}
+    for batch in worlds(string_ids, plane):
+        manifest = cycle(
+            frame(spark, batch, string_ids=string_ids, plane=plane), store, pivots="keep", first=first, **RULES
+        )
+        state, counted = apply(state, batch)
+        done = manifest["cycle"]
+        assert manifest["counts"]["quarantined"] == {}
+        assert {name: done[name] for name in counted} == counted
+        assert same(objects(Store(str(store)))) == same(wanted(state))
+        assert manifest["counts"]["read"] == len(batch)
+    assert manifest["cycle"]["pivots"] == "kept"
+    assert len(manifest["partitions"]) in (partitions, 62)  # fewer where so few places are distinct
+    rows = table(standing(state).values(), string_ids=string_ids, plane=plane)
+    assert stored_bytes(Store(str(store))) == full_bytes(state_of(store), rows, string_ids=string_ids)
+
+
+def test_everything_anew_comes_out_the_same(spark, tmp_path):
+    """With the pivots kept the bytes are those of a cycle in place; with others the objects are."""
+    *before, last = worlds(False, False)
+    first = {"partitions": 7, "columns": "name,size"}
+    made = []
+    for name, options in (("a", {}), ("b", {"in_place_until": 0.0}), ("c", {"pivots": "balanced"})):
+        store = tmp_path / name
+        for batch in before:
+            cycle(frame(spark, batch), store, **{"pivots": "keep"} | RULES, first=first)
+        manifest = cycle(frame(spark, last), store, **{"pivots": "keep"} | RULES | options)
+        made.append((stored_bytes(Store(str(store))), objects(Store(str(store))), manifest["cycle"]))
+    (place, rows, _), (anew, _, why), (_, others, chosen) = made
+    assert place == anew
+    assert same(rows) == same(others)
+    assert why["pivots"] == "kept"
+    assert "updates are more than 0 of" in why["why"]
+    assert chosen["pivots"] == "chosen"
+    assert (chosen["built"], chosen["linked"]) == (7, 0)
+
+
+def two_towns(count=400):
+    """Objects of two towns, far apart, and the table of some of them, moved."""
+    rng = np.random.default_rng(2)
+    places = np.concatenate([rng.normal((2.3, 48.8), 0.1, (count, 2)), rng.normal((139.7, 35.7), 0.1, (count, 2))])
+    return pa.table({"id": np.arange(2 * count), "lon": places[:, 0], "lat": places[:, 1], "t": np.full(2 * count, 10)})
+
+
+def test_partitions_that_nothing_concerns_are_linked(spark, tmp_path):
+    """One town reports: files of the other are the same inodes; nothing new at all links the border table too."""
+    rows = two_towns()
+    rebuild(spark.createDataFrame(rows), str(tmp_path), partitions=8)
+    store = Store(str(tmp_path))
+    before = store.manifest()
+    moved = rows.slice(0, 100).set_column(3, "t", pa.array(np.full(100, 20)))
+    manifest = cycle(spark.createDataFrame(moved), str(tmp_path), now=20, pivots="keep")
+    assert 0 < manifest["cycle"]["built"] < 8
+    assert manifest["cycle"]["linked"] == 8 - manifest["cycle"]["built"]
+    linked = 0
+    for old, new in zip(before["partitions"], manifest["partitions"], strict=True):
+        one, other = (
+            Path(store.file("snapshots", m["snapshot"], entry["file"])) for m, entry in ((before, old), (manifest, new))
+        )
+        linked += one.name == other.name and one.stat().st_ino == other.stat().st_ino
+    assert linked == manifest["cycle"]["linked"]
+    again = cycle(spark.createDataFrame(moved), str(tmp_path), now=20, pivots="keep")
+    assert (again["cycle"]["unchanged"], again["cycle"]["linked"], again["cycle"]["updated"]) == (100, 8, 0)
+    assert again["borders"] == manifest["borders"]
+    assert sum(dtoss.open(str(tmp_path)).area(i) for i in (0, 1)) > 0
+
+
+def test_times_pass(spark, tmp_path):
+    """Expiry needs no updates; rows ahead are set aside and counted; data may be the clock; a given now comes first."""
+    rows = two_towns(20)
+    frame = spark.createDataFrame(rows)
+    rebuild(frame, str(tmp_path), partitions=2)
+    late = rows.slice(0, 5).set_column(3, "t", pa.array([11, 50, 1000, 5000, 9]))
+    manifest = cycle(spark.createDataFrame(late), str(tmp_path), now=100, max_ahead=60, max_bad=1.0)
+    assert manifest["counts"]["quarantined"] == {"time is ahead of now": 2}
+    assert sum(entry["rows"] for entry in manifest["quarantine"]) == 2
+    assert (manifest["cycle"]["updated"], manifest["cycle"]["late"]) == (2, 1)
+    assert manifest["clock"] == {"kind": "given", "now": 100, "watermark": 50}
+    with pytest.raises(InputError, match=r"97\.5% fewer, more than --max-shrink 0\.5 allows"):
+        cycle(None, str(tmp_path), now=100, expire=60, max_shrink=0.5)
+    manifest = cycle(None, str(tmp_path), clock="data", expire=39)
+    assert manifest["clock"] == {"kind": "data", "now": 50, "watermark": 50}
+    assert (manifest["objects"], manifest["cycle"]["expired"]) == (2, 38)
+    assert sorted(objects_of(tmp_path)) == [0, 1]
+    with pytest.raises(InputError, match="there is no object"):
+        cycle(None, str(tmp_path), now=10**6, expire=1)
+    assert cycle(None, str(tmp_path), now=10**6, expire=1, allow_empty=True)["objects"] == 0
+
+
+def objects_of(store):
+    """{id: t} of a store without attributes."""
+    index = dtoss.open(str(store))
+    return {int(p.ids[i]): p.times[i].as_py() for p in index.parts.all() for i in range(p.owned_objects)}
+
+
+def test_bounds_grow_the_same_in_any_order(spark, tmp_path):
+    """Places beyond the plane's bounds: the bounds hold them, and do not depend on who came first; given ones stay."""
+    base = pa.table({"id": [1, 2], "x": [0.0, 10.0], "y": [0.0, 5.0], "t": [1, 1]})
+    far = [
+        pa.table({"id": [3], "x": [40.0], "y": [0.0], "t": [2]}),
+        pa.table({"id": [4], "x": [-500.0], "y": [7e4], "t": [3]}),
+    ]
+    boxes = []
+    for name, parts in (("a", far), ("b", far[::-1]), ("c", [pa.concat_tables(far)])):
+        store = str(tmp_path / name)
+        rebuild(spark.createDataFrame(base), store, crs="none", partitions=2)
+        for part in parts:
+            manifest = cycle(spark.createDataFrame(part), store, now=10, pivots="keep")
+        boxes.append((manifest["bounds"], stored_bytes(Store(store))))
+    assert boxes[0] == boxes[1] == boxes[2]
+    xmin, ymin, xmax, ymax = boxes[0][0]
+    assert xmin <= -500
+    assert xmax >= 40
+    assert ymax >= 7e4
+    assert ymin == -1.0
+    store = str(tmp_path / "given")
+    rebuild(spark.createDataFrame(base), store, crs="none", partitions=2, bounds=[-50, -50, 50, 50])
+    manifest = cycle(spark.createDataFrame(pa.concat_tables(far)), store, now=10, max_bad=1.0)
+    assert manifest["bounds"] == [-50, -50, 50, 50]
+    assert manifest["counts"]["quarantined"] == {"position outside the bounds": 1}
+
+
+def test_columns_that_come_and_go(spark, tmp_path):
+    """A missing one is an error or null, a new one null for the others, another type an error that names both."""
+    rows = two_towns(10).append_column("speed", pa.array(np.arange(20.0)))
+    rebuild(spark.createDataFrame(rows), str(tmp_path), partitions=2)
+    bare = rows.slice(0, 1).drop_columns(["speed"]).set_column(3, "t", pa.array([11]))
+    with pytest.raises(InputError, match=r"no column 'speed', which snapshot .* has: .* --missing null"):
+        cycle(spark.createDataFrame(bare), str(tmp_path), now=20)
+    manifest = cycle(spark.createDataFrame(bare), str(tmp_path), now=20, missing="null")
+    assert manifest["columns"] == {"speed": "double", "t": "bigint"}
+    index = dtoss.open(str(tmp_path))
+    assert index[0]["speed"] is None
+    assert index[1]["speed"] == 1.0
+    fresh = rows.slice(1, 1).set_column(3, "t", pa.array([12])).append_column("note", pa.array(["hi"]))
+    manifest = cycle(spark.createDataFrame(fresh), str(tmp_path), now=20)
+    assert manifest["columns"] == {"speed": "double", "t": "bigint", "note": "string"}
+    index = dtoss.open(str(tmp_path))
+    assert [index[i]["note"] for i in (0, 1, 19)] == [None, "hi", None]
+    text = rows.slice(0, 1).set_column(4, "speed", pa.array(["fast"]))
+    with pytest.raises(InputError, match="column 'speed' is string in the updates and double in snapshot"):
+        cycle(spark.createDataFrame(text), str(tmp_path), now=20, missing="null")
+    named = rows.slice(0, 1).set_column(0, "id", pa.array(["x"]))
+    with pytest.raises(InputError, match=r"ids of the updates are string, those of snapshot .* are int64"):
+        cycle(spark.createDataFrame(named), str(tmp_path), now=20, missing="null")
+
+
+def test_a_store_without_times_is_not_updated(spark, tmp_path):
+    """Nor are updates without a time taken, or none where nothing stands."""
+    rows = two_towns(10)
+    rebuild(spark.createDataFrame(rows.drop_columns(["t"])), str(tmp_path / "a"), partitions=1)
+    with pytest.raises(StoreError, match=r"has no times, .* rebuild once from all rows with --time"):
+        cycle(spark.createDataFrame(rows), str(tmp_path / "a"))
+    rebuild(spark.createDataFrame(rows), str(tmp_path / "b"), partitions=1)
+    with pytest.raises(InputError, match="there is no column 't'"):
+        cycle(spark.createDataFrame(rows.drop_columns(["t"])), str(tmp_path / "b"))
+    with pytest.raises(InputError, match=r"nothing stands in .* and there are no updates"):
+        cycle(None, str(tmp_path / "c"))
+    assert not (tmp_path / "c").exists()
+
+
+def test_who_loses_a_race_merges_with_the_winner(spark, tmp_path, monkeypatch):
+    """Another cycle commits while this one builds: its update is not lost, and this one says so."""
+    rows = two_towns(10)
+    rebuild(spark.createDataFrame(rows), str(tmp_path), partitions=2)
+
+    def update(id, t):
+        return spark.createDataFrame(rows.slice(id, 1).set_column(3, "t", pa.array([t])))
+
+    finish, others = Store.finish, [(1, 21), (2, 22)]
+
+    def late(self, *args, **options):
+        if others:
+            id, t = others.pop()
+            cycle(update(id, t), str(tmp_path), now=50, lease=False)
+        return finish(self, *args, **options)
+
+    monkeypatch.setattr(Store, "finish", late)
+    heard = []
+    manifest = cycle(update(0, 20), str(tmp_path), now=50, lease=False, warn=heard.append)
+    assert any("was committed by" in line for line in heard)
+    assert {id: t for id, t in objects_of(tmp_path).items() if t > 10} == {0: 20, 1: 21, 2: 22}
+    assert manifest["objects"] == 20
+    assert Store(str(tmp_path)).head().number == 4
