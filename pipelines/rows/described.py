@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from pipelines.rows.positions import Positions
+from dtoss.names import renamed_of_manifest
+from pipelines.rows.positions import Columns, Positions
 
 
 def time_of(positions: Positions) -> dict[str, Any] | None:
@@ -32,3 +33,27 @@ def source_of(positions: Positions) -> dict[str, Any] | None:
     asked = asdict(positions.source)
     wanted = asked.pop("attributes")
     return asked | {"columns": wanted if isinstance(wanted, str) else list(wanted)}
+
+
+def types_of(manifest: dict[str, Any] | None, columns: Columns) -> dict[str, str]:
+    """Return the Spark types that a snapshot has of the columns of an input, by their names there.
+
+    Text and JSON say them only by their values, and those of a few rows may look like others.
+
+    Parameters
+    ----------
+    manifest
+        Of the snapshot; None where there is none.
+    columns
+        Which columns of the input are the id and the time.
+    """
+    if manifest is None:
+        return {}
+    called = {stored: name for name, stored in renamed_of_manifest(manifest).items()}
+    types = {called.get(name, name): kind for name, kind in manifest["columns"].items()}
+    time = manifest.get("time")
+    if time is not None:
+        types[columns.time or time["column"]] = time["type"]
+    if columns.id is not None:
+        types[columns.id] = "string" if manifest["id_type"] == "string" else "bigint"
+    return types

@@ -33,6 +33,7 @@ TOO_LARGE = "id does not fit in 64 bits"
 AHEAD = "time is ahead of now"
 UNMARKED = "mark of a deletion is neither true nor false"
 OUTSIDE = "position outside the bounds"
+MISTYPED = "value is of another type than the column"
 DELETED = "deleted"
 """The column that says whether a row deletes its object."""
 REASONS = (
@@ -49,6 +50,7 @@ REASONS = (
     "no position",
     "position is not a number",
     "position is NaN",
+    MISTYPED,
     "position is infinite",
     "longitude out of range",
     "latitude out of range",
@@ -152,8 +154,22 @@ class _Rule:
     bad: Column
 
 
-def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Positions:
-    """Return positions from a DataFrame; ``text`` says that all its columns are strings of unknown types.
+def from_frame(
+    frame: DataFrame, columns: Columns, *, text: bool = False, wanted: Mapping[str, str] | None = None
+) -> Positions:
+    """Return positions from a DataFrame.
+
+    Parameters
+    ----------
+    frame
+        The rows.
+    columns
+        Which of its columns mean what.
+    text
+        All its columns are strings of unknown types.
+    wanted
+        The Spark types that columns of text or JSON are to have, by their names, and not what these values look like.
+        A row with another value is set aside; a column in which many are is left as it is.
 
     Raises
     ------
@@ -175,18 +191,20 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
     if text:
         tolerant = [name for name in (id_name, time) if name]
         names = list(dict.fromkeys([*tolerant, *attributes]))
-        kinds = texts.kinds_of(frame, names, tolerant, columns.decimal) if names else {}
+        kinds = texts.kinds_of(frame, names, tolerant, columns.decimal, wanted) if names else {}
+    wanted = wanted or {}
 
     whole, rules, id_column = True, [], F.lit(0).cast("bigint")
     if id_name is not None:
         unsigned = _is_uint64(types[id_name])
         whole = unsigned or _whole_ids(id_name, types[id_name], kinds)
+        mixed = kinds.get(id_name) == texts.MOSTLY
+        if not text and not unsigned and id_name in wanted:
+            mixed, whole = not whole, wanted[id_name] == "bigint"
         source = exactly(id_name)
+        id_column = source.cast("string")
         if whole:
-            mixed = kinds.get(id_name) == texts.MOSTLY
             id_column = texts.whole(source) if mixed else source.try_cast("bigint")
-        else:
-            id_column = source.cast("string")
         rules = [
             _Rule("no id", _missing(id_name, types[id_name])),
             _Rule(TOO_LARGE if unsigned else "id is not an integer as the others are", id_column.isNull()),
@@ -204,6 +222,9 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
     if time is not None:
         texts.check_pattern(frame.sparkSession, columns.time_format)
         t = _time(time, types[time], columns.time_format, kinds, columns.decimal)
+        if not text and wanted.get(time) in ("bigint", "double"):
+            cast = texts.as_type(exactly(time), types[time], wanted[time])
+            t = t if cast is None else cast
         selected.append(t.alias("t"))
         rules += [_Rule("no time", _missing(time, types[time])), _Rule("time cannot be read", t.isNull())]
     stands: Column = F.lit(True)
@@ -221,7 +242,20 @@ def from_frame(frame: DataFrame, columns: Columns, *, text: bool = False) -> Pos
     rules += [_Rule(rule.reason, stands & rule.bad) for rule in elsewhere]
     for name in attributes:
         _check_carried(name, types[name])
-        value = t if name == time and text else texts.typed(exactly(name), kinds.get(name, texts.TEXT), columns.decimal)
+        value = exactly(name)
+        if name == time and (text or name in wanted):
+            value = t
+        elif name in wanted:
+            fits: Column | None
+            if text:
+                fits = texts.strictly(value, kinds[name], columns.decimal)
+            else:
+                fits = texts.as_type(value, types[name], wanted[name])
+            if fits is not None:
+                rules.append(_Rule(MISTYPED, stands & ~_missing(name, types[name]) & fits.isNull()))
+                value = fits
+        elif text:
+            value = texts.typed(value, kinds[name], columns.decimal)
         selected.append(value.alias(attribute_column(name)))
     reason = F.lit(None).cast("string")
     for rule in reversed(rules):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 def read_positions(
-    session: SparkSession, paths: Sequence[str] | Inputs, columns: Columns, *, schema: str = "union"
+    session: SparkSession,
+    paths: Sequence[str] | Inputs,
+    columns: Columns,
+    *,
+    schema: str = "union",
+    wanted: Mapping[str, str] | None = None,
 ) -> Positions:
     """Return the positions in files, directories at any depth, or globs, all of one format.
 
@@ -39,6 +44,9 @@ def read_positions(
         Which columns mean what, and how text is written.
     schema
         "union" takes the columns of all Parquet files, "strict" wants all of them in each.
+    wanted
+        The Spark types that columns of text and JSON lines are to have, :func:`pipelines.rows.described.types_of`; what
+        all values of these files look like when None.
 
     Raises
     ------
@@ -65,7 +73,7 @@ def read_positions(
         )
         frame = frame.persist()
         try:
-            return replace(from_frame(frame, columns, text=inputs.kind != "json"), kept=frame)
+            return replace(from_frame(frame, columns, text=inputs.kind != "json", wanted=wanted), kept=frame)
         except BaseException:
             frame.unpersist()
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +25,8 @@ _WHOLE = r"^(0|-?[1-9][0-9]{0,18})\z"
 _PLAIN = r"^(-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?|NaN|-?Infinity)$"
 # numbers as people write coordinates and times; Java alone would take 1.5f and 0x1p3 too
 _LOOSE = r"^\s*([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|(?i:nan|[-+]?inf(inity)?))\s*$"
+_KINDS = {"bigint": WHOLE, "double": NUMBER, "string": TEXT, "timestamp": TEXT}
+"""What text of a column of this type is."""
 _LAST_SECOND = 253_402_300_799
 """Of the year 9999, which is the last one of a timestamp."""
 
@@ -41,11 +43,18 @@ def empty(column: Column) -> Column:
     return column.isNull() | (column.cast("string") == "")
 
 
-def kinds_of(frame: DataFrame, names: Sequence[str], tolerant: Sequence[str], decimal: str = ".") -> dict[str, str]:
+def kinds_of(
+    frame: DataFrame,
+    names: Sequence[str],
+    tolerant: Sequence[str],
+    decimal: str = ".",
+    types: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """Return the kind of columns of text, from all their values: an action, one job for all.
 
     All values of an attribute must be numbers for it to be one. ``tolerant`` names the columns of which :data:`MOST`
-    is enough: where not all are whole numbers, they are MOSTLY so.
+    is enough: where not all are whole numbers, they are MOSTLY so. ``types`` says which Spark types are wanted: such a
+    column is of the kind of its type where :data:`MOST` of the values are, or there is none.
     """
     from pyspark.sql import functions as F
 
@@ -65,6 +74,11 @@ def kinds_of(frame: DataFrame, names: Sequence[str], tolerant: Sequence[str], de
             kinds[name] = WHOLE if seen[f"w{i}"] == seen[f"filled{i}"] else MOSTLY
         elif wanted and seen[f"n{i}"] >= wanted:
             kinds[name] = NUMBER
+        kind, most = _KINDS.get((types or {}).get(name, "")), MOST * seen[f"filled{i}"]
+        fits = {WHOLE: seen[f"w{i}"], NUMBER: seen[f"n{i}"], TEXT: seen[f"filled{i}"]}
+        if kind is not None and fits[kind] >= most:
+            # of those that are whole, 007 is not
+            kinds[name] = MOSTLY if kind == WHOLE else kind
     return kinds
 
 
@@ -126,6 +140,39 @@ def typed(value: Column, kind: str, decimal: str = ".") -> Column:
     if kind in (WHOLE, MOSTLY):
         return value.try_cast("bigint")
     return _dotted(value, decimal).try_cast("double") if kind == NUMBER else value
+
+
+def strictly(value: Column, kind: str, decimal: str = ".") -> Column:
+    """Return a text as what its kind says, null where it would not be written back as it was read."""
+    from pyspark.sql import functions as F
+
+    if kind in (WHOLE, MOSTLY):
+        return whole(value)
+    return F.when(value.rlike(_plain(decimal)), typed(value, kind, decimal)) if kind == NUMBER else value
+
+
+def as_type(value: Column, found: Any, wanted: str) -> Column | None:
+    """Return a column of JSON as another type, null where a value is not of it; None where that is not to be had.
+
+    Spark infers types anew for each read: whole numbers where others have a point, text where all values are null.
+    """
+    from pyspark.sql import functions as F
+
+    kind = found.simpleString()
+    if kind == wanted:
+        return value
+    if (kind, wanted) in (("bigint", "double"), ("bigint", "string")):
+        return value.cast(wanted)
+    if (kind, wanted) == ("double", "bigint"):
+        return F.when(value.try_cast("bigint").cast("double") == value, value.try_cast("bigint"))
+    if kind != "string":
+        return None
+    if wanted == "bigint":
+        return whole(value)
+    if wanted == "double":
+        return F.when(value.rlike(_PLAIN), value.try_cast("double"))
+    # of all others only their nulls
+    return F.lit(None).cast(wanted)
 
 
 def moment(value: Column, kind: str, pattern: str | None, decimal: str = ".") -> Column:
