@@ -73,7 +73,7 @@ class _Rules:
     max_shrink: float | None
     allow_empty: bool
     seed: int
-    ledger: Ledger | None
+    ledger: Callable[[Ledger], Ledger] | None
     first: Mapping[str, Any]
     anew: bool
 
@@ -99,7 +99,7 @@ def cycle(
     keep: int | None = 3,
     seed: int = 0,
     keep_for: float = 600.0,
-    ledger: Ledger | None = None,
+    ledger: Callable[[Ledger], Ledger] | None = None,
     first: Mapping[str, Any] | None = None,
     anew: bool = False,
     stages: Stages | None = None,
@@ -145,7 +145,8 @@ def cycle(
     keep_for
         Seconds for which a snapshot stays after another one has become current.
     ledger
-        What of files and streams the store contains once this is current; that of the last snapshot when None.
+        Makes of what of files and streams the last snapshot contains what this one does; it contains the same when
+        None. It is asked again where others commit first: what they have rolled back is then not taken for read.
     first
         Arguments of :func:`pipelines.rebuild.rebuild` for a store that has no snapshot: ``crs``, ``partitions``.
     anew
@@ -328,7 +329,7 @@ def _attempt(
             columns=types,
             time=stands.time if positions is None or stands.manifest is not None else time_of(positions),
             tombstones=tombstones,
-            ledger=(rules.ledger or Ledger.of((last or {}).get("ledger"))).as_json(),
+            ledger=_read(rules, last).as_json(),
             clock={"kind": clock.kind, "now": clock.scale.said(clock.now), "watermark": clock.scale.said(watermark)},
             policy=_policy(stands, shape, box, choose is not None),
             cycle={
@@ -355,6 +356,12 @@ def _attempt(
         manifest["input"] = profile.extent
         home.finish(snapshot, manifest, held, after=head)
     return manifest
+
+
+def _read(rules: _Rules, last: dict[str, Any] | None) -> Ledger:
+    """Return what of files and streams is read once the cycle is current."""
+    before = Ledger.of((last or {}).get("ledger"))
+    return before if rules.ledger is None else rules.ledger(before)
 
 
 def _positions(updates: DataFrame | Positions | None, last: dict[str, Any] | None, rules: _Rules) -> Positions | None:
