@@ -70,10 +70,10 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "pipelines": {
         "spark": set(),
         "rows": {"spark"},
-        "loop": {"rows"},
         "cycles": {"rows", "spark"},
-        "": {"rows", "loop", "cycles", "spark"},
-        "command": {"", "rows", "loop", "cycles", "spark"},
+        "loop": {"cycles", "rows"},
+        "": {"cycles", "rows", "loop", "spark"},
+        "command": {"", "cycles", "rows", "loop", "spark"},
     },
     "datasets": {
         "tables": set(),

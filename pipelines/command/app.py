@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import dtoss
-from pipelines.command import care, planning, queries, store
+from pipelines.command import care, cycles, planning, queries, store
 from pipelines.command.export import export
 from pipelines.command.quick import UsageError
 from pipelines.command.verify import verify
@@ -35,6 +35,7 @@ def _version(
 
 
 app.command()(store.rebuild)
+app.command()(cycles.run)
 app.command()(queries.knn)
 app.command("range")(queries.range_)
 app.command()(queries.within)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import traceback
 from typing import NoReturn
@@ -46,10 +45,11 @@ def _ending(arguments: list[str]) -> NoReturn:
     except Exception as error:
         if os.environ.get("DTOSS_DEBUG"):
             traceback.print_exc()
-        text = str(error).strip()
-        if ours := re.search(r"^\s*dtoss\.errors\.\w+: (.*)", text, re.MULTILINE):
-            _fail(ours[1], 2)  # raised in a task of Spark's
-        _fail(f"{_first_cause(type(error).__name__, text)} (DTOSS_DEBUG=1 shows where)", 1)
+        from pipelines.spark.causes import cause_of, said
+
+        if ours := cause_of(error):
+            _fail(ours, 2)  # raised in a task of Spark's
+        _fail(f"{said(error)} (DTOSS_DEBUG=1 shows where)", 1)
 
 
 def _several_numbers(message: str) -> str:
@@ -76,13 +76,3 @@ def _run(arguments: list[str]) -> int:
     if interrupted():
         raise KeyboardInterrupt  # Typer has made an exit code of it, or an import has gone on
     return code
-
-
-def _first_cause(kind: str, text: str) -> str:
-    """Return the line of an error's text that says most: of Spark's, what was raised in a task or in Java."""
-    raised = re.findall(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Interrupt)): (.+)", text, re.MULTILINE)
-    if raised and kind in ("PythonException", "Py4JJavaError", "SparkException"):
-        return ": ".join(raised[-1] if kind == "PythonException" else raised[0])
-    if java := re.search(r"^: (.+)", text, re.MULTILINE):
-        return java[1]
-    return f"{kind}: {(text.splitlines() or [''])[0]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 from dtoss.compiled.notice import say_early
@@ -12,8 +13,15 @@ from dtoss.errors import InputError
 from pipelines.command.signals import interrupt_once
 
 
-def start_spark(master: str | None, driver_memory: str | None) -> Any:
+def start_spark(master: str | None, driver_memory: str | None, end_seconds: float | None = None) -> Any:
     """Return a Spark session.
+
+    Parameters
+    ----------
+    master, driver_memory
+        As :func:`pipelines.spark.session.spark_session`.
+    end_seconds
+        That Java may take to end after a signal; ten when None.
 
     Raises
     ------
@@ -25,13 +33,14 @@ def start_spark(master: str | None, driver_memory: str | None) -> Any:
     except ImportError:
         raise InputError("this needs Spark: pip install 'dtoss[spark]'") from None
     from pipelines.spark.java import JavaNotFound
-    from pipelines.spark.session import spark_session, stop_java
+    from pipelines.spark.session import SECONDS_TO_END, spark_session, stop_java
 
     try:
         session = spark_session(master, driver_memory=driver_memory)
     except JavaNotFound as error:
         raise InputError(str(error)) from None
-    interrupt_once(stop_java)  # Spark has set a handler of its own
+    seconds = SECONDS_TO_END if end_seconds is None else end_seconds
+    interrupt_once(partial(stop_java, seconds))  # Spark has set a handler of its own
     return session
 
 

@@ -169,6 +169,8 @@ def forget_spark() -> None:
         except subprocess.TimeoutExpired:
             java.kill()
             java.wait()
+        if java.stdin is not None:
+            java.stdin.close()
         SparkContext._gateway = SparkContext._jvm = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 

@@ -90,3 +90,24 @@ def rejected(store, manifest):
     tables = [pq.read_table(home / entry["file"]) for entry in manifest["quarantine"]]
     assert [len(table) for table in tables] == [entry["rows"] for entry in manifest["quarantine"]]
     return [(row["reason"], json.loads(row["row"])) for table in tables for row in table.to_pylist()]
+
+
+def objects_of(store):
+    """{id: (x, y, t)} of the objects of the current snapshot, from its files; t is None where there are no times."""
+    from dtoss.snapshots.partition_file import decode
+    from dtoss.snapshots.store import Store
+
+    home, found = Store(str(store)), {}
+    manifest = home.manifest()
+    for entry in manifest["partitions"]:
+        source = home.source(manifest["snapshot"], entry["file"])
+        partition = decode(source.data, source.path)
+        owned = partition.owned_objects
+        times = [None] * owned if partition.times is None else partition.times.slice(0, owned).to_pylist()
+        for name, place, t in zip(
+            list(partition.ids[:owned]), partition.positions[:owned].tolist(), times, strict=True
+        ):
+            name = name.as_py() if isinstance(name, pa.Scalar) else int(name)
+            assert name not in found
+            found[name] = (*place, t)
+    return found

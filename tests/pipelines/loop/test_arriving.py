@@ -236,6 +236,7 @@ def test_what_was_read_is_not_opened_again(watched):
         (watched.folder / f"{number:03d}").write_bytes(b"no Parquet at all")
     watched.ledger = Ledger({str(path): 17 for path in watched.folder.iterdir()})
     (watched.folder / "007.parquet").write_bytes(b"no Parquet at all either")
+    os.utime(watched.folder / "007.parquet", (NOW, NOW))
     found = watched.look()
     assert list(found.fresh) == []
     assert list(found.waiting) == [str(watched.folder / "007.parquet")]

@@ -1,0 +1,209 @@
+"""The command that keeps cycles going."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import typer
+
+from pipelines.command import options
+from pipelines.command.options import seconds_or_none
+from pipelines.command.output import say_compiling, start_spark
+
+END_SECONDS = 1.5
+"""That Spark may take to end once a cycle is abandoned: with the cycle's own grace, SIGTERM takes less than 5 s."""
+
+
+def run(
+    updates: options.Updates,
+    store: options.Store,
+    every: Annotated[str, typer.Option(help="Time from beat to beat: 60s, 5min.", metavar="TIME")] = "60s",
+    cycles: Annotated[int | None, typer.Option(help="Beats after which to end; 1 for cron.", min=1)] = None,
+    done: Annotated[
+        str | None,
+        typer.Option(help="What to do with files that all snapshots have read: delete, or move:DIR.", metavar="WHAT"),
+    ] = None,
+    id_: options.Id = None,
+    x: options.X = None,
+    y: options.Y = None,
+    time: options.Time = None,
+    time_format: Annotated[
+        str | None, typer.Option(help="Of times in text: a pattern such as M/d/yyyy H:mm:ss, epoch_s, epoch_ms.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Of CSV files: a character, tab, semicolon, blank, pipe.")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of CSV files, such as latin-1.")] = None,
+    multiline: Annotated[bool, typer.Option("--multiline", help="Values in quotes may hold line ends.")] = False,
+    decimal: Annotated[str | None, typer.Option(help="Mark of numbers in text: . or a comma.")] = None,
+    no_header: Annotated[bool, typer.Option("--no-header", help="CSV without names: columns are c1, c2, ...")] = False,
+    schema: Annotated[
+        Literal["union", "strict"], typer.Option(help="Parquet: the columns of all files, or all in each file.")
+    ] = "union",
+    columns: Annotated[
+        str | None, typer.Option(help="Attributes to carry: names separated by commas, all or none.")
+    ] = None,
+    deleted: options.Deleted = None,
+    deleted_for: options.DeletedFor = "1h",
+    expire: options.Expire = None,
+    now: options.Now = None,
+    clock: options.Clock = "wall",
+    max_ahead: options.MaxAhead = "5min",
+    missing: options.Missing = "error",
+    pivots: Annotated[
+        Literal["keep", "balanced", "auto"] | None,
+        typer.Option(help="keep them, choose new ones, or choose when they are good no more: auto if not given."),
+    ] = None,
+    plan: Annotated[
+        str | None, typer.Option(help="Plan by which partitions are served: pivots are kept.", metavar="FILE")
+    ] = None,
+    in_place_until: options.InPlaceUntil = 1.0,
+    max_bad: Annotated[float, typer.Option(help="Share of bad rows from which on a cycle fails.")] = 0.10,
+    wrap: Annotated[bool, typer.Option("--wrap", help="Take 360 from longitudes above 180.")] = False,
+    min_objects: Annotated[int, typer.Option(help="Fewer objects fail the cycle.")] = 0,
+    max_shrink: options.MaxShrink = None,
+    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No object at all may be left.")] = False,
+    keep: options.Keep = 3,
+    keep_for: options.KeepFor = "10min",
+    lease: options.Lease = "on",
+    metrics: Annotated[
+        int | None, typer.Option(help="Port of 127.0.0.1 on which Prometheus finds numbers.", metavar="PORT")
+    ] = None,
+    metrics_file: Annotated[str | None, typer.Option(help="File for the same numbers.", metavar="FILE")] = None,
+    crs: Annotated[str | None, typer.Option(help="Of a store's first snapshot: as dtoss rebuild.")] = None,
+    metric: Annotated[Literal["sphere", "plane"] | None, typer.Option(help="Of a store's first snapshot.")] = None,
+    bounds: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(help="Of a store's first snapshot.", metavar="XMIN YMIN XMAX YMAX"),
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(help="Of a store's first snapshot: how many.")] = None,
+    objects_per_partition: Annotated[
+        int | None, typer.Option(help="Of a store's first snapshot: how large partitions are.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample and the random choices.")] = 0,
+    master: options.Master = None,
+    driver_memory: options.DriverMemory = None,
+    as_json: options.Json = False,
+) -> int:
+    """Merge files that keep arriving, cycle after cycle."""
+    say_compiling("build")
+    from dtoss.snapshots.store import on_stderr
+    from pipelines.cycle import check_cycle
+    from pipelines.loop.disposal import disposal_of
+    from pipelines.loop.metrics import Metrics
+    from pipelines.rebuild import check_arguments
+    from pipelines.rows.durations import seconds_of
+    from pipelines.rows.enough import share_of
+    from pipelines.run import CyclesFailed
+    from pipelines.run import run as loop
+
+    beat = seconds_of(every)
+    disposal = None if done is None else disposal_of(done, updates)
+    rules: dict[str, Any] = {
+        "deleted_for": seconds_or_none(deleted_for, "ever"),
+        "expire": seconds_or_none(expire),
+        "clock": clock,
+        "max_ahead": seconds_or_none(max_ahead),
+        "missing": missing,
+        "pivots": pivots or ("auto" if plan is None else "keep"),
+        "in_place_until": in_place_until,
+    }
+    check_cycle(**rules)
+    shrink = None if max_shrink is None else share_of(max_shrink)
+    first = {"crs": crs, "metric": metric, "bounds": bounds, "partitions": partitions}
+    first["objects_per_partition"] = objects_per_partition
+    check_arguments(
+        partitions, objects_per_partition, max_bad=max_bad, keep=keep, min_objects=min_objects, max_shrink=shrink
+    )
+    asked = {
+        "id": id_, "x": x, "y": y, "time": time, "attributes": columns, "time_format": time_format,
+        "delimiter": delimiter, "encoding": encoding, "multiline": multiline or None, "decimal": decimal,
+        "header": False if no_header else None, "deleted": deleted,
+    }  # fmt: skip
+    numbers = Metrics(metrics, metrics_file)
+    started: list[Any] = []
+
+    def session() -> Any:
+        if not started:
+            started.append(start_spark(master, driver_memory, END_SECONDS))
+            numbers.started()
+        return started[0]
+
+    def renew() -> None:
+        from pipelines.spark.session import forget_spark
+
+        started.clear()
+        forget_spark()
+
+    try:
+        ran = loop(
+            updates,
+            store,
+            session,
+            every=beat,
+            cycles=cycles,
+            columns=asked,
+            schema=schema,
+            disposal=disposal,
+            pivots_hash=None if plan is None else _pivots_of(plan),
+            metrics=numbers,
+            # spark-submit has started the Spark that it gives us
+            renew=None if "PYSPARK_GATEWAY_PORT" in os.environ else renew,
+            say=_say_json if as_json else _say,
+            warn=on_stderr,
+            lease=lease == "on",
+            now=now,
+            max_bad=max_bad,
+            wrap=wrap,
+            min_objects=min_objects,
+            max_shrink=shrink,
+            allow_empty=allow_empty,
+            keep=keep,
+            keep_for=seconds_of(keep_for),
+            first={name: value for name, value in first.items() if value is not None},
+            seed=seed,
+            **rules,
+        )
+    except CyclesFailed as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    finally:
+        numbers.close()
+    if ran.stopped:
+        print(f"stopped after {ran.cycles:,} cycles", file=sys.stderr)
+    elif not ran.cycles and not as_json:
+        print("nothing has changed")
+    return 0
+
+
+def _pivots_of(plan: str) -> str:
+    from pipelines.plan_files import load_plan
+
+    return load_plan(plan).pivots_hash
+
+
+def _say(manifest: dict[str, Any], staleness: float | None) -> None:
+    """Print what a cycle has done, in one line."""
+    cycle = manifest["cycle"] or {}
+    done = [f"{cycle[name]:,} {name.replace('_', ' ')}" for name in _SAID if cycle.get(name)]
+    quarantined = sum(manifest["counts"]["quarantined"].values())
+    done += [f"{quarantined:,} quarantined"] if quarantined else []
+    seconds = f"{sum(manifest['timings'].values()):.1f} s"
+    age = "" if staleness is None else f", oldest update {staleness:.1f} s old"
+    what = ", ".join(done) or "nothing new"
+    print(f"{manifest['snapshot']}: {manifest['objects']:,} objects; {what}; {seconds}{age}", flush=True)
+
+
+_SAID = ("updated", "late", "too_late", "unchanged", "deleted", "expired")
+
+
+def _say_json(manifest: dict[str, Any], staleness: float | None) -> None:
+    """Print what a cycle has done, as a line of JSON."""
+    names = ("snapshot", "created", "objects", "cycle", "counts", "timings", "bytes", "pivots_hash", "clock")
+    facts = {name: manifest.get(name) for name in names}
+    facts |= {"staleness": staleness, "current": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    print(json.dumps(facts), flush=True)

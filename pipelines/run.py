@@ -1,0 +1,355 @@
+"""Updates that keep arriving in, snapshot after snapshot out: a cycle at every beat at which something has changed.
+
+Also a script for spark-submit: ``spark-submit pipelines/run.py --updates DIR --store STORE``, with the options of
+``dtoss run``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dtoss.errors import DtossError, InputError, StoreError
+from dtoss.snapshots.store import Store, on_stderr
+from pipelines.cycle import cycle
+from pipelines.loop.arriving import Arrived, Patience, arrived
+from pipelines.loop.disposal import Disposal, dispose
+from pipelines.loop.expiry import something_expires
+from pipelines.loop.known import columns_of, current_manifest, ledger_of
+from pipelines.loop.metrics import Metrics
+from pipelines.loop.stopping import Stopping
+from pipelines.rows.described import types_of
+from pipelines.rows.read_files import read_positions, unreadable
+from pipelines.spark.causes import said
+from pipelines.spark.session import alive
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FAILURES = 3
+"""Cycles that may fail in a row; the last of them ends the loop."""
+RETRY_SECONDS = (5.0, 20.0)
+"""What is waited after a first failure, and after a second one in a row; never longer than a beat."""
+VANISHED = 3
+"""How often a cycle begins again at once because files went while they were read."""
+
+
+class CyclesFailed(Exception):
+    """Too many cycles in a row have failed."""
+
+
+class _Busy(Exception):
+    """Another process writes to the store."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a loop has done.
+
+    Parameters
+    ----------
+    cycles
+        That became current.
+    skipped
+        Beats at which nothing had changed.
+    failures
+        Cycles that failed.
+    stopped
+        Whether a signal has ended it.
+    """
+
+    cycles: int = 0
+    skipped: int = 0
+    failures: int = 0
+    stopped: bool = False
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """What stays the same from beat to beat, and what is remembered of the folder."""
+
+    updates: str
+    home: Store
+    sessions: Callable[[], SparkSession]
+    columns: Mapping[str, Any]
+    schema: str
+    disposal: Disposal | None
+    pivots_hash: str | None
+    metrics: Metrics
+    stopping: Stopping
+    say: Callable[[dict[str, Any], float | None], None]
+    warn: Callable[[str], None]
+    lease: bool
+    options: Mapping[str, Any]
+    patience: Patience = field(default_factory=Patience)
+
+
+def run(
+    updates: str,
+    store: str,
+    sessions: Callable[[], SparkSession],
+    *,
+    every: float = 60.0,
+    cycles: int | None = None,
+    columns: Mapping[str, Any] | None = None,
+    schema: str = "union",
+    disposal: Disposal | None = None,
+    pivots_hash: str | None = None,
+    metrics: Metrics | None = None,
+    stopping: Stopping | None = None,
+    renew: Callable[[], None] | None = None,
+    say: Callable[[dict[str, Any], float | None], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+    lease: bool = True,
+    **options: Any,
+) -> Ran:
+    """Make a cycle of the files that arrive at every beat, until a signal comes, and return what was done.
+
+    A beat is skipped where nothing has arrived and nothing expires; Spark starts with the first one that is not. A
+    cycle that fails is tried again after a while. The store keeps which files it has read, in the same commit as what
+    became of them. So a loop that was killed goes on where the store is, and one of several loops, or a cycle from
+    cron, finds what the others have left.
+
+    Parameters
+    ----------
+    updates
+        The folder in which files arrive, :func:`pipelines.loop.arriving.arrived`.
+    store
+        Path or URI of the store. Where it has no snapshot, the first files make one.
+    sessions
+        Returns the session, or a new one where there is none.
+    every
+        Seconds from beat to beat; one that is missed is left out.
+    cycles
+        Beats after which the loop ends; it does not when None.
+    columns
+        Of :class:`pipelines.rows.positions.Columns`, what is not as the store's last rebuild had it.
+    schema
+        Of Parquet files: "union" or "strict", as :func:`pipelines.rows.inputs.look`.
+    disposal
+        What is done with files that every snapshot has read; they stay when None.
+    pivots_hash
+        Of the plan by which partitions are served: pivots are kept, and are an error where they are others.
+    metrics
+        Where numbers go; nowhere when None.
+    stopping
+        Knows whether a signal has come; one that listens to SIGINT and SIGTERM when None.
+    renew
+        Lets go of a session that has ended, so that ``sessions`` makes another; None where that cannot be.
+    say
+        Is told of every cycle: its manifest, and the age in seconds of its oldest update.
+    warn
+        Is told what looks wrong but is legal, and of cycles that fail; stderr when None.
+    lease
+        As :func:`pipelines.cycle.cycle`.
+    **options
+        Other arguments of :func:`pipelines.cycle.cycle`.
+
+    Raises
+    ------
+    InputError
+        If the plan is for other pivots, or there is nothing to look at.
+    StoreError
+        If another process writes to the store at the first beat, or it is damaged.
+    ValueError
+        If an argument is out of its bounds.
+    CyclesFailed
+        If three cycles in a row fail. The error of the very first one is raised as it is where it is the user's.
+    """
+    if not (math.isfinite(every) and every > 0.0):
+        raise ValueError(f"every is {every!r}: seconds above 0 are wanted")
+    if cycles is not None and cycles < 1:
+        raise ValueError(f"cycles is {cycles!r}: a whole number of at least 1 is wanted")
+    if pivots_hash is not None:
+        if options.get("pivots", "keep") != "keep":
+            raise ValueError(f"pivots is {options['pivots']!r}: with a plan they are only kept")
+        options["pivots"] = "keep"
+    loop = _Loop(
+        updates, Store(str(store)).absolute, sessions, columns or {}, schema, disposal, pivots_hash,
+        metrics or Metrics(), stopping or Stopping(), say or (lambda manifest, staleness: None), warn or on_stderr,
+        lease, options,
+    )  # fmt: skip
+    with loop.stopping.listening():
+        return _beats(loop, every, cycles, renew)
+
+
+def _beats(loop: _Loop, every: float, cycles: int | None, renew: Callable[[], None] | None) -> Ran:
+    ran, in_a_row, beat, beats = Ran(), 0, time.monotonic(), 0
+    while not loop.stopping.asked:
+        try:
+            with loop.stopping.cycle():
+                made = _beat(loop)
+        except _Busy as busy:
+            # it ends some time, and has then read its updates, or left them
+            if ran == Ran():
+                raise StoreError(str(busy)) from None
+            loop.warn(f"this beat is left out: {busy}")
+            loop.metrics.skipped()
+            made = False
+        except Exception as error:
+            if loop.stopping.asked:
+                break  # fails because Spark was told to end, or would be tried again
+            if ran == Ran() and isinstance(error, (DtossError, ValueError)):
+                raise
+            in_a_row += 1
+            ran = replace(ran, failures=ran.failures + 1)
+            _failed(loop, error, in_a_row)
+            _renewed(loop, renew, in_a_row)
+            pause = min(RETRY_SECONDS[in_a_row - 1], every)
+            loop.warn(f"the cycle is tried again in {pause:g} s")
+            loop.stopping.wait(pause)
+            continue
+        in_a_row = 0
+        ran = replace(ran, cycles=ran.cycles + made, skipped=ran.skipped + (not made))
+        beats += 1
+        if beats == cycles:
+            break
+        # beats that were missed are left out
+        beat += every * max(math.ceil((time.monotonic() - beat) / every), 1)
+        loop.stopping.wait(beat - time.monotonic())
+    return replace(ran, stopped=loop.stopping.asked)
+
+
+def _failed(loop: _Loop, error: Exception, in_a_row: int) -> None:
+    """Tell of a cycle that failed.
+
+    Raises
+    ------
+    CyclesFailed
+        If that is enough.
+    """
+    loop.metrics.failed(in_a_row)
+    _write(loop)
+    if in_a_row >= FAILURES:
+        raise CyclesFailed(f"{in_a_row} cycles in a row have failed, the last one: {said(error)}") from error
+    loop.warn(f"a cycle has failed: {said(error)}")
+
+
+def _renewed(loop: _Loop, renew: Callable[[], None] | None, in_a_row: int) -> None:
+    """Let go of a session that has ended, or with which two cycles have failed."""
+    from pyspark.sql import SparkSession
+
+    try:
+        session = SparkSession.getActiveSession()
+    except Exception:
+        session = None  # Java does not answer
+        gone = True
+    else:
+        gone = session is not None and not alive(session)
+    if renew is not None and (gone or in_a_row > 1):
+        loop.warn("Spark is started anew")
+        renew()
+
+
+def _beat(loop: _Loop) -> bool:
+    """Make a cycle if something has changed; return whether it has."""
+    for attempt in range(VANISHED):
+        manifest = _current(loop)
+        found = arrived(loop.updates, ledger_of(manifest), loop.patience, loop.warn)
+        loop.metrics.files(waiting=len(found.waiting))
+        if not any(found.fresh.values()) and not something_expires(loop.home, manifest, loop.options):
+            loop.metrics.skipped()
+            _dispose(loop, found)
+            _write(loop)
+            return False
+        try:
+            made = _cycle(loop, found, manifest)
+        except Exception as error:
+            gone = [] if loop.stopping.asked else found.gone()
+            if not gone or attempt == VANISHED - 1:
+                raise
+            loop.warn(f"{gone[0]} has gone or changed while it was read: the cycle begins again ({said(error)})")
+            continue
+        staleness = None if found.oldest is None else max(time.time() - found.oldest, 0.0)
+        loop.metrics.committed(made, staleness)
+        _dispose(loop, found)
+        _write(loop)
+        loop.say(made, staleness)
+        return True
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _current(loop: _Loop) -> dict[str, Any] | None:
+    """Return the manifest of the current snapshot; None where there is none yet.
+
+    Raises
+    ------
+    InputError
+        If it has other pivots than the plan.
+    """
+    home = loop.home
+    manifest = current_manifest(home)
+    if loop.pivots_hash is None:
+        return manifest
+    if manifest is None:
+        raise InputError(f"{home.path} has no snapshot yet: a plan is for the pivots of one (dtoss rebuild)")
+    if manifest["pivots_hash"] != loop.pivots_hash:
+        raise InputError(
+            f"the plan is for pivots {loop.pivots_hash or 'unknown'}, snapshot {manifest['snapshot']} of "
+            f"{home.path} has {manifest['pivots_hash']}: partition numbers mean other regions; run dtoss patterns "
+            "and dtoss plan again"
+        )
+    return manifest
+
+
+def _cycle(loop: _Loop, found: Arrived, manifest: dict[str, Any] | None) -> dict[str, Any]:
+    columns = columns_of(manifest, loop.columns)
+    inputs = found.inputs(schema=loop.schema, encoding=columns.encoding)
+    # a second writer is told before Spark starts
+    try:
+        lock = loop.home.writer(loop.warn) if loop.lease else None
+    except StoreError as error:
+        if loop.home.writes() is None:
+            raise
+        raise _Busy(str(error)) from None
+    try:
+        session = loop.sessions()
+        loop.stopping.listen_again()
+        wanted = types_of(manifest, columns)
+        positions = None if inputs is None else read_positions(session, inputs, columns, wanted=wanted)
+        try:
+            return cycle(
+                positions,
+                loop.home.path,
+                deleted=columns.deleted,
+                ledger=found.read,
+                warn=loop.warn,
+                lock=lock,
+                lease=loop.lease,
+                **loop.options,
+            )
+        except DtossError:
+            raise
+        except Exception as error:
+            if inputs is None:
+                raise
+            # a file of which the damage shows only when all of it is read
+            raise unreadable(error, inputs) from None
+        finally:
+            if positions is not None:
+                positions.release()
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _dispose(loop: _Loop, found: Arrived) -> None:
+    if loop.disposal is not None:
+        loop.metrics.files(gone=dispose(loop.disposal, loop.home, found.where, loop.warn))
+
+
+def _write(loop: _Loop) -> None:
+    """Write the file of metrics; a disk that is full is no reason to stop."""
+    try:
+        loop.metrics.write()
+    except InputError as error:
+        loop.warn(str(error))
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import run_script
+
+    run_script("run")

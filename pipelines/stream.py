@@ -1,0 +1,110 @@
+"""A stream of updates in, snapshot after snapshot out: a cycle for each micro-batch of Structured Streaming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dtoss.commits.ledger import Ledger
+from dtoss.errors import InputError
+from dtoss.snapshots.store import Store, on_stderr
+from pipelines.cycle import cycle
+from pipelines.loop.known import columns_of, current_manifest, ledger_of
+from pipelines.rows.positions import from_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+QUERY = "sql.streaming.queryId"
+"""The local property of Spark's that says which query a batch is of; it stays the same on the same checkpoint."""
+
+
+def stream(
+    frame: DataFrame,
+    store: str,
+    *,
+    checkpoint: str,
+    every: float | None = 60.0,
+    columns: Mapping[str, Any] | None = None,
+    say: Callable[[dict[str, Any]], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+    **options: Any,
+) -> StreamingQuery:
+    """Start a query that merges the rows of a streaming DataFrame with a store, and return it.
+
+    Each micro-batch is a cycle. Spark gives a batch again, with the same number, where it does not know that it was
+    done. The store keeps the number of the last batch of each query, in the same commit as what became of it, and one
+    that is not newer is skipped. So each batch counts once. A rollback of the store does not turn the checkpoint back:
+    what batches after that snapshot have brought is to be sent again, or read with a new checkpoint.
+
+    Parameters
+    ----------
+    frame
+        A streaming DataFrame with the columns that the store was built of; a row is the whole object.
+    store
+        Path or URI of the store. Where it has no snapshot, the first batch makes one.
+    checkpoint
+        The folder in which Spark keeps how far it has read; one for each query.
+    every
+        Seconds from batch to batch; None reads what there is now, and ends.
+    columns
+        Of :class:`pipelines.rows.positions.Columns`, what is not as the store's last rebuild had it.
+    say
+        Is told of every cycle: its manifest.
+    warn
+        Is told what looks wrong but is legal; stderr when None.
+    **options
+        Other arguments of :func:`pipelines.cycle.cycle`. With ``expire``, objects go in the cycles that batches make:
+        where nothing arrives, nothing goes.
+
+    Raises
+    ------
+    InputError
+        If the frame is not a stream.
+
+    Notes
+    -----
+    A cycle that fails ends the query with its error, ``StreamingQuery.exception``; started again on its checkpoint, the
+    query begins with that batch.
+    """
+    if not frame.isStreaming:
+        raise InputError("the frame is not a stream: read it with spark.readStream, or give it to cycle")
+    merge = partial(
+        _merge, Store(str(store)).absolute, columns or {}, say or (lambda manifest: None), warn or on_stderr
+    )
+    writer = frame.writeStream.foreachBatch(lambda batch, number: merge(options, batch, number))
+    writer = writer.option("checkpointLocation", checkpoint)
+    if every is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{round(every * 1000)} milliseconds").start()
+
+
+def _merge(
+    home: Store,
+    asked: Mapping[str, Any],
+    say: Callable[[dict[str, Any]], None],
+    warn: Callable[[str], None],
+    options: Mapping[str, Any],
+    batch: DataFrame,
+    number: int,
+) -> None:
+    """Make a cycle of a batch, unless the store has it."""
+    query = batch.sparkSession.sparkContext.getLocalProperty(QUERY)
+    if query is None:
+        raise InputError(f"batch {number} says no query ({QUERY}): this Spark is not one of those that are known")
+    manifest = current_manifest(home)
+    if ledger_of(manifest).has_batch(query, number):
+        return
+
+    def read(ledger: Ledger) -> Ledger:
+        return ledger.with_batch(query, number)
+
+    columns = columns_of(manifest, asked)
+    batch = batch.persist()  # a source may be asked once only
+    try:
+        made = cycle(from_frame(batch, columns), home.path, deleted=columns.deleted, ledger=read, warn=warn, **options)
+    finally:
+        batch.unpersist()
+    say(made)
