@@ -64,6 +64,9 @@ class Stopping:
     def cycle(self) -> Iterator[None]:
         """While inside, a signal leaves the time that a cycle has to end by itself."""
         self._busy = True
+        if self._asked and self._before:
+            # just now, after who asks had looked
+            signal.setitimer(signal.ITIMER_REAL, self._grace)
         try:
             yield
         finally:

@@ -23,15 +23,23 @@ def ended(number, frame):
 
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, ended)
-works, lasts = sys.argv[1] == "works", float(sys.argv[2])
+def say_and_wait():
+    print("ready", flush=True)
+    while not stopping.asked:
+        time.sleep(0.01)
+
+works, inside, lasts = "works" in sys.argv[1], sys.argv[1] == "works", float(sys.argv[2])
 stopping = Stopping(grace=float(sys.argv[3]))
 with stopping.listening():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as a new Spark does
     stopping.listen_again()
-    print("ready", flush=True)
     if works:
+        if not inside:
+            say_and_wait()
         with stopping.cycle():
             try:
+                if inside:
+                    print("ready", flush=True)
                 ends = time.monotonic() + lasts
                 while time.monotonic() < ends:
                     time.sleep(0.01)
@@ -39,6 +47,7 @@ with stopping.listening():
                 sys.exit(3)
         print("finished", flush=True)
     else:
+        print("ready", flush=True)
         stopping.wait(lasts)
 print("asked" if stopping.asked else "not asked", flush=True)
 time.sleep(0.3)  # an alarm that was left set would end the process
@@ -79,6 +88,13 @@ def test_a_cycle_may_end_by_itself(number):
 
 def test_a_cycle_that_takes_longer_is_abandoned():
     code, said, seconds = looped("works", 50, 0.5, [signal.SIGTERM])
+    assert (code, said) == (3, ["abandoned"])
+    assert seconds < 25
+
+
+def test_a_signal_just_before_a_cycle_begins():
+    """It has looked before, and begins: its time runs from there."""
+    code, said, seconds = looped("works later", 50, 0.5, [signal.SIGTERM])
     assert (code, said) == (3, ["abandoned"])
     assert seconds < 25
 
