@@ -1,7 +1,8 @@
 """Stores under stress: writers at once, readers that poll, faults at every step, rebuilds that are killed.
 
-`python -m bench.stores`, or `make check-data`. The first four parts commit snapshots of a few bytes without Spark
-(`tests/dtoss/snapshots/small_stores.py`); the last kills real rebuilds at random moments, two of them at it at once.
+`python -m bench.stores`, or `make check-data`. The first parts commit snapshots of a few bytes without Spark
+(`tests/dtoss/snapshots/small_stores.py`); others break, race and kill cycles (`tests/pipelines/cycles/`); the last
+kills real rebuilds at random moments, two of them at it at once.
 Ends with code 1 where a store is not whole, an open fails, or anything is left behind.
 """
 
@@ -32,6 +33,8 @@ from tests.dtoss.snapshots.small_stores import assert_clean, assert_sound
 from tests.object_store import object_store
 
 ROOT = Path(__file__).resolve().parents[1]
+STAGES = ("updates", "compare", "build", "borders")
+"""Of cycles."""
 COMMAND = [sys.executable, "-c", "import sys; from pipelines.command.main import main; main(sys.argv[1:])"]
 
 
@@ -122,10 +125,31 @@ def races(folder: Path, commits: int) -> int:
     return wrong
 
 
+def cycles(folder: Path, commits: int, kills: int, seed: int) -> int:
+    """Break cycles before every change of a file, let them race, kill their processes; return how many parts failed."""
+    rng = np.random.default_rng(seed)
+    rounds = [f"{rng.choice(['worker', 'java'])}:{rng.choice(STAGES)}" for _ in range(kills)]
+    parts = [["without_spark", "broken", f"{folder}/cycles-{how}", how, 1, 1] for how in ("kill", "error", "full")]
+    parts += [["without_spark", "races", f"{folder}/cycles-{n}", n, -(-commits // n)] for n in (2, 8)]
+    parts.append(["with_spark", "kills", f"{folder}/cycles-killed", seed, *rounds])
+    wrong = 0
+    with object_store() as bucket:
+        parts.append(["without_spark", "races", bucket.uri(), 8, -(-commits // 8)])
+        for module, *arguments in parts:
+            command = [sys.executable, "-m", f"tests.pipelines.cycles.{module}", *map(str, arguments)]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            failed = done.returncode != 0 or ('failed": 1' in done.stdout and module == "without_spark")
+            wrong += failed
+            found = done.stderr[-2000:] if failed else done.stdout.strip()
+            say(f"cycles, {arguments[0]} {' '.join(map(str, arguments[2:]))[:40]}: {found}")
+    return wrong
+
+
 def main(
     commits: Annotated[int, typer.Option(help="Of each of three writers that are at it at once.")] = 200,
     rounds: Annotated[int, typer.Option(help="Of taking over a dead one's lock.")] = 300,
     kills: Annotated[int, typer.Option(help="Rounds of two real rebuilds that are killed.")] = 20,
+    cycle_kills: Annotated[int, typer.Option(help="Kills of Python workers and Java in mid-cycle.")] = 100,
     seed: Annotated[int, typer.Option(help="Of the moments at which they are.")] = 0,
 ) -> None:
     """Commit, read, break and kill, and look whether stores stay whole."""
@@ -143,6 +167,7 @@ def main(
             wrong += not told
             say(f"{name}: {told[0] if told else 'failed'}")
         wrong += races(Path(scratch), commits)
+        wrong += cycles(Path(scratch), commits, cycle_kills, seed)
         store = Store(f"{scratch}/store")
         loops([["writer", store.path, 1, 9]])
         writers = [["writer", store.path, commits, number] for number in range(3)]

@@ -11,9 +11,11 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -28,6 +30,7 @@ from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.names import columns_of_manifest
 from dtoss.snapshots.store import Store
+from pipelines.cycles import making
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.collect import _sent as here
 from pipelines.cycles.tally import profile_of_tallies
@@ -60,14 +63,21 @@ def no_spark():
         arrivals = Arrivals.gathered(target.place, [] if sent is None else [sent])
         return arrivals, profile_of_tallies([tally], clock.scale)
 
-    with mock.patch.multiple(
-        pipelines.cycle,
-        _positions=lambda updates, last, rules: updates,
-        _session=lambda positions: None,
-        screened=lambda positions, space, wrap: positions,
-        within=lambda positions, bounds: positions,
-        agreed=agreed,
-        collect=collect,
+    def at_once(session, work, items, weights, *, here):
+        return work(list(items)) if items else []
+
+    with (
+        mock.patch.object(making, "spread", at_once),
+        mock.patch.multiple(
+            pipelines.cycle,
+            _positions=lambda updates, last, rules: updates,
+            _session=lambda positions: None,
+            screened=lambda positions, space, wrap: positions,
+            within=lambda positions, bounds: positions,
+            agreed=agreed,
+            collect=collect,
+            spread=at_once,
+        ),
     ):
         yield
 
@@ -179,8 +189,18 @@ def races(path: str, writers: int, each: int) -> dict[str, int]:
 
     Every process is a fork of this one, which has no threads.
     """
-    store = begin(path)
-    parts = [partial(_race, path, number + 1, each) for number in range(writers)] + [partial(_watch, path)]
+    with tempfile.TemporaryDirectory() as scratch:
+        done = Path(scratch) / "done"
+        # what speaks to an object store does not outlive a fork
+        _told([partial(_begun, path)])
+        parts = [partial(_race, path, number + 1, each) for number in range(writers)]
+        told = _told([*parts, partial(_watch, path, done)], done)
+    assert list(verify_chain(Store(path).chain)) == []
+    return told
+
+
+def _told(parts: list[Callable[[], dict[str, int]]], done: Path | None = None) -> dict[str, int]:
+    """Run each part in a fork, and return the sums of what they tell; the last one ends once there is ``done``."""
     children, answers = [], []
     for part in parts:
         answers.append(os.pipe())
@@ -194,14 +214,18 @@ def races(path: str, writers: int, each: int) -> dict[str, int]:
         os.close(answers[-1][1])
         children.append(child)
     told: Counter[str] = Counter()
-    for number, (child, (answer, _)) in enumerate(zip(children, answers, strict=True)):
-        if number == writers:
-            Path(f"{path}.done").touch()
+    for number, (child, (answer, _)) in enumerate(zip(children, answers, strict=True), 1):
+        if number == len(parts) and done is not None:
+            done.touch()
         with os.fdopen(answer) as came:
             told.update(json.loads(came.read() or '{"failed": 1}'))
         os.waitpid(child, 0)
-    assert list(verify_chain(store.chain)) == []
     return dict(told)
+
+
+def _begun(path: str) -> dict[str, int]:
+    begin(path)
+    return {}
 
 
 def racing(writer: int, number: int) -> list[Update]:
@@ -222,12 +246,12 @@ def _race(path: str, writer: int, each: int) -> dict[str, int]:
     return told
 
 
-def _watch(path: str) -> dict[str, int]:
+def _watch(path: str, done: Path) -> dict[str, int]:
     """Open the store until all have committed: numbers of commits only grow, and what opens is whole."""
     import dtoss
 
     store, last, told = Store(path), 0, {"opened": 0, "swaps": 0}
-    while not Path(f"{path}.done").exists():
+    while not done.exists():
         head = store.head()
         assert head is not None
         assert head.number >= last
