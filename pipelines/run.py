@@ -23,7 +23,7 @@ from pipelines.loop.metrics import Metrics
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.described import types_of
 from pipelines.rows.read_files import read_positions, unreadable
-from pipelines.spark.causes import said
+from pipelines.spark.causes import cause_of, said
 from pipelines.spark.session import alive
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _beats(loop: _Loop, every: float, cycles: int | None, renew: Callable[[], No
             in_a_row += 1
             ran = replace(ran, failures=ran.failures + 1)
             _failed(loop, error, in_a_row)
-            _renewed(loop, renew, in_a_row)
+            _renewed(renew, error, in_a_row, loop.warn)
             pause = min(RETRY_SECONDS[in_a_row - 1], every)
             loop.warn(f"the cycle is tried again in {pause:g} s")
             loop.stopping.wait(pause)
@@ -228,19 +228,17 @@ def _failed(loop: _Loop, error: Exception, in_a_row: int) -> None:
     loop.warn(f"a cycle has failed: {said(error)}")
 
 
-def _renewed(loop: _Loop, renew: Callable[[], None] | None, in_a_row: int) -> None:
-    """Let go of a session that has ended, or with which two cycles have failed."""
+def _renewed(renew: Callable[[], None] | None, error: Exception, in_a_row: int, warn: Callable[[str], None]) -> None:
+    """Let go of a session that has ended, or with which two cycles have failed for no reason that we know."""
     from pyspark.sql import SparkSession
 
     try:
         session = SparkSession.getActiveSession()
-    except Exception:
-        session = None  # Java does not answer
-        gone = True
-    else:
         gone = session is not None and not alive(session)
-    if renew is not None and (gone or in_a_row > 1):
-        loop.warn("Spark is started anew")
+    except Exception:
+        gone = True  # Java does not answer
+    if renew is not None and (gone or (in_a_row > 1 and cause_of(error) is None)):
+        warn("Spark is started anew")
         renew()
 
 

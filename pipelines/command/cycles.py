@@ -198,7 +198,7 @@ def _say(manifest: dict[str, Any], staleness: float | None) -> None:
     print(f"{manifest['snapshot']}: {manifest['objects']:,} objects; {what}; {seconds}{age}", flush=True)
 
 
-_SAID = ("updated", "late", "too_late", "unchanged", "deleted", "expired")
+_SAID = ("updated", "added", "late", "too_late", "outdated", "unchanged", "deleted", "expired")
 
 
 def _say_json(manifest: dict[str, Any], staleness: float | None) -> None:

@@ -11,8 +11,10 @@ from dtoss.errors import InputError
 LOOPBACK = "127.0.0.1"
 COUNTED = {
     "updated": "Objects that an update has changed or made.",
+    "added": "Objects that an update has made.",
     "late": "Rows that were older than what stood.",
     "too_late": "Rows of ids that do not stand, older than what is remembered of deletions.",
+    "outdated": "Rows that were too old to stay when they came.",
     "unchanged": "Rows that were what stood already.",
     "deleted": "Objects that were deleted.",
     "expired": "Objects that were dropped because of their age.",

@@ -15,7 +15,8 @@ parser = pytest.importorskip("prometheus_client.parser")
 MANIFEST = {
     "timings": {"merge": 1.5, "build": 2.25},
     "cycle": {
-        "updated": 10, "late": 2, "too_late": 1, "unchanged": 3, "deleted": 4, "expired": 5, "linked": 6, "built": 2,
+        "updated": 10, "added": 9, "outdated": 8,
+        "late": 2, "too_late": 1, "unchanged": 3, "deleted": 4, "expired": 5, "linked": 6, "built": 2,
         "pivots": "kept", "why": "",
     },
     "counts": {"quarantined": {"no id": 7, "no time": 8}},
@@ -56,7 +57,8 @@ def test_all_numbers_of_cycles(tmp_path):
         ("dtoss_cycle_seconds_count", "merge"): 3, ("dtoss_cycle_seconds_sum", "merge"): 4.5,
         ("dtoss_cycle_seconds_count", "build"): 3, ("dtoss_cycle_seconds_sum", "build"): 6.75,
         ("dtoss_last_cycle_seconds", "merge"): 1.5, ("dtoss_last_cycle_seconds", "build"): 2.25,
-        ("dtoss_updated_total",): 30, ("dtoss_late_total",): 6, ("dtoss_too_late_total",): 3,
+        ("dtoss_updated_total",): 30, ("dtoss_added_total",): 27, ("dtoss_outdated_total",): 24,
+        ("dtoss_late_total",): 6, ("dtoss_too_late_total",): 3,
         ("dtoss_unchanged_total",): 9, ("dtoss_deleted_total",): 12, ("dtoss_expired_total",): 15,
         ("dtoss_quarantined_total", "no id"): 21, ("dtoss_quarantined_total", "no time"): 24,
         ("dtoss_objects",): 40, ("dtoss_partitions",): 2, ("dtoss_partitions_linked",): 6, ("dtoss_pivots_kept",): 1,
