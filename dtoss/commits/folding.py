@@ -58,15 +58,33 @@ def fold(
                     break
                 data = _block(chain, first, last)
             except StoreError as error:
-                warn(f"commits {first} to {last} are not folded: {error}")
+                # another process may just have folded them
+                if not chain.folder.is_file(COMMITS, log_of(first, last)):
+                    warn(f"commits {first} to {last} are not folded: {error}")
                 continue
             chain.folder.create(data, COMMITS, log_of(first, last))
+            if chain.folder.read(COMMITS, log_of(first, last)) != data:
+                warn(f"commits {first} to {last} are not folded: their log is another one")
+                continue
+        elif not _is_whole(chain, first, last):
+            warn(f"{chain.folder.path(COMMITS, log_of(first, last))} is damaged: the files of its commits stay")
+            continue
         # also what a fold that was cut short has left, or a writer that had lost
         for number in range(first, last + 1):
             if number in there:
                 chain.folder.remove(COMMITS, file_of(number))
                 gone += 1
     return gone
+
+
+def _is_whole(chain: Chain, first: int, last: int) -> bool:
+    number = 0
+    try:
+        for number, line in enumerate((chain.folder.read(COMMITS, log_of(first, last)) or b"").splitlines(True), first):
+            decode(line, number, "")
+    except StoreError:
+        return False
+    return number == last
 
 
 def clear_passing(chain: Chain) -> None:

@@ -315,6 +315,24 @@ def test_a_block_with_a_damaged_commit_is_not_folded(chain):
     assert chain.folder.files(COMMITS)[:5] == [*map(file_of, range(1, 6))]
 
 
+def test_files_stay_beside_a_log_that_is_not_whole(chain, monkeypatch):
+    """One of a disk without links, say, whose writer was killed while it wrote; or of nobody knows whom."""
+    commits = list(grown(chain, 12) and chain.newest_first())
+    whole = b"".join(chain.folder.read(COMMITS, file_of(number)) for number in range(1, 6))
+    for torn in (whole[:-9], whole[: whole.index(b"\n") + 1], b""):
+        chain.folder.write(torn, COMMITS, log_of(1, 5))
+        told = []
+        assert fold(chain, keep=6, now=LATER, warn=told.append) == 0
+        assert told == [f"{chain.folder.path(COMMITS, log_of(1, 5))} is damaged: the files of its commits stay"]
+        assert list(chain.newest_first()) == commits
+    chain.folder.remove(COMMITS, log_of(1, 5))
+    real = LocalFolder.create
+    monkeypatch.setattr(LocalFolder, "create", lambda self, data, *parts: real(self, data[:-1], *parts))
+    assert fold(chain, keep=6, now=LATER, warn=told.append) == 0
+    assert told[1:] == ["commits 1 to 5 are not folded: their log is another one"]
+    assert list(chain.newest_first()) == commits
+
+
 def test_every_byte_of_a_log_counts(chain):
     """The check names it."""
     grown(chain, 7)
