@@ -78,13 +78,16 @@ def remove_snapshot(folder: Folder, name: str, points_to: Callable[[], str | Non
 
 
 def clear_debris(
-    folder: Folder, points_to: Callable[[], str | None], finished: Collection[str], warn: Callable[[str], None]
+    folder: Folder,
+    current: str | None,
+    finished: Collection[str],
+    points_to: Callable[[], str | None],
+    warn: Callable[[str], None],
 ) -> list[str]:
     """Remove unfinished snapshots that nobody writes, and files under passing names; return the snapshots.
 
-    ``points_to`` tells the current snapshot by now.
+    ``points_to`` tells what is current by the time when one goes.
     """
-    current = points_to()
     removed = []
     if current is not None:
         with warning(warn, folder.path("snapshots", current, MARK)):

@@ -211,7 +211,9 @@ class Store:
 
     def snapshots(self) -> list[str]:
         """Return the names of the finished snapshots, oldest first."""
-        current = self._points_to()
+        return self._finished(self._points_to())
+
+    def _finished(self, current: str | None) -> list[str]:
         return [
             name
             for name in self.folder.folders("snapshots")
@@ -569,9 +571,10 @@ class Store:
             with self.writer(warn, lease) as taken:
                 return self.clear(keep, lock=taken, warn=warn, keep_for=keep_for)
         lock.check()
-        removed = self._clear_debris(warn)
+        # each look at the head is four requests to an object store
         current = self._points_to()
-        finished = self.snapshots()
+        finished = self._finished(current)
+        removed = clear_debris(self.folder, current, finished, self._points_to, warn)
         if keep is None or current not in finished:
             return removed
         if keep_for is None:
@@ -592,7 +595,8 @@ class Store:
         self.folder.remove("snapshots", snapshot, *file.split("/"))
 
     def _clear_debris(self, warn: Callable[[str], None]) -> list[str]:
-        return clear_debris(self.folder, self._points_to, set(self.snapshots()), warn)
+        current = self._points_to()
+        return clear_debris(self.folder, current, self._finished(current), self._points_to, warn)
 
     def _damage(self, snapshot: str) -> str | None:
         """Return what a finished snapshot lacks; None if all its files are there with their sizes."""
