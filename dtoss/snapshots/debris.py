@@ -12,7 +12,7 @@ from dtoss.commits.folding import clear_passing
 from dtoss.commits.lease import Holder, leftovers
 from dtoss.commits.process import STALE_SECONDS, is_passing
 from dtoss.errors import StoreError
-from dtoss.snapshots.folder_names import is_left_over, removed_name
+from dtoss.snapshots.folder_names import FRESH, REMOVED, is_left_over, removed_name
 
 MARK = "WRITING"
 """The file that says who is making a snapshot; gone once it has become current."""
@@ -35,6 +35,20 @@ def is_debris(folder: Folder, snapshot: str) -> bool:
     if holder.here:
         return not holder.runs
     return time.time() - holder.began > STALE_SECONDS
+
+
+def why_unfinished(folder: Folder, name: str) -> str:
+    """Return why a folder is there that is no finished snapshot."""
+    if name.startswith(REMOVED):
+        return "could not be removed, or is just going"
+    if name.startswith(FRESH) and not is_left_over(name):
+        return "just being made"
+    try:
+        if name.startswith(FRESH) or is_debris(folder, name):
+            return "debris, which the next rebuild removes"
+        return f"made by {Holder.read(folder.read('snapshots', name, MARK) or b'')}; kept, for that may still run"
+    except OSError as error:
+        return f"it cannot be read: {reason(error)}"
 
 
 def remove_snapshot(folder: Folder, name: str, points_to: Callable[[], str | None]) -> bool:

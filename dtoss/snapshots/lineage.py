@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from itertools import islice
 from typing import Any
 
+from dtoss.commits.chain import Chain
 from dtoss.commits.folder import Folder
+from dtoss.errors import StoreError
+from dtoss.snapshots.keeping import snapshot_of
+
+LOOKED_THROUGH = 1000
+"""Of so many of the last commits the hash of a snapshot's manifest is looked for."""
 
 
 def line_of(folder: Folder, name: str, finished: Sequence[str]) -> Iterator[str]:
@@ -35,6 +43,23 @@ def files_of(manifest: dict[str, Any]) -> dict[str, int]:
     if manifest.get("tombstones"):
         entries.append(manifest["tombstones"])
     return {entry["file"]: entry["bytes"] for entry in entries}
+
+
+def check_committed(chain: Chain, snapshot: str, data: bytes, path: str) -> None:
+    """Check that a manifest has the hash that was committed, if one of the last commits names it.
+
+    Raises
+    ------
+    StoreError
+        If it has another one, and then the message names ``path``; or if commits cannot be read.
+    """
+    try:
+        named = (commit for commit in islice(chain.newest_first(), LOOKED_THROUGH) if snapshot_of(commit) == snapshot)
+        commit = next(named, None)
+    except OSError as error:
+        raise StoreError(f"the commits of {path} cannot be read: {error.strerror or error}") from None
+    if commit is not None and commit.document.get("sha256") != sha256(data).hexdigest():
+        raise StoreError(f"{path} is damaged: it does not have the checksum of its commit; roll back or rebuild")
 
 
 def facts_of(data: bytes, *, rolled: bool) -> dict[str, Any]:

@@ -37,10 +37,10 @@ from dtoss.commits.folding import fold
 from dtoss.commits.lease import Holder, Writer, held_by, take, without_lease
 from dtoss.errors import StoreError
 from dtoss.snapshots.beginning import make_folder, strip
-from dtoss.snapshots.debris import MARK, clear_debris, is_debris, reason, remove_snapshot, settle, warning
-from dtoss.snapshots.folder_names import FRESH, REMOVED, later_than, name_in
+from dtoss.snapshots.debris import MARK, clear_debris, reason, remove_snapshot, settle, warning, why_unfinished
+from dtoss.snapshots.folder_names import later_than, name_in
 from dtoss.snapshots.keeping import KEPT_FOR_SECONDS, current_within, kept, snapshot_of
-from dtoss.snapshots.lineage import facts_of, files_of, line_of
+from dtoss.snapshots.lineage import check_committed, facts_of, files_of, line_of
 from dtoss.snapshots.manifest_fields import check_manifest
 from dtoss.snapshots.place import folder_of, shown
 from dtoss.snapshots.signals import undisturbed
@@ -55,8 +55,6 @@ FORMAT = 3
 READ_FORMATS = (2, FORMAT)
 """Versions that are read."""
 _OPENINGS = 100
-_LOOKED_THROUGH = 1000
-"""Of so many of the last commits the hash of a snapshot's manifest is looked for."""
 
 
 def on_stderr(message: str) -> None:
@@ -225,20 +223,8 @@ class Store:
     def unfinished(self) -> list[tuple[str, str]]:
         """Return the names of folders that are no finished snapshots, and why each is there."""
         finished = set(self.snapshots())
-        found = []
-        for name in self.folder.folders("snapshots"):
-            if name in finished:
-                continue
-            data = self._read("snapshots", name, MARK)
-            holder = None if data is None else Holder.read(data)
-            if name.startswith(REMOVED):
-                why = "could not be removed, or is just going"
-            elif name.startswith(FRESH) or is_debris(self.folder, name):
-                why = "debris, which the next rebuild removes"
-            else:
-                why = f"made by {holder}; kept, for that may still run"
-            found.append((name, why))
-        return found
+        names = [name for name in self.folder.folders("snapshots") if name not in finished]
+        return [(name, why_unfinished(self.folder, name)) for name in names]
 
     def writes(self) -> Holder | None:
         """Return who writes to the store at present, if anybody does."""
@@ -269,25 +255,14 @@ class Store:
             ) from None
         if isinstance(version, bool) or version not in READ_FORMATS:
             # another version has written it, unless a byte has changed
-            self._check_committed(snapshot, data)
+            check_committed(self.chain, snapshot, data, self.file("snapshots", snapshot, "manifest.json"))
             known = " and ".join(map(str, READ_FORMATS))
             raise StoreError(
                 f"snapshot {snapshot!r} has format {version}, this dtoss reads {known}: rebuild it with this version"
             )
         check_manifest(manifest, snapshot, self.file("snapshots", snapshot, "manifest.json"))
-        self._check_committed(snapshot, data)
+        check_committed(self.chain, snapshot, data, self.file("snapshots", snapshot, "manifest.json"))
         return manifest
-
-    def _check_committed(self, snapshot: str, data: bytes) -> None:
-        """Check that a manifest has the hash that was committed, if one of the last commits names it."""
-        for commit in islice(self.chain.newest_first(), _LOOKED_THROUGH):
-            if snapshot_of(commit) == snapshot:
-                if commit.document.get("sha256") != sha256(data).hexdigest():
-                    path = self.file("snapshots", snapshot, "manifest.json")
-                    raise StoreError(
-                        f"{path} is damaged: it does not have the checksum of its commit; roll back or rebuild"
-                    )
-                return
 
     def source(self, snapshot: str, file: str, size: int | None = None) -> Source:
         """Return a file of a snapshot, memory-mapped where it is local.

@@ -27,10 +27,10 @@ if not os.environ.get("DTOSS_ALL_SIGNALS"):
     KINDS.pop()  # each starts a Java; `make check-data` tries all
 SLOW = """
 import sys, time
-import dtoss.snapshots.store, pipelines.rebuild, pipelines.cycles.build_tasks
+import dtoss.snapshots.store, pipelines.rebuild, pipelines.cycles.partitions
 from pipelines.command.main import main
 
-real = pipelines.rebuild.builder
+real = pipelines.cycles.partitions.builder
 
 def builder(plan, tasks):
     build = real(plan, tasks)
@@ -43,7 +43,7 @@ def builder(plan, tasks):
     return slow
 
 sys_argv_mark = sys.argv.pop(1)
-pipelines.rebuild.builder = builder
+pipelines.cycles.partitions.builder = builder
 main(sys.argv[1:])
 """
 """The command, whose tasks of the build write their files and then take a minute."""

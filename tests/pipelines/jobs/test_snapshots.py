@@ -12,10 +12,12 @@ import pyarrow as pa
 import pytest
 
 import dtoss
+import pipelines.cycles.partitions
 import pipelines.rebuild
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import Store
 from pipelines.rebuild import rebuild
+from tests.dtoss.snapshots.small_stores import as_before_commits
 from tests.pipelines.stores import listing, rebuilt, snapshot_bytes, table
 
 ROOT = Path(__file__).parents[3]
@@ -25,7 +27,7 @@ def unfinished(store):
     return {path.name for path in (store / "snapshots").iterdir() if not (path / "manifest.json").exists()}
 
 
-@pytest.mark.parametrize("stage", ["_make", "make_manifest", "quarantine"])
+@pytest.mark.parametrize("stage", ["make_partitions", "make_manifest", "quarantine"])
 def test_a_failing_stage_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch, stage):
     """Nothing of the failed snapshot stays, the current one answers, and the next rebuild goes through."""
     store = tmp_path / "store"
@@ -50,7 +52,7 @@ def test_a_failing_task_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch)
     store = tmp_path / "store"
     rebuilt(spark, table(50), store)
     before = listing(store)
-    real = pipelines.rebuild.builder
+    real = pipelines.cycles.partitions.builder
 
     def builder(plan, tasks):
         build = real(plan, tasks)
@@ -61,7 +63,7 @@ def test_a_failing_task_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch)
 
         return broken
 
-    monkeypatch.setattr(pipelines.rebuild, "builder", builder)
+    monkeypatch.setattr(pipelines.cycles.partitions, "builder", builder)
     with pytest.raises(Exception, match="no space left on device"):
         rebuilt(spark, table(60), store, partitions=3)
     assert listing(store) == before
@@ -69,7 +71,7 @@ def test_a_failing_task_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch)
 
 def test_a_task_that_is_tried_again_does_no_harm(spark, tmp_path, monkeypatch):
     """Every build task fails once after writing its files; the snapshot is the same as without."""
-    real = pipelines.rebuild.builder
+    real = pipelines.cycles.partitions.builder
     marks = tmp_path / "marks"
     marks.mkdir()
 
@@ -87,7 +89,7 @@ def test_a_task_that_is_tried_again_does_no_harm(spark, tmp_path, monkeypatch):
         return fails_once
 
     rebuilt(spark, table(500), tmp_path / "calm", partitions=3)
-    monkeypatch.setattr(pipelines.rebuild, "builder", builder)
+    monkeypatch.setattr(pipelines.cycles.partitions, "builder", builder)
     rebuilt(spark, table(500), tmp_path / "lossy", partitions=3)
     assert len(list(marks.iterdir())) >= 3
     assert snapshot_bytes(tmp_path / "lossy") == snapshot_bytes(tmp_path / "calm")
@@ -219,6 +221,9 @@ def test_a_damaged_manifest_and_another_format(spark, tmp_path):
     with pytest.raises(StoreError, match=r"manifest\.json of snapshot .* is damaged; roll back or rebuild"):
         dtoss.open(str(store))
     path.write_text(json.dumps(manifest | {"format": 99}))
+    with pytest.raises(StoreError, match="does not have the checksum of its commit; roll back or rebuild"):
+        dtoss.open(str(store))
+    as_before_commits(Store(str(store)))
     with pytest.raises(StoreError, match="has format 99, this dtoss reads 2 and 3: rebuild"):
         dtoss.open(str(store))
 
