@@ -245,7 +245,10 @@ class Chain:
             found = self._bytes(number)
             if found is None:
                 return None
-            warn(f"{self.folder.path(HINT)} is missing or damaged: {self.path(number)} is the highest that is listed")
+            if number > 1 or self.folder.is_file(HINT):  # else it is just to come
+                warn(
+                    f"{self.folder.path(HINT)} is missing or damaged: {self.path(number)} is the highest that is listed"
+                )
         while True:
             following = self._file(number + 1)
             if following is not None:

@@ -22,8 +22,13 @@ def make_folder(folder: Folder, name: str) -> bool:
     """
     mark = Holder.me().data
     if not folder.renames:
-        folder.make("snapshots", name, "partitions")
-        return folder.create(mark, "snapshots", name, MARK)
+        # where folders are only names the mark is the first that has this one: without it, it would be debris
+        if not folder.exclusive:
+            folder.make("snapshots", name, "partitions")
+        created = folder.create(mark, "snapshots", name, MARK)
+        if created and folder.exclusive:
+            folder.make("snapshots", name, "partitions")
+        return created
     fresh = fresh_name()
     try:
         folder.make("snapshots", fresh, "partitions")

@@ -164,6 +164,32 @@ def test_a_file_is_linked_from_another_snapshot(tmp_path, monkeypatch):
     assert there.read_bytes() == data
 
 
+def test_what_is_just_begun_is_never_debris(store, monkeypatch):
+    """Whoever clears without a lease, at whatever step of its beginning: the mark stands before the name does."""
+    commit(store, 1)
+    other, kind, cleared, busy = Store(store.path), type(store.folder), [], []
+
+    def then_cleared(real):
+        def call(self, *parts):
+            found = real(self, *parts)
+            if not busy:
+                busy.append(True)
+                cleared.append(other.clear(None, lease=False, warn=silent))
+                busy.clear()
+            return found
+
+        return call
+
+    for name in ("make", "create", "replace", "move"):
+        monkeypatch.setattr(kind, name, then_cleared(getattr(kind, name)))
+    mine = store.begin()
+    monkeypatch.undo()
+    # what is judged to be debris may be gone a moment later, with all that was written meanwhile
+    assert cleared == [[]] * (3 if store.folder.renames else 2)
+    assert store.folder.is_file("snapshots", mine, "WRITING")
+    assert mine in store.folder.folders("snapshots")
+
+
 def test_two_snapshots_begun_at_one_moment_have_two_names(tmp_path, monkeypatch):
     """Where the clock stands still, or is behind: whoever is slower takes the next name."""
     stores = [Store(str(tmp_path / "store")) for _ in range(2)]
