@@ -172,9 +172,16 @@ def race(name: str, place: str, writers: int, commits: int, readers: int = 1) ->
         done = Path(scratch) / "done"
         reading = [_start("reader", name, place, done) for _ in range(readers)]
         writing = [_start("writer", name, place, f"w{number}", each) for number in range(writers)]
-        wrote = [_told(process) for process in writing]
-        done.touch()
-        saw = [_told(process) for process in reading]
+        try:
+            wrote = [_told(process) for process in writing]
+            done.touch()
+            saw = [_told(process) for process in reading]
+        finally:
+            # one that has failed leaves the others at it
+            for process in [*writing, *reading]:
+                if process.poll() is None:
+                    process.kill()
+                    process.communicate()
     number, counts = user.read(place)
     assert counts == {f"w{who}": each for who in range(writers)}, "an update was lost"
     assert number == each * writers, "a gap, or a fork"
