@@ -117,11 +117,13 @@ def races(folder: Path, commits: int) -> int:
                 for place in (str(folder / f"{user}-{writers}"), bucket.uri()):
                     where = "an object store" if "://" in place else "a disk"
                     try:
-                        found: Any = race(user, place, writers, commits, readers=2)
+                        # a snapshot there takes a hundred requests
+                        many = commits // 4 if "://" in place and user == "snapshots" else commits
+                        found: Any = race(user, place, writers, many, readers=2)
                     except AssertionError as error:
                         wrong += 1
                         found = f"failed: {error}"
-                    say(f"{writers} writers of {commits} {user} on {where}: {found}")
+                    say(f"{writers} writers of {many} {user} on {where}: {found}")
     return wrong
 
 
