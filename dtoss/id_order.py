@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
@@ -52,6 +51,8 @@ def order_of_ids(ids: Ids) -> NDArray[np.int32]:
     """
     if isinstance(ids, pa.Array):
         # Arrow compares UTF-8 bytes
+        import pyarrow.compute as pc  # which a question about places does without
+
         order: NDArray[np.int32] = pc.array_sort_indices(ids).to_numpy().astype(np.int32)
         return order
     if len(ids) == 0:
