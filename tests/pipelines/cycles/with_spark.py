@@ -121,10 +121,36 @@ def driver(path: str, stage: str, delay: float) -> None:
         merged(spark, path, rows_of(1, at=(1, 101)), now=101, warn=silent, **RULES)
 
 
+def cluster(path: str, master: str, marks: str) -> None:
+    """Make a cycle on a cluster; while partitions are built a file tells so, and another one is waited for."""
+    in_tasks()
+    few = FEW | {"spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"], "spark.executor.memory": "512m"}
+    spark = spark_session(master, driver_memory="512m", name="cluster", settings=few)
+    real = Stages.stage
+
+    @contextmanager
+    def staged(self, name):
+        if name == "build":
+            # all executors are there by now
+            spark.range(0, 4, 1, 4).count()
+            threading.Timer(0.2, (Path(marks) / "build").touch).start()
+        with real(self, name):
+            yield
+
+    Stages.stage = staged
+    merged(spark, path, rows_of(1, count=60), now=100, warn=silent, **RULES)
+    ends = time.monotonic() + 60.0
+    while not (Path(marks) / "killed").exists() and time.monotonic() < ends:
+        time.sleep(0.05)
+    spark.stop()
+
+
 def main(arguments: list[str]) -> None:
-    """Run ``kills PATH SEED KIND:STAGE ...`` and print what it returns, or ``driver PATH STAGE DELAY``."""
+    """Run ``kills PATH SEED KIND:STAGE ...`` and print what it returns, ``driver PATH STAGE DELAY``, or ``cluster``."""
     what, path, *rest = arguments
-    if what == "driver":
+    if what == "cluster":
+        cluster(path, *rest)
+    elif what == "driver":
         driver(path, rest[0], float(rest[1]))
     else:
         begin(path)

@@ -19,9 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
+from bench.measuring.machine import family
 from dtoss.compiled.kept_code import writable
 from dtoss.geometry.space import space_of
 from pipelines.rebuild import rebuild
+from tests.oracles import apply
+from tests.pipelines.cycles.without_spark import assert_clean, assert_holds, begin, rows_of
 from tests.pipelines.stores import assert_answers, brute, snapshot_bytes
 
 ROOT = Path(__file__).parents[3]
@@ -88,7 +91,7 @@ def wait_for(log, words, process):
 
 @pytest.fixture(scope="module")
 def cluster(environment, tmp_path_factory):
-    """The URL of a master that has two workers of one core each."""
+    """The URL of a master that has two workers of one core each, and the process that started the second one."""
     logs = tmp_path_factory.mktemp("cluster")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -103,7 +106,7 @@ def cluster(environment, tmp_path_factory):
         wait_for(logs / "master", "I have been elected leader", master)
         for log, process in ((logs / "one", one), (logs / "two", two)):
             wait_for(log, "Successfully registered with master", process)
-        yield url
+        yield url, two.pid
 
 
 @pytest.mark.slow
@@ -133,7 +136,7 @@ def test_a_rebuild_on_a_cluster_of_processes(spark, environment, cluster, tmp_pa
     store = tmp_path / "store"
     done = subprocess.run(
         [
-            f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", cluster, "--driver-memory", "1g",
+            f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", cluster[0], "--driver-memory", "1g",
             "--executor-memory", "512m", "--py-files", str(tmp_path / "dtoss.zip"), str(tmp_path / "rebuild.py"),
             "in", "--store", "store", "--partitions", "5",
         ],
@@ -151,3 +154,48 @@ def test_a_rebuild_on_a_cluster_of_processes(spark, environment, cluster, tmp_pa
     assert_answers(index, brute(space_of(), table["id"].to_numpy(), positions, queries, [1, 9], [3e5]), queries)
     rebuild(spark.createDataFrame(table), str(tmp_path / "here"), partitions=5)
     assert snapshot_bytes(store) == snapshot_bytes(tmp_path / "here")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LIFETIME)
+def test_a_cycle_of_which_a_worker_is_killed_is_whole(environment, cluster, tmp_path):
+    """Its executor and Python workers go while partitions are built; the others do its tasks once more."""
+    master, second = cluster
+    store = begin(str(tmp_path / "store"), partitions=7)
+    rows = rows_of(1, count=60)
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "tests.pipelines.cycles.with_spark", "cluster", store.path, master, str(tmp_path)],
+        env=environment | {"PYTHONPATH": str(ROOT)}, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_for_file(tmp_path / "build", driver)
+        killed = [process for process in family(second) if "CoarseGrainedExecutorBackend" in command_of(process)]
+        for process in killed:
+            os.kill(process, signal.SIGKILL)
+        (tmp_path / "killed").touch()
+        _, err = driver.communicate(timeout=600)
+    finally:
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+            driver.communicate()
+    assert killed, "the worker had no executor"
+    assert driver.returncode == 0, err[-3000:]
+    state, _ = apply({}, rows, now=100, expire=90)
+    assert_holds(store, state)
+    assert_clean(store)
+
+
+def command_of(process):
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def wait_for_file(path, process):
+    end = time.monotonic() + PATIENCE
+    while not path.exists():
+        assert process.poll() is None, process.communicate()[1][-3000:]
+        assert time.monotonic() < end, path
+        time.sleep(0.05)
