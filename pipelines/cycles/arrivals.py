@@ -182,6 +182,13 @@ class Arrivals:
         return pa.ipc.open_file(self.place.read(self.index)).read_all()
 
     @cached_property
+    def place_in_order(self) -> NDArray[np.int64]:
+        """Where each row stands among the ids, by its number, int64 (u,)."""
+        place = np.empty(len(self), np.int64)
+        place[self.ids.column("number").to_numpy()] = np.arange(len(self))
+        return place
+
+    @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """The number of each file's first row, and one more, int64 (files + 1,)."""
         return np.cumsum([0, *(parcels.rows for parcels in self.parcels)])

@@ -17,10 +17,12 @@ from dtoss.snapshots.partition_file import decode
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.build_tasks import BuildPlan, write_built, write_share
 from pipelines.cycles.clock import Scale
-from pipelines.cycles.standing import Findings, findings
+from pipelines.cycles.standing import Findings, findings, updates_of
 
 ROWS_AT_ONCE = 100_000
 """Rows of a batch that goes to Spark."""
+COMPARED_AT_ONCE = 2_000_000
+"""Objects whose ids are looked for together among those of the updates."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,21 @@ class CyclePlan:
 
 def compare(plan: CyclePlan, numbers: Sequence[int]) -> list[Findings]:
     """Return what partitions say of the updates."""
+    found: list[Findings] = []
+    partitions: list[Partition] = []
+    for number in numbers:
+        partitions.append(plan.standing(number))
+        if sum(len(one.ids) for one in partitions) >= COMPARED_AT_ONCE:
+            found += _compared(plan, partitions)
+            partitions = []
+    return found + _compared(plan, partitions)
+
+
+def _compared(plan: CyclePlan, partitions: Sequence[Partition]) -> list[Findings]:
+    updates = updates_of(partitions, plan.arrivals)
     return [
-        findings(plan.standing(number), plan.arrivals, plan.scale, plan.expired_before, plan.carried)
-        for number in numbers
+        findings(partition, update, plan.arrivals, plan.scale, plan.expired_before, plan.carried)
+        for partition, update in zip(partitions, updates, strict=True)
     ]
 
 

@@ -60,14 +60,18 @@ def matched(ids: Ids, among: pa.Table, order: NDArray[np.int32] | None = None) -
     Parameters
     ----------
     ids
-        Of objects.
+        Of objects; strings may be those of several partitions in chunks.
     among
         The updates' ids and numbers, sorted by id.
     order
-        The ids' own order, as far as they have one: looking for them in it spares the memory.
+        The order of whole numbers, as far as they have one: looking for them in it spares the memory.
+
+    Notes
+    -----
+    Cost O(n log u) of whole numbers, O(n + u) of strings.
     """
     number = among.column("number").to_numpy()
-    if isinstance(ids, pa.Array):
+    if isinstance(ids, (pa.Array, pa.ChunkedArray)):
         at = pc.index_in(ids, value_set=among.column("id").combine_chunks()).fill_null(NONE).to_numpy()
         return np.where(at >= 0, number[np.maximum(at, 0)], NONE).astype(np.int32)
     sought = among.column("id").to_numpy()
@@ -83,8 +87,19 @@ def matched(ids: Ids, among: pa.Table, order: NDArray[np.int32] | None = None) -
     return found
 
 
+def updates_of(partitions: Sequence[Partition], arrivals: Arrivals) -> list[NDArray[np.int32]]:
+    """Return the update of each object of several partitions, or -1; strings are looked for together."""
+    if len(arrivals) == 0 or not partitions:
+        return [np.empty(0, np.int32) for _ in partitions]
+    if not isinstance(partitions[0].ids, pa.Array):
+        return [matched(one.ids, arrivals.ids, one.id_order) for one in partitions]
+    found = matched(pa.chunked_array([one.ids for one in partitions]), arrivals.ids)
+    return np.split(found, np.cumsum([len(one.ids) for one in partitions])[:-1])
+
+
 def findings(
     partition: Partition,
+    update: NDArray[np.int32],
     arrivals: Arrivals,
     scale: Scale,
     expired_before: float,
@@ -96,6 +111,8 @@ def findings(
     ----------
     partition
         As it stands.
+    update
+        int32 (n,). The update of each of its objects, or -1; empty where there are no updates.
     arrivals
         What arrived.
     scale
@@ -107,7 +124,7 @@ def findings(
 
     Notes
     -----
-    Cost O(n log u) for n objects that it knows and u updates.
+    Cost O(n).
     """
     assert partition.times is not None  # the job has seen to it
     owned = partition.owned_objects
@@ -117,7 +134,6 @@ def findings(
     if len(arrivals) == 0:
         gone = int(np.count_nonzero(old[:owned])) if old is not None else 0
         return Findings(partition.number, None, nothing, nothing, nothing, 0, gone, ages)
-    update = matched(partition.ids, arrivals.ids, partition.id_order)
     rows = np.flatnonzero(update[:owned] >= 0)
     numbers = update[rows]
     verdict, goes = _verdicts(partition, rows, numbers, arrivals, carried)
@@ -148,9 +164,7 @@ def _verdicts(
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
     """Return of each object with an update whether that is newer (1), the same (0) or older (-1), and deletes it."""
     index = arrivals.ids
-    at = np.empty(len(arrivals), np.int64)
-    at[index.column("number").to_numpy()] = np.arange(len(arrivals))
-    at = at[numbers]
+    at = arrivals.place_in_order[numbers]
     assert partition.times is not None  # the job has seen to it
     stands = partition.times.take(pa.array(rows))
     verdict = order_between(index.column("t").combine_chunks().take(pa.array(at)), stands)
