@@ -98,7 +98,7 @@ def cycle(
     allow_empty: bool = False,
     keep: int | None = 3,
     seed: int = 0,
-    keep_for: float = 600.0,
+    keep_for: float | None = None,
     ledger: Callable[[Ledger], Ledger] | None = None,
     first: Mapping[str, Any] | None = None,
     anew: bool = False,
@@ -143,7 +143,8 @@ def cycle(
     max_bad, wrap, min_objects, max_shrink, allow_empty, keep, seed
         As :func:`pipelines.rebuild.rebuild`.
     keep_for
-        Seconds for which a snapshot stays after another one has become current.
+        Seconds for which a snapshot stays after another one has become current; ten minutes on object stores, where
+        readers open files late, and none elsewhere, when None.
     ledger
         Makes of what of files and streams the last snapshot contains what this one does; it contains the same when
         None. It is asked again where others commit first: what they have rolled back is then not taken for read.

@@ -23,10 +23,7 @@ def run(
     store: options.Store,
     every: Annotated[str, typer.Option(help="Time from beat to beat: 60s, 5min.", metavar="TIME")] = "60s",
     cycles: Annotated[int | None, typer.Option(help="Beats after which to end; 1 for cron.", min=1)] = None,
-    done: Annotated[
-        str | None,
-        typer.Option(help="What to do with files that all snapshots have read: delete, or move:DIR.", metavar="WHAT"),
-    ] = None,
+    done: options.Done = None,
     id_: options.Id = None,
     x: options.X = None,
     y: options.Y = None,
@@ -68,7 +65,7 @@ def run(
     max_shrink: options.MaxShrink = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No object at all may be left.")] = False,
     keep: options.Keep = 3,
-    keep_for: options.KeepFor = "10min",
+    keep_for: options.KeepFor = None,
     lease: options.Lease = "on",
     metrics: Annotated[
         int | None, typer.Option(help="Port of 127.0.0.1 on which Prometheus finds numbers.", metavar="PORT")
@@ -163,7 +160,7 @@ def run(
             max_shrink=shrink,
             allow_empty=allow_empty,
             keep=keep,
-            keep_for=seconds_of(keep_for),
+            keep_for=seconds_or_none(keep_for),
             first={name: value for name, value in first.items() if value is not None},
             seed=seed,
             **rules,

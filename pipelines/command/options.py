@@ -78,7 +78,18 @@ Lease = Annotated[
 ]
 Keep = Annotated[int, typer.Option("--keep", help="Snapshots that stay for rollback, the new one among them.")]
 KeepFor = Annotated[
-    str, typer.Option("--keep-for", help="Snapshots that were current less than this ago stay too.", metavar="TIME")
+    str | None,
+    typer.Option(
+        "--keep-for",
+        help="Snapshots that were current less than this ago stay too; 10min on object stores, else none.",
+        metavar="TIME",
+    ),
+]
+Done = Annotated[
+    str | None,
+    typer.Option(
+        "--done", help="What to do with files that all snapshots have read: delete, or move:DIR.", metavar="WHAT"
+    ),
 ]
 MaxShrink = Annotated[
     str | None,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dtoss.errors import DtossError
+from dtoss.errors import DtossError, InputError
+from pipelines.command import cycles, options
 from pipelines.command.options import DriverMemory, Json, Lease, Master, Snapshot, Store, seconds_or_none
 from pipelines.command.output import print_table, say_compiling, start_spark
 from pipelines.command.store_info import facts_of_manifest, print_info, roll_back
@@ -22,10 +23,14 @@ SKIPPED_SHOWN = 10
 
 
 def rebuild(
-    positions: Annotated[
-        list[str], typer.Argument(help="Files, directories or globs: Parquet, GeoParquet, CSV, JSON lines.")
-    ],
     store: Store,
+    positions: Annotated[
+        list[str] | None, typer.Argument(help="Files, directories or globs: Parquet, GeoParquet, CSV, JSON lines.")
+    ] = None,
+    updates: Annotated[
+        str | None,
+        typer.Option(help="Instead: a folder of updates, of which those not read before are merged.", metavar="DIR"),
+    ] = None,
     crs: Annotated[
         str | None, typer.Option(help="CRS of the positions: EPSG:4326 if not given; none is a plane without one.")
     ] = None,
@@ -36,7 +41,7 @@ def rebuild(
         tuple[float, float, float, float] | None,
         typer.Option(help="Plane: rectangle that cells are clipped to.", metavar="XMIN YMIN XMAX YMAX"),
     ] = None,
-    id_: Annotated[str, typer.Option("--id", help="Column with the object's id.")] = "id",
+    id_: Annotated[str | None, typer.Option("--id", help="Column with the object's id: id if not given.")] = None,
     x: Annotated[str | None, typer.Option("--x", help="Column with lon or x; lon, or x where there is no lon.")] = None,
     y: Annotated[str | None, typer.Option("--y", help="Column with lat or y; lat, or y where there is no lon.")] = None,
     time: Annotated[
@@ -45,36 +50,45 @@ def rebuild(
     time_format: Annotated[
         str | None, typer.Option(help="Of times in text: a pattern such as M/d/yyyy H:mm:ss, epoch_s, epoch_ms.")
     ] = None,
-    delimiter: Annotated[str, typer.Option(help="Of CSV files: a character, tab, semicolon, blank or pipe.")] = ",",
+    delimiter: Annotated[
+        str | None, typer.Option(help="Of CSV files: a character, tab, semicolon, blank or pipe; a comma if not given.")
+    ] = None,
     encoding: Annotated[
         str | None, typer.Option(help="Of CSV files, such as latin-1; UTF-8 or the file's mark if not given.")
     ] = None,
     multiline: Annotated[bool, typer.Option("--multiline", help="Values in quotes may hold line ends.")] = False,
-    decimal: Annotated[str, typer.Option(help="Mark of numbers in text: . or a comma.")] = ".",
+    decimal: Annotated[str | None, typer.Option(help="Mark of numbers in text: a comma, or . if not given.")] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="CSV without names: columns are c1, c2, ...")] = False,
     schema: Annotated[
         Literal["union", "strict"], typer.Option(help="Parquet: the columns of all files, or all in each file.")
     ] = "union",
-    columns: Annotated[str, typer.Option(help="Attributes to carry: names separated by commas, all or none.")] = "all",
+    columns: Annotated[
+        str | None, typer.Option(help="Attributes to carry: names separated by commas, none, or all if not given.")
+    ] = None,
     partitions: Annotated[int | None, typer.Option(help="How many partitions.")] = None,
     objects_per_partition: Annotated[
         int | None, typer.Option(help="Objects a partition; 250000 if neither is given.")
     ] = None,
     pivots: Annotated[
-        Literal["balanced", "spread", "keep"], typer.Option(help="How partitions are chosen.")
-    ] = "balanced",
+        Literal["balanced", "spread", "keep", "auto"] | None,
+        typer.Option(help="How partitions are chosen: balanced; of updates keep, or auto while they are good."),
+    ] = None,
     reach: Annotated[
         float | None,
         typer.Option(help="Lambda: how far past its borders a partition knows objects (chord or CRS units)."),
     ] = None,
     keep: Annotated[int, typer.Option(help="Snapshots that stay for rollback, the new one among them.")] = 3,
-    keep_for: Annotated[
-        str | None,
-        typer.Option(
-            help="Snapshots that were current less than this ago stay too; 10min on object stores, else none."
-        ),
-    ] = None,
-    lease: Lease = "on",
+    keep_for: options.KeepFor = None,
+    lease: options.Lease = "on",
+    deleted: options.Deleted = None,
+    deleted_for: options.DeletedFor = "1h",
+    expire: options.Expire = None,
+    now: options.Now = None,
+    clock: options.Clock = "wall",
+    max_ahead: options.MaxAhead = "5min",
+    missing: options.Missing = "error",
+    in_place_until: options.InPlaceUntil = 1.0,
+    done: options.Done = None,
     max_bad: Annotated[float, typer.Option(help="Share of bad rows from which on the rebuild fails.")] = 0.10,
     wrap: Annotated[bool, typer.Option("--wrap", help="Take 360 from longitudes above 180.")] = False,
     min_objects: Annotated[int, typer.Option(help="Fewer objects fail the rebuild.")] = 0,
@@ -93,12 +107,38 @@ def rebuild(
     master: Master = None,
     driver_memory: DriverMemory = None,
     as_json: Json = False,
-) -> None:
-    """Build a new snapshot of all positions and make it current."""
+) -> int:
+    """Build a new snapshot of all positions, or merge updates with the current one, and make it current."""
+    if updates is not None or positions is None:
+        if updates is None or positions is not None:
+            raise InputError("name POSITIONS, all that there are, or --updates DIR: one of them is wanted")
+        for option, given in (("--dry-run", dry_run), ("--reach", reach is not None)):
+            if given:
+                raise InputError(f"{option} is for all POSITIONS, not for --updates")
+        if pivots == "spread":
+            raise InputError("--pivots spread is for all POSITIONS; updates take keep, balanced or auto")
+        return cycles.run(
+            updates, store, cycles=1, done=done, id_=id_, x=x, y=y, time=time, time_format=time_format,
+            delimiter=delimiter, encoding=encoding, multiline=multiline, decimal=decimal, no_header=no_header,
+            schema=schema, columns=columns, deleted=deleted, deleted_for=deleted_for, expire=expire, now=now,
+            clock=clock, max_ahead=max_ahead, missing=missing, pivots=pivots, in_place_until=in_place_until,
+            max_bad=max_bad, wrap=wrap, min_objects=min_objects, max_shrink=max_shrink, allow_empty=allow_empty,
+            keep=keep, keep_for=keep_for, lease=lease, crs=crs, metric=metric, bounds=bounds, partitions=partitions,
+            objects_per_partition=objects_per_partition, seed=seed, master=master, driver_memory=driver_memory,
+            as_json=as_json,
+        )  # fmt: skip
+    if pivots == "auto":
+        raise InputError("--pivots auto is for --updates; all POSITIONS take balanced, spread or keep")
+    if dry_run and (deleted is not None or expire is not None):
+        raise InputError("--dry-run judges rows only: leave --deleted and --expire out")
+    if done is not None:
+        raise InputError("--done is for --updates: files of POSITIONS stay")
+    pivots = pivots or "balanced"
     say_compiling("build")
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
+    from pipelines.cycle import cycle
     from pipelines.rebuild import check_arguments, check_wrap, summary
     from pipelines.rebuild import rebuild as run
     from pipelines.rows.delimited import check_text
@@ -115,17 +155,18 @@ def rebuild(
     if crs is not None or metric is not None:
         check_wrap(wrap, space)
     named = Columns(
-        id=id_,
+        id=id_ or "id",
         x=x,
         y=y,
         time=time,
-        attributes=columns,
-        delimiter=delimiter,
+        attributes=columns or "all",
+        delimiter=delimiter or ",",
         encoding=encoding,
         multiline=multiline,
-        decimal=decimal,
+        decimal=decimal or ".",
         header=not no_header,
         time_format=time_format,
+        deleted=deleted,
     )
     check_text(named)
     inputs = look(positions, schema=schema, encoding=encoding)
@@ -136,30 +177,59 @@ def rebuild(
         with stages.stage("read"):
             read = read_positions(session, inputs, named)
         try:
-            manifest = run(
-                read,
-                store,
-                crs=crs if crs is not None or metric == "plane" else read.crs,
-                metric=metric,
-                bounds=bounds,
-                partitions=partitions,
-                objects_per_partition=objects_per_partition,
-                pivots=pivots,
-                reach=reach,
-                on_duplicate=on_duplicate,
-                max_bad=max_bad,
-                wrap=wrap,
-                min_objects=min_objects,
-                max_shrink=shrink,
-                allow_empty=allow_empty,
-                dry_run=dry_run,
-                keep=keep,
-                keep_for=kept_for,
-                seed=seed,
-                stages=stages,
-                warn=on_stderr,
-                lock=lock,
-            )
+            if deleted is not None or expire is not None:
+                manifest = cycle(
+                    read,
+                    store,
+                    deleted=deleted,
+                    deleted_for=seconds_or_none(deleted_for, "ever"),
+                    expire=seconds_or_none(expire),
+                    now=now,
+                    clock=clock,
+                    max_ahead=seconds_or_none(max_ahead),
+                    pivots="auto",
+                    max_bad=max_bad,
+                    wrap=wrap,
+                    min_objects=min_objects,
+                    max_shrink=shrink,
+                    allow_empty=allow_empty,
+                    keep=keep,
+                    keep_for=kept_for,
+                    first={
+                        "crs": crs, "metric": metric, "bounds": bounds, "partitions": partitions, "pivots": pivots,
+                        "objects_per_partition": objects_per_partition, "reach": reach, "seed": seed,
+                    },
+                    anew=True,
+                    stages=stages,
+                    warn=on_stderr,
+                    lock=lock,
+                    lease=lease == "on",
+                )  # fmt: skip
+            else:
+                manifest = run(
+                    read,
+                    store,
+                    crs=crs if crs is not None or metric == "plane" else read.crs,
+                    metric=metric,
+                    bounds=bounds,
+                    partitions=partitions,
+                    objects_per_partition=objects_per_partition,
+                    pivots=pivots,
+                    reach=reach,
+                    on_duplicate=on_duplicate,
+                    max_bad=max_bad,
+                    wrap=wrap,
+                    min_objects=min_objects,
+                    max_shrink=shrink,
+                    allow_empty=allow_empty,
+                    dry_run=dry_run,
+                    keep=keep,
+                    keep_for=kept_for,
+                    seed=seed,
+                    stages=stages,
+                    warn=on_stderr,
+                    lock=lock,
+                )
         except DtossError:
             raise
         except Exception as error:
@@ -170,6 +240,7 @@ def rebuild(
         print(json.dumps(facts | {"input": {**inputs.facts(), **manifest["input"]}}))
     else:
         print_table([*summary(manifest), ("files", _files(inputs))])
+    return 0
 
 
 def _files(inputs: Inputs) -> str:
