@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dtoss.snapshots.store import Store
+from dtoss.snapshots.verify import verify_store
 from pipelines.rebuild import rebuild
 from pipelines.rows.positions import Columns
 from pipelines.rows.read_files import read_positions
@@ -37,6 +39,7 @@ def test_order_and_splits_of_the_input_change_nothing(spark, tmp_path, case):
     assert bytes_of[0] == bytes_of[1]
     assert bytes_of[0] == bytes_of[2]
     assert len([file for file in bytes_of[0] if file.startswith("partitions/")]) == options["partitions"]
+    assert verify_store(Store(str(tmp_path / "a"))).damaged == []
 
 
 def test_one_file_or_many(spark, tmp_path):

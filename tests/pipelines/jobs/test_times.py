@@ -13,6 +13,7 @@ import pytest
 import dtoss
 from dtoss.opening import open_index
 from dtoss.snapshots.store import Store
+from dtoss.snapshots.verify import verify_store
 from pipelines.rebuild import rebuild
 from pipelines.rows.positions import Columns
 from pipelines.rows.read_files import read_positions
@@ -75,6 +76,7 @@ def test_times_of_every_kind(spark, tmp_path, kind, columns):
     found, copies = times_of(index)
     assert found == dict(enumerate(values[N:]))
     assert copies > 0
+    assert verify_store(Store(store)).damaged == []
     assert list(index.column_names) == list(manifest["columns"])
 
 
@@ -117,7 +119,7 @@ def test_times_of_text(spark, tmp_path, value, time_format, kind, unit):
     assert manifest["time"] == {"column": "when", "type": kind, "unit": unit}
     assert manifest["source"] == {
         "id": "name", "x": "lon", "y": "lat", "time": "when", "columns": "none", "time_format": time_format,
-        "delimiter": ";", "encoding": None, "multiline": False, "decimal": ",", "header": True,
+        "delimiter": ";", "encoding": None, "multiline": False, "decimal": ",", "header": True, "deleted": None,
     }  # fmt: skip
     index = open_index(str(tmp_path / "store"))
     moments = {when for part in index.parts.all() for when in part.times.to_pylist()}
