@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.commits.chain import Conflict
+from dtoss.commits.chain import Commit, Conflict
 from dtoss.commits.lease import Writer
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError
@@ -193,13 +193,19 @@ def cycle(
     try:
         home.clear(None, lock=held, warn=heard)
         for attempt in range(TRIES):
+            head = home.head()
             try:
-                manifest = _attempt(updates, home, rules, stages, heard, warn, held)
+                manifest = _attempt(updates, home, head, rules, stages, heard, warn, held)
                 break
             except Conflict as error:
                 if attempt == TRIES - 1:
                     raise
                 heard(f"{error}: the updates are merged with that")
+            except Exception:
+                # without the lease others may clear what this cycle still reads
+                if lease or attempt == TRIES - 1 or _number(home.head()) == _number(head):
+                    raise
+                heard(f"{home.path} was committed to meanwhile: the updates are merged with that")
         home.tidy(keep, held, heard, keep_for=keep_for)
     finally:
         if held is not lock:
@@ -243,14 +249,14 @@ def check_cycle(
 def _attempt(
     updates: DataFrame | Positions | None,
     home: Store,
+    head: Commit | None,
     rules: _Rules,
     stages: Stages | None,
     heard: Callable[[str], None],
     warn: Callable[[str], None],
     held: Writer,
 ) -> dict[str, Any]:
-    """Make one cycle after what is current now."""
-    head = home.head()
+    """Make one cycle after a commit."""
     # a store of an earlier version has snapshots and no commits
     old = head is None and bool(home.snapshots())
     last = None if head is None and not old else home.manifest(None if head is None else snapshot_of(head))
@@ -381,6 +387,10 @@ def _positions(updates: DataFrame | Positions | None, last: dict[str, Any] | Non
         deleted=rules.deleted,
     )
     return from_frame(updates, columns)
+
+
+def _number(commit: Commit | None) -> int:
+    return 0 if commit is None else commit.number
 
 
 def _session(positions: Positions | None) -> SparkSession:

@@ -240,3 +240,30 @@ def test_who_loses_a_race_merges_with_the_winner(spark, tmp_path, monkeypatch):
     assert {id: t for id, t in objects_of(tmp_path).items() if t > 10} == {0: 20, 1: 21, 2: 22}
     assert manifest["objects"] == 20
     assert Store(str(tmp_path)).head().number == 4
+
+
+def test_what_others_clear_meanwhile_is_read_anew(spark, tmp_path, monkeypatch):
+    """Without the lease: the snapshot that a cycle reads is cleared by one that was faster; a real error is raised."""
+    rows = two_towns(10)
+    rebuild(spark.createDataFrame(rows), str(tmp_path), partitions=2)
+    newer = rows.set_column(3, "t", pa.array([20 + i for i in range(20)]))
+    begin, once = Store.begin, [True]
+
+    def late(self):
+        if once:
+            once.clear()
+            cycle(spark.createDataFrame(newer.slice(1, 1)), str(tmp_path), now=50, lease=False, keep=1, keep_for=0.0)
+        return begin(self)
+
+    monkeypatch.setattr(Store, "begin", late)
+    heard = []
+    cycle(spark.createDataFrame(newer.slice(0, 1)), str(tmp_path), now=50, lease=False, warn=heard.append)
+    assert any("committed" in line for line in heard)
+    assert {id: t for id, t in objects_of(tmp_path).items() if t > 10} == {0: 20, 1: 21}
+
+    def broken(self):
+        raise OSError(28, "no room")
+
+    monkeypatch.setattr(Store, "begin", broken)
+    with pytest.raises(OSError, match="no room"):
+        cycle(spark.createDataFrame(newer), str(tmp_path), now=50, lease=False)
