@@ -93,8 +93,10 @@ def main(
     objects: Annotated[int, typer.Option(help="How many.")] = OBJECTS,
     turns: Annotated[int, typer.Option(help="Of cycle and rebuild, for each row of the table.")] = 20,
     memory: Annotated[int, typer.Option(help="Cycles whose memory is watched; none when 0.")] = 0,
-    table: Annotated[bool, typer.Option(help="Measure the table.")] = True,
-    floor: Annotated[bool, typer.Option(help="Do the work of cycles in this process, without Spark.")] = True,
+    table: Annotated[bool, typer.Option("--table/--no-table", help="Measure the table.")] = True,
+    floor: Annotated[
+        bool, typer.Option("--floor/--no-floor", help="Do the work of cycles in this process, without Spark.")
+    ] = True,
     seed: Annotated[int, typer.Option(help="Of the fleet and of who reports.")] = 0,
 ) -> None:
     """Print the table, where the time goes, and what memory does."""
