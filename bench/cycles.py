@@ -92,8 +92,7 @@ def grown(running: Cycling, rng: np.random.Generator, cycles: int) -> str:
 def main(
     objects: Annotated[int, typer.Option(help="How many.")] = OBJECTS,
     turns: Annotated[int, typer.Option(help="Of cycle and rebuild, for each row of the table.")] = 20,
-    memory: Annotated[int, typer.Option(help="Cycles whose memory is watched; none when 0.")] = 0,
-    table: Annotated[bool, typer.Option("--table/--no-table", help="Measure the table.")] = True,
+    memory: Annotated[int, typer.Option(help="Cycles whose memory is watched, instead of the table.")] = 0,
     floor: Annotated[
         bool, typer.Option("--floor/--no-floor", help="Do the work of cycles in this process, without Spark.")
     ] = True,
@@ -101,9 +100,9 @@ def main(
 ) -> None:
     """Print the table, where the time goes, and what memory does."""
     made = world(objects, CITIES, seed)
-    if table:
+    if not memory:
         compared(made, turns, floor, seed)
-    if memory:
+    else:
         with cycling(made.rows, 8) as running:
             print(grown(running, np.random.default_rng(seed), memory))
 
