@@ -30,7 +30,7 @@ from pipelines.cycles.arrivals import Arrivals, Place
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.clock import Clock
 from pipelines.cycles.collect import Target, collect, timely, within
-from pipelines.cycles.making import built_anew, renewed
+from pipelines.cycles.making import Made, built_anew, renewed
 from pipelines.cycles.policy import Shape, why_anew
 from pipelines.cycles.renewing import CyclePlan, compare
 from pipelines.cycles.ruling import rule
@@ -41,7 +41,7 @@ from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough
 from pipelines.rows.positions import Columns, Positions, attribute_column, from_frame, screened
 from pipelines.rows.quarantine import quarantine
-from pipelines.rows.survey import judge
+from pipelines.rows.survey import Profile, judge
 from pipelines.spark.progress import Stages
 from pipelines.spark.session import configured
 
@@ -295,7 +295,7 @@ def _attempt(
         plan = CyclePlan(
             BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, box, names),
             "" if stands.manifest is None else stands.manifest["snapshot"],
-            tuple(entry["file"] for entry in stands.entries),
+            tuple(stands.entries),
             arrivals,
             stands.scale,
             clock.expired_before,
@@ -322,46 +322,80 @@ def _attempt(
             with stages.stage("quarantine"):
                 rejected = quarantine(timely(positions, clock), home, snapshot, profile.read - profile.good)
         place.clear()
-        shape = Shape.of(made.entries)
-        manifest = make_manifest(
-            snapshot,
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            stands.space,
-            made.regions,
-            made.reach,
-            box,
-            made.entries,
-            made.borders,
-            id_type="string" if stands.string_ids else "int64",
-            columns=types,
-            time=stands.time if positions is None or stands.manifest is not None else time_of(positions),
-            tombstones=tombstones,
-            ledger=_read(rules, last).as_json(),
-            clock={"kind": clock.kind, "now": clock.scale.said(clock.now), "watermark": clock.scale.said(watermark)},
-            policy=_policy(stands, shape, box, choose is not None),
-            cycle={
-                **counts,
-                "objects": kept,
-                "linked": made.linked,
-                "built": len(made.entries) - made.linked,
-                "pivots": "kept" if choose is None else "chosen",
-                "why": why,
-                "largest": round(shape.largest, 6),
-            },
-            source=source_of(positions) if positions is not None and stands.manifest is None else stands.source,
-            parameters=stands.wishes.facts() if stands.manifest is None else stands.manifest["parameters"],
-            counts={
-                "read": profile.read,
-                "kept": shape.objects,
-                "duplicates": profile.good - len(arrivals),
-                "quarantined": {reason: n for reason, n in profile.bad.items() if n},
-            },
-            timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
-        )
-        manifest["quarantine"] = rejected
-        manifest["renamed"] = stands.renamed if positions is None else stands.renamed | renamed(positions.attributes)
-        manifest["input"] = profile.extent
+        tally = _Tally(profile, len(arrivals), counts, kept, clock, watermark, choose, why)
+        manifest = _manifest(snapshot, stands, positions, types, box, made, tally, stages)
+        manifest["tombstones"], manifest["quarantine"] = tombstones, rejected
+        manifest["ledger"] = _read(rules, last).as_json()
         home.finish(snapshot, manifest, held, after=head)
+    return manifest
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """What became of the updates of a cycle, and why it was made as it was."""
+
+    profile: Profile
+    arrived: int
+    counts: dict[str, int]
+    kept: int
+    clock: Clock
+    watermark: float
+    choose: str | None
+    why: str | None
+
+
+def _manifest(
+    snapshot: str,
+    stands: Stands,
+    positions: Positions | None,
+    types: dict[str, str],
+    bounds: NDArray[np.float64] | None,
+    made: Made,
+    tally: _Tally,
+    stages: Stages,
+) -> dict[str, Any]:
+    """Return the manifest of what a cycle has made; what is not there yet is empty."""
+    shape, clock, profile = Shape.of(made.entries), tally.clock, tally.profile
+    if shape.objects != tally.kept:
+        raise RuntimeError(
+            f"{shape.objects:,} objects were built where {tally.kept:,} stand: nothing has become current"
+        )
+    first = stands.manifest is None and positions is not None
+    manifest = make_manifest(
+        snapshot,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        stands.space,
+        made.regions,
+        made.reach,
+        bounds,
+        made.entries,
+        made.borders,
+        id_type="string" if stands.string_ids else "int64",
+        columns=types,
+        time=time_of(positions) if first and positions is not None else stands.time,
+        clock={"kind": clock.kind, "now": clock.scale.said(clock.now), "watermark": clock.scale.said(tally.watermark)},
+        policy=_policy(stands, shape, bounds, tally.choose is not None),
+        cycle={
+            **tally.counts,
+            "objects": tally.kept,
+            "linked": made.linked,
+            "built": len(made.entries) - made.linked,
+            "pivots": "kept" if tally.choose is None else "chosen",
+            "why": tally.why,
+            "largest": round(shape.largest, 6),
+        },
+        source=source_of(positions) if first and positions is not None else stands.source,
+        parameters=stands.wishes.facts() if stands.manifest is None else stands.manifest["parameters"],
+        counts={
+            "read": profile.read,
+            "kept": shape.objects,
+            "duplicates": profile.good - tally.arrived,
+            "quarantined": {reason: n for reason, n in profile.bad.items() if n},
+        },
+        timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
+    )
+    manifest["renamed"] = stands.renamed if positions is None else stands.renamed | renamed(positions.attributes)
+    manifest["input"] = profile.extent
     return manifest
 
 

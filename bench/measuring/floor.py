@@ -58,7 +58,7 @@ def floor(store: str, updates: pa.Table) -> Counter[str]:
             plan = CyclePlan(
                 BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, stands.bounds, stands.order),
                 manifest["snapshot"],
-                tuple(entry["file"] for entry in stands.entries),
+                tuple(stands.entries),
                 arrivals,
                 stands.scale,
                 clock.expired_before,

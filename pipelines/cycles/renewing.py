@@ -14,6 +14,7 @@ from dtoss.building.border import border_of
 from dtoss.building.construct import construct
 from dtoss.partition import Partition
 from dtoss.snapshots.partition_file import decode
+from dtoss.snapshots.reading import check_sum
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.build_tasks import BuildPlan, write_built, write_share
 from pipelines.cycles.clock import Scale
@@ -35,8 +36,8 @@ class CyclePlan:
         What is built, and where to.
     last
         The snapshot whose objects stand.
-    files
-        Of its partitions, in their order.
+    entries
+        Of its partitions in the manifest, in their order.
     arrivals
         What arrived.
     scale
@@ -49,15 +50,24 @@ class CyclePlan:
 
     build: BuildPlan
     last: str
-    files: tuple[str, ...]
+    entries: tuple[dict[str, Any], ...]
     arrivals: Arrivals
     scale: Scale
     expired_before: float
     carried: tuple[tuple[str, str], ...]
 
-    def standing(self, number: int) -> Partition:
-        """Return a partition as it stands."""
-        source = self.build.store.source(self.last, self.files[number])
+    def standing(self, number: int, *, compared: bool = False) -> Partition:
+        """Return a partition as it stands, its checksum compared if so wanted.
+
+        Raises
+        ------
+        StoreError
+            If its file is missing or damaged: what is wrong in it would stand for ever, under a new checksum.
+        """
+        entry = self.entries[number]
+        source = self.build.store.source(self.last, entry["file"], entry["bytes"])
+        if compared:
+            check_sum(source, entry, "xxh64")
         return decode(source.data, source.path)
 
 
@@ -66,7 +76,7 @@ def compare(plan: CyclePlan, numbers: Sequence[int]) -> list[Findings]:
     found: list[Findings] = []
     partitions: list[Partition] = []
     for number in numbers:
-        partitions.append(plan.standing(number))
+        partitions.append(plan.standing(number, compared=True))
         if sum(len(one.ids) for one in partitions) >= COMPARED_AT_ONCE:
             found += _compared(plan, partitions)
             partitions = []
@@ -125,7 +135,7 @@ def _renewed(plan: CyclePlan, dropped: NDArray[np.uint8] | None, wanted: Wanted)
             came.append(batch)
     keep = _kept(plan, partition, wanted, dropped)
     if not came and keep is None and not wanted.always:
-        build.store.link(build.snapshot, plan.files[number], plan.last)
+        build.store.link(build.snapshot, plan.entries[number]["file"], plan.last)
         return {"number": number, "border": write_share(build, number, border_of(partition)), "linked": True}
     rows = np.arange(len(partition.positions)) if keep is None else np.flatnonzero(keep)
     return write_built(build, _built(plan, partition, rows, came))

@@ -17,6 +17,7 @@ from dtoss.partitioning.bounds import bounds_round
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_file import decode
+from dtoss.snapshots.reading import check_sum
 from dtoss.snapshots.store import FORMAT, Store
 from dtoss.snapshots.tombstones import decode_tombstones
 from pipelines.cycles.clock import Scale
@@ -103,6 +104,7 @@ def stands_of(home: Store, manifest: dict[str, Any]) -> Stands:
     tombstones = None
     if (entry := manifest.get("tombstones")) is not None:
         file = home.source(name, entry["file"], entry["bytes"])
+        check_sum(file, entry)
         tombstones = pa.Table.from_batches([decode_tombstones(file.data, file.path)])
     return Stands(
         manifest=manifest,

@@ -89,11 +89,16 @@ def cycled(store, rows, *, now, expire=None, deleted_for=None, tasks=1, plane=Fa
         arrivals = Arrivals.gathered(place, [one for one in sent if one is not None])
         names = tuple(name for _, name in CARRIED)
         build = BuildPlan(store, snapshot, stands.space, stands.regions, stands.reach, stands.bounds, names)
-        files = tuple(entry["file"] for entry in stands.entries)
         plan = CyclePlan(
-            build, stands.manifest["snapshot"], files, arrivals, stands.scale, clock.expired_before, CARRIED
+            build,
+            stands.manifest["snapshot"],
+            tuple(stands.entries),
+            arrivals,
+            stands.scale,
+            clock.expired_before,
+            CARRIED,
         )
-        found = compare(plan, range(len(files)))
+        found = compare(plan, range(len(stands.entries)))
         ruling = rule(arrivals, found, stands.tombstones, clock, deletes)
         made = renewed(None, plan, ruling, found, False, stands, stages)
         place.clear()

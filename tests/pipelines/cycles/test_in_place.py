@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracles import apply, in_order, standing
+from dtoss.errors import StoreError
+from tests.oracles import Update, apply, in_order, standing
 from tests.pipelines.cycles.in_place import begun, cycled, full_bytes, objects, state_of, stored_bytes
 from tests.update_worlds import NOW, cycles, table, updates
 
@@ -59,3 +61,21 @@ def test_any_cycles_give_the_files_of_one_build(string_ids, plane, data):
         assert same(wanted(at_once)) == same(wanted(stands))
         final = table(standing(at_once).values(), string_ids=string_ids, plane=plane)
         assert stored_bytes(store) == full_bytes(state, final, string_ids=string_ids)
+
+
+def test_a_damaged_file_is_not_carried_on(tmp_path):
+    """Of a partition or of the deletions: a cycle that would give it a new checksum fails, and names it."""
+    for kind in ("partitions", "tombstones"):
+        state = state_of(2)
+        store = begun(tmp_path / kind, state)
+        rows = [Update(id, 10, 1.0 * id, 2.0, ("a", 1.0), id == 3) for id in range(6)]
+        cycled(store, table(rows), now=20)
+        manifest = store.manifest()
+        entry = manifest["tombstones"] if kind == "tombstones" else manifest["partitions"][0]
+        path = Path(store.file("snapshots", manifest["snapshot"], entry["file"]))
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(StoreError, match=f"{re.escape(path.name)} does not have the checksum"):
+            cycled(store, table([Update(1, 11, 5.0, 5.0, ("b", 2.0))]), now=20)
+        assert store.current() == manifest["snapshot"]
