@@ -206,7 +206,7 @@ def test_info_and_rollback(spark, command, positions, tmp_path):
         (["rebuild", "POSITIONS", "--store", "s", "--max-bad", "7"], "max_bad is 7.0"),
         (["rebuild", "POSITIONS", "--store", "s", "--pivots", "some"], "some"),
         (["rebuild", "POSITIONS"], "--store"),
-        (["rebuild", "--store", "s"], "'positions'"),
+        (["rebuild", "--store", "s"], "--updates DIR"),
         (["rebuilt"], "rebuilt"),
         (["info", "--stor", "s"], "--stor"),
     ],

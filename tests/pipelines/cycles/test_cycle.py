@@ -68,7 +68,7 @@ def test_cycles_say_what_the_dictionary_says(spark, tmp_path, monkeypatch, strin
         assert same(objects(Store(str(store)))) == same(wanted(state))
         assert manifest["counts"]["read"] == len(batch)
     assert manifest["cycle"]["pivots"] == "kept"
-    assert len(manifest["partitions"]) in (partitions, 62)  # fewer where so few places are distinct
+    assert partitions - 2 <= len(manifest["partitions"]) <= partitions  # fewer where so few places are distinct
     rows = table(standing(state).values(), string_ids=string_ids, plane=plane)
     assert stored_bytes(Store(str(store))) == full_bytes(state_of(store), rows, string_ids=string_ids)
 

@@ -39,12 +39,20 @@ def table():
     )
 
 
+def same_rows(store):
+    """What a store's snapshot holds, but for the words that the user had for its columns and text."""
+    files = snapshot_bytes(store)
+    manifest = json.loads(files["manifest.json"])
+    del manifest["source"]
+    return files | {"manifest.json": json.dumps(manifest, sort_keys=True)}
+
+
 @pytest.fixture(scope="module")
 def expected(spark, table, tmp_path_factory):
     """The snapshot of the table itself."""
     store = tmp_path_factory.mktemp("expected")
     rebuild(spark.createDataFrame(table), str(store), partitions=3)
-    return snapshot_bytes(store)
+    return same_rows(store)
 
 
 def lines_of(table, delimiter=","):
@@ -114,7 +122,7 @@ def test_every_format_gives_the_same_snapshot(spark, table, expected, tmp_path, 
     # Spark puts the columns of JSON in the order of their names
     read = read_positions(spark, [str(path)], Columns(attributes="speed,seats,name" if "JSON" in way else "all"))
     rebuild(read, str(tmp_path / "store"), partitions=3)
-    assert snapshot_bytes(tmp_path / "store") == expected
+    assert same_rows(tmp_path / "store") == expected
 
 
 def test_several_paths_and_a_delimiter(spark, table, expected, tmp_path):
@@ -124,7 +132,7 @@ def test_several_paths_and_a_delimiter(spark, table, expected, tmp_path):
         (tmp_path / f"{i}.txt").write_text(part)
     read = read_positions(spark, [str(tmp_path / "0.txt"), str(tmp_path / "1.txt")], Columns(delimiter=";"))
     rebuild(read, str(tmp_path / "store"), partitions=3)
-    assert snapshot_bytes(tmp_path / "store") == expected
+    assert same_rows(tmp_path / "store") == expected
 
 
 @pytest.mark.parametrize(
