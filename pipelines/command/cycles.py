@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from pipelines.command import options
+from pipelines.command import options, row_options
 from pipelines.command.options import seconds_or_none
 from pipelines.command.output import say_compiling, start_spark
 
@@ -24,26 +24,18 @@ def run(
     every: Annotated[str, typer.Option(help="Time from beat to beat: 60s, 5min.", metavar="TIME")] = "60s",
     cycles: Annotated[int | None, typer.Option(help="Beats after which to end; 1 for cron.", min=1)] = None,
     done: options.Done = None,
-    id_: options.Id = None,
-    x: options.X = None,
-    y: options.Y = None,
-    time: options.Time = None,
-    time_format: Annotated[
-        str | None, typer.Option(help="Of times in text: a pattern such as M/d/yyyy H:mm:ss, epoch_s, epoch_ms.")
-    ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Of CSV files: a character, tab, semicolon, blank, pipe.")
-    ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of CSV files, such as latin-1.")] = None,
-    multiline: Annotated[bool, typer.Option("--multiline", help="Values in quotes may hold line ends.")] = False,
-    decimal: Annotated[str | None, typer.Option(help="Mark of numbers in text: . or a comma.")] = None,
-    no_header: Annotated[bool, typer.Option("--no-header", help="CSV without names: columns are c1, c2, ...")] = False,
-    schema: Annotated[
-        Literal["union", "strict"], typer.Option(help="Parquet: the columns of all files, or all in each file.")
-    ] = "union",
-    columns: Annotated[
-        str | None, typer.Option(help="Attributes to carry: names separated by commas, all or none.")
-    ] = None,
+    id_: row_options.Id = None,
+    x: row_options.X = None,
+    y: row_options.Y = None,
+    time: row_options.Time = None,
+    time_format: row_options.TimeFormat = None,
+    delimiter: row_options.Delimiter = None,
+    encoding: row_options.Encoding = None,
+    multiline: row_options.Multiline = False,
+    decimal: row_options.Decimal = None,
+    no_header: row_options.NoHeader = False,
+    schema: row_options.Schema = "union",
+    columns: row_options.Attributes = None,
     deleted: options.Deleted = None,
     deleted_for: options.DeletedFor = "1h",
     expire: options.Expire = None,
@@ -59,11 +51,11 @@ def run(
         str | None, typer.Option(help="Plan by which partitions are served: pivots are kept.", metavar="FILE")
     ] = None,
     in_place_until: options.InPlaceUntil = 1.0,
-    max_bad: Annotated[float, typer.Option(help="Share of bad rows from which on a cycle fails.")] = 0.10,
-    wrap: Annotated[bool, typer.Option("--wrap", help="Take 360 from longitudes above 180.")] = False,
-    min_objects: Annotated[int, typer.Option(help="Fewer objects fail the cycle.")] = 0,
-    max_shrink: options.MaxShrink = None,
-    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No object at all may be left.")] = False,
+    max_bad: row_options.MaxBad = 0.10,
+    wrap: row_options.Wrap = False,
+    min_objects: row_options.MinObjects = 0,
+    max_shrink: row_options.MaxShrink = None,
+    allow_empty: row_options.AllowEmpty = False,
     keep: options.Keep = 3,
     keep_for: options.KeepFor = None,
     lease: options.Lease = "on",
@@ -81,7 +73,7 @@ def run(
     objects_per_partition: Annotated[
         int | None, typer.Option(help="Of a store's first snapshot: how large partitions are.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the sample and the random choices.")] = 0,
+    seed: row_options.Seed = 0,
     master: options.Master = None,
     driver_memory: options.DriverMemory = None,
     as_json: options.Json = False,

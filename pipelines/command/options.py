@@ -39,13 +39,6 @@ Check = Annotated[
         "other questions do not if it is not given.",
     ),
 ]
-Id = Annotated[str | None, typer.Option("--id", help="Column with the object's id; as the store's rows had it.")]
-X = Annotated[str | None, typer.Option("--x", help="Column with lon or x; as the store's rows had it.")]
-Y = Annotated[str | None, typer.Option("--y", help="Column with lat or y; as the store's rows had it.")]
-Time = Annotated[
-    str | None,
-    typer.Option("--time", help="Column with the time: the latest row of each id counts. t if there is one."),
-]
 Updates = Annotated[
     str, typer.Option("--updates", help="Folder in which files of updates arrive.", metavar="DIR", show_default=False)
 ]
@@ -90,10 +83,6 @@ Done = Annotated[
     typer.Option(
         "--done", help="What to do with files that all snapshots have read: delete, or move:DIR.", metavar="WHAT"
     ),
-]
-MaxShrink = Annotated[
-    str | None,
-    typer.Option("--max-shrink", help="Share of the current objects, such as 50%, of which more may not be missing."),
 ]
 _VERIFY: dict[str, bool | Literal["touch"]] = {"no": False, "touch": "touch", "all": True}
 

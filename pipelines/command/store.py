@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dtoss.errors import DtossError, InputError
-from pipelines.command import cycles, options
+from pipelines.command import cycles, options, row_options
 from pipelines.command.options import DriverMemory, Json, Lease, Master, Snapshot, Store, seconds_or_none
 from pipelines.command.output import print_table, say_compiling, start_spark
 from pipelines.command.store_info import facts_of_manifest, print_info, roll_back
@@ -41,30 +41,18 @@ def rebuild(
         tuple[float, float, float, float] | None,
         typer.Option(help="Plane: rectangle that cells are clipped to.", metavar="XMIN YMIN XMAX YMAX"),
     ] = None,
-    id_: Annotated[str | None, typer.Option("--id", help="Column with the object's id: id if not given.")] = None,
-    x: Annotated[str | None, typer.Option("--x", help="Column with lon or x; lon, or x where there is no lon.")] = None,
-    y: Annotated[str | None, typer.Option("--y", help="Column with lat or y; lat, or y where there is no lon.")] = None,
-    time: Annotated[
-        str | None, typer.Option(help="Column with the time: the latest row of each id counts. t if there is one.")
-    ] = None,
-    time_format: Annotated[
-        str | None, typer.Option(help="Of times in text: a pattern such as M/d/yyyy H:mm:ss, epoch_s, epoch_ms.")
-    ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Of CSV files: a character, tab, semicolon, blank or pipe; a comma if not given.")
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="Of CSV files, such as latin-1; UTF-8 or the file's mark if not given.")
-    ] = None,
-    multiline: Annotated[bool, typer.Option("--multiline", help="Values in quotes may hold line ends.")] = False,
-    decimal: Annotated[str | None, typer.Option(help="Mark of numbers in text: a comma, or . if not given.")] = None,
-    no_header: Annotated[bool, typer.Option("--no-header", help="CSV without names: columns are c1, c2, ...")] = False,
-    schema: Annotated[
-        Literal["union", "strict"], typer.Option(help="Parquet: the columns of all files, or all in each file.")
-    ] = "union",
-    columns: Annotated[
-        str | None, typer.Option(help="Attributes to carry: names separated by commas, none, or all if not given.")
-    ] = None,
+    id_: row_options.Id = None,
+    x: row_options.X = None,
+    y: row_options.Y = None,
+    time: row_options.Time = None,
+    time_format: row_options.TimeFormat = None,
+    delimiter: row_options.Delimiter = None,
+    encoding: row_options.Encoding = None,
+    multiline: row_options.Multiline = False,
+    decimal: row_options.Decimal = None,
+    no_header: row_options.NoHeader = False,
+    schema: row_options.Schema = "union",
+    columns: row_options.Attributes = None,
     partitions: Annotated[int | None, typer.Option(help="How many partitions.")] = None,
     objects_per_partition: Annotated[
         int | None, typer.Option(help="Objects a partition; 250000 if neither is given.")
@@ -77,7 +65,7 @@ def rebuild(
         float | None,
         typer.Option(help="Lambda: how far past its borders a partition knows objects (chord or CRS units)."),
     ] = None,
-    keep: Annotated[int, typer.Option(help="Snapshots that stay for rollback, the new one among them.")] = 3,
+    keep: options.Keep = 3,
     keep_for: options.KeepFor = None,
     lease: options.Lease = "on",
     deleted: options.Deleted = None,
@@ -89,21 +77,16 @@ def rebuild(
     missing: options.Missing = "error",
     in_place_until: options.InPlaceUntil = 1.0,
     done: options.Done = None,
-    max_bad: Annotated[float, typer.Option(help="Share of bad rows from which on the rebuild fails.")] = 0.10,
-    wrap: Annotated[bool, typer.Option("--wrap", help="Take 360 from longitudes above 180.")] = False,
-    min_objects: Annotated[int, typer.Option(help="Fewer objects fail the rebuild.")] = 0,
-    max_shrink: Annotated[
-        str | None,
-        typer.Option(help="Share of the current objects, such as 50%, of which more may not be missing."),
-    ] = None,
-    allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="No object at all makes an empty snapshot, and no error.")
-    ] = False,
+    max_bad: row_options.MaxBad = 0.10,
+    wrap: row_options.Wrap = False,
+    min_objects: row_options.MinObjects = 0,
+    max_shrink: row_options.MaxShrink = None,
+    allow_empty: row_options.AllowEmpty = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and judge everything, write nothing.")] = False,
     on_duplicate: Annotated[
         Literal["error", "any"], typer.Option(help="What an id that repeats does where there is no time.")
     ] = "error",
-    seed: Annotated[int, typer.Option(help="Of the sample and the random choices.")] = 0,
+    seed: row_options.Seed = 0,
     master: Master = None,
     driver_memory: DriverMemory = None,
     as_json: Json = False,

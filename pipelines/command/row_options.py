@@ -1,0 +1,49 @@
+"""Options of commands that read rows of objects: which column means what, how text is written, what is let through."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+Id = Annotated[str | None, typer.Option("--id", help="Column with the object's id: id, or as the store's rows had it.")]
+X = Annotated[
+    str | None, typer.Option("--x", help="Column with lon or x: lon, x without a lon, or as the store's rows had it.")
+]
+Y = Annotated[
+    str | None, typer.Option("--y", help="Column with lat or y: lat, y without a lon, or as the store's rows had it.")
+]
+Time = Annotated[
+    str | None,
+    typer.Option("--time", help="Column with the time: the latest row of each id counts. t if there is one."),
+]
+TimeFormat = Annotated[
+    str | None, typer.Option(help="Of times in text: a pattern such as M/d/yyyy H:mm:ss, epoch_s, epoch_ms.")
+]
+Delimiter = Annotated[
+    str | None, typer.Option(help="Of CSV files: a character, tab, semicolon, blank or pipe; a comma if not given.")
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Of CSV files, such as latin-1; UTF-8 or the file's mark if not given.")
+]
+Multiline = Annotated[bool, typer.Option("--multiline", help="Values in quotes may hold line ends.")]
+Decimal = Annotated[str | None, typer.Option(help="Mark of numbers in text: a comma, or . if not given.")]
+NoHeader = Annotated[bool, typer.Option("--no-header", help="CSV without names: columns are c1, c2, ...")]
+Schema = Annotated[
+    Literal["union", "strict"], typer.Option(help="Parquet: the columns of all files, or all in each file.")
+]
+Attributes = Annotated[
+    str | None,
+    typer.Option("--columns", help="Attributes to carry: names separated by commas, none, or all if not given."),
+]
+MaxBad = Annotated[float, typer.Option(help="Share of bad rows above which nothing becomes current.")]
+Wrap = Annotated[bool, typer.Option("--wrap", help="Take 360 from longitudes above 180.")]
+MinObjects = Annotated[int, typer.Option(help="With fewer objects nothing becomes current.")]
+MaxShrink = Annotated[
+    str | None,
+    typer.Option("--max-shrink", help="Share of the current objects, such as 50%, of which more may not be missing."),
+]
+AllowEmpty = Annotated[
+    bool, typer.Option("--allow-empty", help="No object at all makes an empty snapshot, and no error.")
+]
+Seed = Annotated[int, typer.Option(help="Of the sample and the random choices.")]
