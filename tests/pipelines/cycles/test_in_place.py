@@ -6,6 +6,7 @@ import re
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -79,3 +80,26 @@ def test_a_damaged_file_is_not_carried_on(tmp_path):
         with pytest.raises(StoreError, match=f"{re.escape(path.name)} does not have the checksum"):
             cycled(store, table([Update(1, 11, 5.0, 5.0, ("b", 2.0))]), now=20)
         assert store.current() == manifest["snapshot"]
+
+
+def test_a_hundred_cycles_of_a_fleet(tmp_path):
+    """Taxis that move, sleep, come back, are deleted and reported late: after each cycle the rows of a dictionary."""
+    rng = np.random.default_rng(14)
+    state = state_of(7)
+    store, stands = begun(tmp_path, state), {}
+    places = np.array([(2.35, 48.86), (139.7, 35.7), (-179.99, 0.0)])[rng.integers(0, 3, 200)]
+    for cycle in range(100):
+        now = 10 * (cycle + 1)
+        places = np.clip(places + rng.normal(0.0, 0.05, places.shape), (-180, -90), (180, 90))
+        batch = [
+            Update(
+                int(taxi), int(now - rng.integers(0, 25)), *places[taxi].tolist(), ("a", 1.5), bool(rng.random() < 0.03)
+            )
+            for taxi in rng.choice(200, 60)
+        ]
+        stands, counted = apply(stands, batch, now=now, expire=120, deleted_for=50)
+        counts = cycled(store, table(batch), now=now, expire=120, deleted_for=50)
+        assert {name: counts[name] for name in counted} == dict(counted), cycle
+        assert same(objects(store)) == same(wanted(stands)), cycle
+    rows = table(standing(stands).values())
+    assert stored_bytes(store) == full_bytes(state, rows)
