@@ -30,9 +30,9 @@ from pipelines.cycles.arrivals import Arrivals, Place
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.clock import Clock
 from pipelines.cycles.collect import Target, collect, timely, within
-from pipelines.cycles.making import Made, built_anew, renewed
+from pipelines.cycles.making import Made, built_anew, plan_of, renewed
 from pipelines.cycles.policy import Shape, why_anew
-from pipelines.cycles.renewing import CyclePlan, compare
+from pipelines.cycles.renewing import compare
 from pipelines.cycles.ruling import rule
 from pipelines.cycles.spread import spread
 from pipelines.cycles.stands import Stands, bounds_of_cycle, everybody, nothing_stands, stands_of
@@ -292,15 +292,8 @@ def _attempt(
         why = choose or _too_many(len(arrivals), stands.objects, rules.in_place_until)
         box = bounds_of_cycle(stands, profile.low, profile.high)
         names = tuple(name for _, name in pairs)
-        plan = CyclePlan(
-            BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, box, names),
-            "" if stands.manifest is None else stands.manifest["snapshot"],
-            tuple(stands.entries),
-            arrivals,
-            stands.scale,
-            clock.expired_before,
-            pairs,
-        )
+        build = BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, box, names)
+        plan = plan_of(stands, build, arrivals, clock, pairs)
         with stages.stage("compare"):
             sizes = [float(entry["objects"] + entry["replicas"]) for entry in stands.entries]
             here = home.local and sum(sizes) <= OBJECTS_HERE
@@ -325,7 +318,7 @@ def _attempt(
         tally = _Tally(profile, len(arrivals), counts, kept, clock, watermark, choose, why)
         manifest = _manifest(snapshot, stands, positions, types, box, made, tally, stages)
         manifest["tombstones"], manifest["quarantine"] = tombstones, rejected
-        manifest["ledger"] = _read(rules, last).as_json()
+        manifest["ledger"] = _read(rules, stands).as_json()
         home.finish(snapshot, manifest, held, after=head)
     return manifest
 
@@ -399,9 +392,9 @@ def _manifest(
     return manifest
 
 
-def _read(rules: _Rules, last: dict[str, Any] | None) -> Ledger:
-    """Return what of files and streams is read once the cycle is current."""
-    before = Ledger.of((last or {}).get("ledger"))
+def _read(rules: _Rules, stands: Stands) -> Ledger:
+    """Return what of files and streams is read once the cycle is current; none of it counts where nothing stood."""
+    before = Ledger.of((stands.manifest or {}).get("ledger"))
     return before if rules.ledger is None else rules.ledger(before)
 
 

@@ -16,7 +16,7 @@ from pipelines.cycles import making
 from pipelines.cycles.arrivals import Arrivals, Place, send
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.clock import Clock
-from pipelines.cycles.renewing import CyclePlan, compare
+from pipelines.cycles.renewing import compare
 from pipelines.cycles.ruling import rule
 from pipelines.cycles.stands import stands_of
 from pipelines.rows.positions import DELETED, attribute_column
@@ -55,15 +55,8 @@ def floor(store: str, updates: pa.Table) -> Counter[str]:
                 carried = [column for column, _ in pairs]
                 sent = send(place, rows.to_batches(), carried, stands.regions, stands.reach, stands.space)
                 arrivals = Arrivals.gathered(place, [] if sent is None else [sent])
-            plan = CyclePlan(
-                BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, stands.bounds, stands.order),
-                manifest["snapshot"],
-                tuple(stands.entries),
-                arrivals,
-                stands.scale,
-                clock.expired_before,
-                pairs,
-            )
+            build = BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, stands.bounds, stands.order)
+            plan = making.plan_of(stands, build, arrivals, clock, pairs)
             with stages.stage("compare"):
                 found = compare(plan, range(len(stands.entries)))
                 ruling = rule(arrivals, found, stands.tombstones, clock, False)

@@ -112,6 +112,13 @@ def rebuild(
         )  # fmt: skip
     if pivots == "auto":
         raise InputError("--pivots auto is for --updates; all POSITIONS take balanced, spread or keep")
+    if deleted is None and expire is None:
+        # nothing else of a rebuild of all rows asks for the time
+        for option, said in (("--now", now is not None), ("--clock data", clock == "data")):
+            if said:
+                raise InputError(f"{option} is for --updates, --deleted or --expire")
+    if missing == "null":
+        raise InputError("--missing null is for --updates: all POSITIONS have the columns that they have")
     if dry_run and (deleted is not None or expire is not None):
         raise InputError("--dry-run judges rows only: leave --deleted and --expire out")
     if done is not None:

@@ -15,7 +15,9 @@ from dtoss.building.border import fix
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import write_borders
+from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.build_tasks import BuildPlan, share_of_border
+from pipelines.cycles.clock import Clock
 from pipelines.cycles.partitions import choose_regions, make_partitions
 from pipelines.cycles.renewing import CyclePlan, Wanted, renew, stays
 from pipelines.cycles.ruling import Ruling
@@ -44,6 +46,14 @@ class Made:
     regions: Regions
     reach: NDArray[np.float64]
     linked: int
+
+
+def plan_of(
+    stands: Stands, build: BuildPlan, arrivals: Arrivals, clock: Clock, carried: tuple[tuple[str, str], ...]
+) -> CyclePlan:
+    """Return what the workers of a cycle need to know, from what stands and what arrived."""
+    last = "" if stands.manifest is None else stands.manifest["snapshot"]
+    return CyclePlan(build, last, tuple(stands.entries), arrivals, stands.scale, clock.expired_before, carried)
 
 
 def renewed(

@@ -17,8 +17,8 @@ from dtoss.snapshots.store import Store
 from pipelines.cycles.arrivals import Arrivals, Place, send
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.clock import Clock
-from pipelines.cycles.making import renewed
-from pipelines.cycles.renewing import CyclePlan, compare
+from pipelines.cycles.making import plan_of, renewed
+from pipelines.cycles.renewing import compare
 from pipelines.cycles.ruling import rule
 from pipelines.cycles.stands import stands_of
 from pipelines.spark.progress import Stages
@@ -89,15 +89,7 @@ def cycled(store, rows, *, now, expire=None, deleted_for=None, tasks=1, plane=Fa
         arrivals = Arrivals.gathered(place, [one for one in sent if one is not None])
         names = tuple(name for _, name in CARRIED)
         build = BuildPlan(store, snapshot, stands.space, stands.regions, stands.reach, stands.bounds, names)
-        plan = CyclePlan(
-            build,
-            stands.manifest["snapshot"],
-            tuple(stands.entries),
-            arrivals,
-            stands.scale,
-            clock.expired_before,
-            CARRIED,
-        )
+        plan = plan_of(stands, build, arrivals, clock, CARRIED)
         found = compare(plan, range(len(stands.entries)))
         ruling = rule(arrivals, found, stands.tombstones, clock, deletes)
         made = renewed(None, plan, ruling, found, False, stands, stages)

@@ -178,6 +178,15 @@ def test_bounds_grow_the_same_in_any_order(spark, tmp_path):
     assert manifest["counts"]["quarantined"] == {"position outside the bounds": 1}
 
 
+def test_what_was_read_is_forgotten_with_what_stood(spark, tmp_path):
+    """A snapshot from all rows holds nothing of the files that the last one had read: the next cycle reads them."""
+    rows = spark.createDataFrame(two_towns(10))
+    cycle(rows, str(tmp_path), now=20, ledger=lambda before: before.reading({"a": 1}, there=["a"]))
+    ledger = cycle(None, str(tmp_path), now=20)["ledger"]
+    assert ledger["files"] == {"a": 1}
+    assert cycle(rows, str(tmp_path), now=20, anew=True)["ledger"]["files"] == {}
+
+
 def test_columns_that_come_and_go(spark, tmp_path):
     """A missing one is an error or null, a new one null for the others, another type an error that names both."""
     rows = two_towns(10).append_column("speed", pa.array(np.arange(20.0)))
