@@ -1,0 +1,65 @@
+"""What is wrong with a request, as ``application/problem+json`` (RFC 9457)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+PROBLEM_TYPE = b"application/problem+json"
+"""Content type of a problem."""
+
+
+class Problem(Exception):
+    """A request that is not answered.
+
+    Parameters
+    ----------
+    status
+        Of HTTP.
+    detail
+        One sentence that names the value, the bound and the way out.
+    limit
+        The parameter or limit that it is about.
+    value
+        What was given.
+    bound
+        What would have been allowed.
+    retry_after
+        Seconds after which to ask again.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        limit: str | None = None,
+        value: Any = None,
+        bound: Any = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.limit = limit
+        self.value = value
+        self.bound = bound
+        self.retry_after = retry_after
+
+    def body(self, request_id: str) -> bytes:
+        """Return the bytes of the answer."""
+        told: dict[str, Any] = {
+            "type": "about:blank",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        named = {"limit": self.limit, "value": self.value, "bound": self.bound}
+        told |= {name: value for name, value in named.items() if value is not None}
+        return orjson.dumps(told | {"request_id": request_id}, default=str)
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers that only this problem has."""
+        return [] if self.retry_after is None else [(b"retry-after", b"%d" % self.retry_after)]

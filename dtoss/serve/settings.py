@@ -1,0 +1,73 @@
+"""What a server was told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dtoss.serve.limits import Limits
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that ``dtoss serve`` was told.
+
+    Parameters
+    ----------
+    store
+        Path or URI.
+    snapshot
+        The one that is served, whatever becomes current; None follows the commits.
+    host, port
+        Where to listen; port 0 takes a free one.
+    workers
+        Processes that answer.
+    threads
+        Of each worker's pool.
+    verify
+        Whether the SHA-256 of all files is compared before a snapshot is served.
+    max_age
+        Seconds; an older snapshot is not ready. None: any age will do.
+    limits
+        Of requests.
+    token_file
+        Who may ask; None lets everybody.
+    rate
+        Requests/s of each token; None: any.
+    cors
+        Origins whose pages may ask; ``*`` stands for all.
+    tls_cert, tls_key
+        Files of the certificate and its key; None serves plain HTTP.
+    access_log
+        Folder or URI of the access log; None writes none.
+    access_sample
+        Requests that are kept of each minute; None keeps all.
+    access_round
+        Digits behind the point that places in the access log keep; None keeps all.
+    slow
+        Seconds from which a request is logged.
+    log
+        File of the log; None is stderr.
+    hot
+        Whether frequent questions take the short way below the framework.
+    """
+
+    store: str
+    snapshot: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 1
+    threads: int = 2
+    verify: bool = True
+    max_age: float | None = None
+    limits: Limits = field(default_factory=Limits)
+    token_file: str | None = None
+    rate: float | None = None
+    cors: tuple[str, ...] = ()
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    access_log: str | None = None
+    access_sample: int | None = 1_000
+    access_round: int | None = None
+    slow: float = 0.1
+    log: str | None = None
+    hot: bool = True

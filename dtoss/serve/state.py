@@ -1,0 +1,50 @@
+"""What one worker has: handed to everything that answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dtoss.serve.serving import Serving
+from dtoss.serve.settings import Settings
+
+if TYPE_CHECKING:
+    from dtoss.serve.accesses import Accesses
+    from dtoss.serve.doors import Doors
+    from dtoss.serve.log_lines import Log
+    from dtoss.serve.metrics import Metrics
+    from dtoss.serve.pool import Pool
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerState:
+    """What one worker has.
+
+    Parameters
+    ----------
+    number
+        Of the worker, from 0.
+    settings
+        What the server was told.
+    serving
+        The snapshots that are open.
+    pool
+        Threads for all that takes longer.
+    accesses
+        The access log.
+    metrics
+        What Prometheus is told.
+    doors
+        Who may ask, and how often.
+    log
+        Errors, slow requests and events.
+    """
+
+    number: int
+    settings: Settings
+    serving: Serving
+    pool: Pool
+    accesses: Accesses
+    metrics: Metrics
+    doors: Doors
+    log: Log
