@@ -413,7 +413,7 @@ class Index:
         KeyError
             If there is no object of this id.
         """
-        place = self._find(object_id)
+        place = self.place_of(object_id)
         partition = place.partition
         x, y = partition.positions[place.item].tolist()
         names = ("lon", "lat") if self.space.geographic else ("x", "y")
@@ -458,7 +458,7 @@ class Index:
         """
         from dtoss.queries.cell_of import cell_at
 
-        return cell_at(self._view, self._find(object_id)).neighbours
+        return cell_at(self._view, self.place_of(object_id)).neighbours
 
     def area(self, object_id: Any) -> float:
         """Return the area of an object's cell: square metres on the sphere, square CRS units in the plane.
@@ -500,9 +500,16 @@ class Index:
     def _outline(self, object_id: Any) -> tuple[NDArray[np.float64], float]:
         from dtoss.queries.cell_of import outline_at
 
-        return outline_at(self._view, self._find(object_id))
+        return outline_at(self._view, self.place_of(object_id))
 
-    def _find(self, object_id: Any) -> Place:
+    def place_of(self, object_id: Any) -> Place:
+        """Return in which partition an object is, and where in it.
+
+        Raises
+        ------
+        KeyError
+            If there is no object of this id.
+        """
         place = self._lookup.find(object_id)
         if place is None:
             raise KeyError(f"no object has the id {object_id!r}")
@@ -553,10 +560,16 @@ class Index:
         )
 
     def search(
-        self, positions: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None = None
+        self,
+        positions: NDArray[np.float64],
+        radius: NDArray[np.float64],
+        k: int,
+        where: str | None = None,
+        *,
+        places: bool = True,
     ) -> RawHits:
         """Answer checked positions without making hits of it: as :func:`.answer.answer`, for joins and servers."""
-        return self._answer(self.space.vectors(positions), radius, k, where, 1)
+        return self._answer(self.space.vectors(positions), radius, k, where, 1, places=places)
 
     def ids_of(self, found: RawHits) -> pa.Array:
         """Return the ids of raw hits."""

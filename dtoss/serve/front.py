@@ -1,0 +1,139 @@
+"""What every request passes before and after the framework: who may ask, its id, CORS, metrics and the log.
+
+A failure inside is answered without a trace of it; the log has it, under the id that the answer carries.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Awaitable, Callable, MutableMapping
+from itertools import count
+from secrets import token_hex
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from dtoss.serve.problems import PROBLEM_TYPE, Problem
+from dtoss.serve.state import WorkerState
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+ADMITTED = "dtoss.admitted"
+"""Of a scope: the name of the token that may ask, where that was looked up already."""
+REQUEST_ID = "dtoss.request_id"
+"""Of a scope: the id of the request."""
+OPEN_TO_ALL = frozenset(("/healthz", "/readyz"))
+"""Paths that need no token."""
+_GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+class RequestIds:
+    """Ids of requests: what a client gives if it is plain, or a fresh one."""
+
+    def __init__(self) -> None:
+        self._of_worker = token_hex(3)
+        self._next = count(1).__next__
+
+    def take(self, given: bytes | None) -> str:
+        """Return the id of a request."""
+        if given is not None and _GIVEN.fullmatch(given):
+            return given.decode()
+        return f"{self._of_worker}-{self._next():x}"
+
+
+class Front:
+    """The application that a server runs.
+
+    Parameters
+    ----------
+    state
+        Of the worker.
+    app
+        The framework's.
+    ids
+        Of requests.
+    """
+
+    def __init__(self, state: WorkerState, app: App, ids: RequestIds) -> None:
+        self._state = state
+        self._app = app
+        self._ids = ids
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = perf_counter()
+        headers = dict(reversed(scope["headers"]))
+        request_id = scope.get(REQUEST_ID) or self._ids.take(headers.get(b"x-request-id"))
+        scope[REQUEST_ID] = request_id
+        added = [(b"x-request-id", request_id.encode()), *self._state.doors.cors(headers.get(b"origin"))]
+        sent = _Sent(send, added)
+        detail = None
+        try:
+            if b"origin" in headers and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+                await sent.whole(204, self._state.doors.preflight(headers[b"origin"]), b"")
+            else:
+                self._check(scope, headers)
+                await self._app(scope, receive, sent)
+        except Problem as problem:
+            detail = problem.detail
+            await sent.whole(problem.status, [(b"content-type", PROBLEM_TYPE), *problem.headers()], problem.body(request_id))
+        except Exception:
+            detail = traceback.format_exc()
+            if sent.status:
+                raise  # half an answer is no answer: uvicorn closes the connection
+            hidden = Problem(500, f"the server failed; its log says more under {request_id}")
+            await sent.whole(500, [(b"content-type", PROBLEM_TYPE)], hidden.body(request_id))
+        finally:
+            self._tell(scope, sent, perf_counter() - began, detail)
+
+    def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        limits = self._state.settings.limits
+        length = len(scope["raw_path"]) + len(scope["query_string"]) + 1
+        if length > limits.line_bytes:
+            raise Problem(
+                414, f"the target has {length} bytes: at most {limits.line_bytes} are allowed; use POST for many places",
+                limit="line_bytes", value=length, bound=limits.line_bytes,
+            )  # fmt: skip
+        if ADMITTED not in scope and scope["path"] not in OPEN_TO_ALL:
+            scope[ADMITTED] = self._state.doors.admit(headers.get(b"authorization"))
+
+    def _tell(self, scope: Scope, sent: _Sent, seconds: float, detail: str | None) -> None:
+        route = getattr(scope.get("route"), "path", "other")
+        self._state.metrics.answered(route, sent.status or 499, seconds, sent.bytes)
+        detail = detail or scope.get("dtoss.detail")
+        if seconds >= self._state.settings.slow or sent.status >= 400 or detail:
+            self._state.log.request(
+                id=scope[REQUEST_ID], route=route, status=sent.status, seconds=seconds,
+                token=scope.get(ADMITTED, ""), detail=detail,
+            )  # fmt: skip
+
+
+class _Sent:
+    """What was sent of an answer, and headers that are added to it."""
+
+    def __init__(self, send: Send, added: list[tuple[bytes, bytes]]) -> None:
+        self._send = send
+        self._added = added
+        self.status = 0
+        self.bytes = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message["headers"], *self._added]
+        else:
+            self.bytes += len(message.get("body", b""))
+        await self._send(message)
+
+    async def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send an answer that stands in no stream."""
+        length = [] if status == 204 else [(b"content-length", b"%d" % len(body))]
+        await self({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
+        await self({"type": "http.response.body", "body": body})

@@ -1,0 +1,57 @@
+"""One object by its id: where it is, what it carries, whose cells touch its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from dtoss.index import Index
+from dtoss.serve.answers import json_values
+from dtoss.serve.serving import Served
+
+
+def id_of(index: Index, text: str) -> Any:
+    """Return the id that a text in a path means.
+
+    Raises
+    ------
+    KeyError
+        If no object can have it.
+    """
+    if index.string_ids:
+        return text
+    digits = text[1:] if text.startswith("-") else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):
+        raise KeyError(f"no object has the id {text!r}")
+    return int(text)
+
+
+def object_body(
+    served: Served, text: str, *, neighbours: bool = True, cell: bool = False, text_ids: bool = False
+) -> tuple[bytes, tuple[float, float]]:
+    """Return the JSON of an object, and its position.
+
+    Raises
+    ------
+    KeyError
+        If there is no object of this id.
+    """
+    index = served.index
+    object_id = id_of(index, text)
+    partition, item, _ = index.place_of(object_id)
+    x, y = partition.positions[item].tolist()
+    names = ("lon", "lat") if index.space.geographic else ("x", "y")
+    told: dict[str, Any] = {"snapshot": served.name, "id": str(object_id) if text_ids else object_id}
+    told |= {names[0]: x, names[1]: y}
+    told["attributes"] = {
+        name: json_values(column.slice(item, 1))[0] for name, column in partition.attributes.items()
+    }
+    if neighbours:
+        ids = index.neighbours(object_id).tolist()
+        told["neighbours"] = list(map(str, ids)) if text_ids else ids
+    if cell:
+        corners = index.cell(object_id).tolist()
+        told["cell"] = {"type": "Polygon", "coordinates": [[*corners, *corners[:1]]] if corners else []}
+        told["area"] = index.area(object_id)
+    return orjson.dumps(told), (x, y)
