@@ -166,7 +166,7 @@ def one_sided(index: dtoss.Index, made: World, most: int = 40) -> list[str]:
 
 def near_ids(index: dtoss.Index, object_id: int) -> list[int]:
     """Return the ids on an object's place."""
-    place = index._find(object_id)
+    place = index.place_of(object_id)
     first = place.partition.first_object
     return place.partition.ids[first[place.site] : first[place.site + 1]].tolist()
 

@@ -26,6 +26,8 @@ ADMITTED = "dtoss.admitted"
 """Of a scope: the name of the token that may ask, where that was looked up already."""
 REQUEST_ID = "dtoss.request_id"
 """Of a scope: the id of the request."""
+DETAIL = "dtoss.detail"
+"""Of a scope: what is wrong with the request."""
 OPEN_TO_ALL = frozenset(("/healthz", "/readyz"))
 """Paths that need no token."""
 _GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -107,11 +109,10 @@ class Front:
     def _tell(self, scope: Scope, sent: _Sent, seconds: float, detail: str | None) -> None:
         route = getattr(scope.get("route"), "path", "other")
         self._state.metrics.answered(route, sent.status or 499, seconds, sent.bytes)
-        detail = detail or scope.get("dtoss.detail")
-        if seconds >= self._state.settings.slow or sent.status >= 400 or detail:
+        if seconds >= self._state.settings.slow or not 0 < sent.status < 500:
             self._state.log.request(
                 id=scope[REQUEST_ID], route=route, status=sent.status, seconds=seconds,
-                token=scope.get(ADMITTED, ""), detail=detail,
+                token=scope.get(ADMITTED, ""), detail=detail or scope.get(DETAIL),
             )  # fmt: skip
 
 

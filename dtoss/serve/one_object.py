@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from dtoss.index import Index
 from dtoss.serve.answers import json_values
@@ -55,3 +56,26 @@ def object_body(
         told["cell"] = {"type": "Polygon", "coordinates": [[*corners, *corners[:1]]] if corners else []}
         told["area"] = index.area(object_id)
     return orjson.dumps(told), (x, y)
+
+
+def object_table(served: Served, text: str) -> tuple[bytes, tuple[float, float]]:
+    """Return an Arrow stream of one row, an object with its position and attributes; and its position.
+
+    Raises
+    ------
+    KeyError
+        If there is no object of this id.
+    """
+    index = served.index
+    object_id = id_of(index, text)
+    partition, item, _ = index.place_of(object_id)
+    x, y = partition.positions[item].tolist()
+    names = ("lon", "lat") if index.space.geographic else ("x", "y")
+    columns = {"id": pa.array([object_id], pa.large_string() if index.string_ids else pa.int64())}
+    columns |= {names[0]: pa.array([x]), names[1]: pa.array([y])}
+    columns |= {name: column.slice(item, 1) for name, column in partition.attributes.items()}
+    table = pa.table(columns).replace_schema_metadata({"snapshot": served.name})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes(), (x, y)

@@ -26,7 +26,7 @@ def check(index, ids):
     """Each cell both ways; returns how many were beyond doubt. What is beyond doubt here is so for the long way too."""
     clear = 0
     for one in ids:
-        place = index._find(one)
+        place = index.place_of(one)
         short = told(index, one)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cell_of, "_draw", lambda *_: None)
@@ -75,7 +75,7 @@ def test_a_site_with_more_neighbours_than_a_kernel_draws():
     turn = np.linspace(0.0, 2.0 * np.pi, 101)[:-1]
     positions = np.concatenate([[[0.0, 0.0]], np.stack([np.cos(turn), np.sin(turn)], axis=1) * 5.0])
     index = dtoss.build(np.arange(101), positions, crs="none")
-    place = index._find(0)
+    place = index.place_of(0)
     assert cell_of._draw(index._view, place.partition, place.site) is None
     assert sorted(index.neighbours(0).tolist()) == list(range(1, 101))
     check(index, [0, 1, 50])

@@ -1,0 +1,56 @@
+"""Hits of one question as an answer: JSON or an Arrow stream, at once or in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dtoss.hits import Hits
+from dtoss.serve.answers import ARROW, JSON, PIECE, ending, headers_of, rows_json
+from dtoss.serve.arrow_out import arrow_pieces
+from dtoss.serve.ready import Ready, Streamed, tag_of, wants_arrow
+from dtoss.serve.serving import Served
+from dtoss.serve.state import WorkerState
+
+
+async def answer_of_hits(
+    request: Request,
+    state: WorkerState,
+    served: Served,
+    hits: Hits,
+    *,
+    query: bool = False,
+    text_ids: bool = False,
+    following: str | None = None,
+) -> Response:
+    """Return hits as a request wants them; many are sent piece by piece, each made when the one before has gone out."""
+    arrow = wants_arrow(request)
+    pieces = arrow_pieces(served, hits) if arrow else json_pieces(served, hits, query, text_ids, following)
+    kind, tag = ARROW if arrow else JSON, tag_of(request, served)
+    if len(hits) <= PIECE:
+        body = b"".join(pieces)
+        return Ready(body, headers_of(served, len(body), tag, kind))
+    return Streamed(streamed(state, pieces), headers_of(served, None, tag, kind))
+
+
+def json_pieces(
+    served: Served, hits: Hits, query: bool = False, text_ids: bool = False, following: str | None = None
+) -> Iterator[bytes]:
+    """Yield the JSON of hits, so many at a time that other threads wait for a moment only."""
+    yield served.beginning + b"["
+    for at in range(0, len(hits), PIECE):
+        rows = rows_json(hits[at : at + PIECE], query=query, text_ids=text_ids)
+        yield b"," + rows if at else rows
+    yield b"]" + ending(following)
+
+
+async def streamed(state: WorkerState, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield pieces that are made in the pool: while one is sent, no thread waits for the client."""
+
+    def following(stop: object) -> bytes | None:
+        return next(pieces, None)
+
+    while (piece := await state.pool.run(None, following)) is not None:
+        yield piece

@@ -1,0 +1,66 @@
+"""Answers that are ready bytes, for the framework: nothing of them is validated or encoded again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from dtoss.serve.answers import ARROW, JSON, etag, headers_of
+from dtoss.serve.serving import Served
+
+
+class Ready(Response):
+    """An answer of given bytes and headers, and no others."""
+
+    def __init__(self, body: bytes, headers: list[tuple[bytes, bytes]], status: int = 200) -> None:
+        self.body = body
+        self.status_code = status
+        self.background = None
+        self.raw_headers = headers
+
+
+class Streamed(StreamingResponse):
+    """An answer in pieces, of given headers and no others."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], headers: list[tuple[bytes, bytes]]) -> None:
+        self.body_iterator = pieces
+        self.status_code = 200
+        self.background = None
+        self.raw_headers = headers
+
+
+def wants_arrow(request: Request) -> bool:
+    """Return whether a request wants an Arrow stream and not JSON."""
+    return ARROW.decode() in request.headers.get("accept", "")
+
+
+def target_of(request: Request) -> bytes:
+    """Return the path and query of a request as they came."""
+    raw: bytes = request.scope["raw_path"]
+    query: bytes = request.scope["query_string"]
+    return raw + b"?" + query if query else raw
+
+
+def tag_of(request: Request, served: Served) -> bytes | None:
+    """Return the ETag of the answer to a request; None where it is a POST, whose answers nobody keeps."""
+    if request.method not in ("GET", "HEAD"):
+        return None
+    return etag(served, target_of(request), wants_arrow(request))
+
+
+def unchanged(request: Request, served: Served) -> Ready | None:
+    """Return an answer that says that the client's own is still right, if it is."""
+    tag = tag_of(request, served)
+    known = request.headers.get("if-none-match")
+    if tag is None or known is None:
+        return None
+    if known.strip() != "*" and tag.decode() not in (one.strip().removeprefix("W/") for one in known.split(",")):
+        return None
+    return Ready(b"", [header for header in headers_of(served, None, tag) if header[0] != b"content-type"], 304)
+
+
+def json_answer(request: Request, served: Served, body: bytes) -> Ready:
+    """Return an answer of JSON."""
+    return Ready(body, headers_of(served, len(body), tag_of(request, served), JSON))
