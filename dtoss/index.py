@@ -268,7 +268,7 @@ class Index:
         radii = distances("radius", radius, len(queries))
         column_names(columns, self.column_names)
         if where is not None:
-            self._filters.get(where)
+            self.filters.get(where)
         if having is not None:
             self._parsed(having)
         places = bool(columns) or having is not None
@@ -480,7 +480,8 @@ class Index:
         return Lookup(self.parts, self.string_ids)
 
     @once
-    def _filters(self) -> Filters:
+    def filters(self) -> Filters:
+        """The conditions that were asked lately, evaluated."""
         from dtoss.conditions.filters import Filters
 
         return Filters(self._opened, self.space)
@@ -536,7 +537,7 @@ class Index:
     ) -> RawHits:
         if where is None:
             return answer(self._opened, queries, radius, k, threads, places=places, ordered=ordered)
-        return self._filters.get(where).answer(queries, radius, k, threads, places=places, ordered=ordered)
+        return self.filters.get(where).answer(queries, radius, k, threads, places=places, ordered=ordered)
 
     def _boxes(self, boxes: ArrayLike) -> list[list[Shape]]:
         from dtoss.queries.within import boxes_of

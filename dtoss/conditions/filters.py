@@ -8,6 +8,7 @@ asked so far would have paid for it. Either is made once for each text and kept,
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,7 @@ class Filter:
     def __init__(self, condition: Condition, opened: OpenSnapshot, space: Space) -> None:
         self.condition = condition
         self._space = space
-        self._lock, self._building = Lock(), Lock()
+        self._building = Lock()
         self._whole = opened
         self._matches = _matches(condition, opened.parts)
         self._masked = _masked(opened, self._matches)
@@ -99,29 +100,50 @@ class Filter:
         *,
         places: bool = True,
         ordered: bool = True,
+        may_build: bool = True,
     ) -> RawHits:
-        """Answer a batch from the matches alone: as :func:`dtoss.queries.answer.answer`."""
-        own = self._index_for(len(queries) if k > 0 else 0)
+        """Answer a batch from the matches alone: as :func:`dtoss.queries.answer.answer`.
+
+        Without ``may_build`` an index of the matches is not made here, though it may pay (:meth:`pays`): that is left
+        to whoever has the time, by :meth:`build`.
+        """
+        if self._own is None:
+            # threads that count at once may lose some, which only puts the index off
+            self._asked += len(queries) if k > 0 else 0
+            if may_build and self.pays():
+                self.build()
+        own = self._own
         if own is None:
             return answer(self._masked, queries, radius, k, threads, places=places, ordered=ordered)
         found = answer(own.opened, queries, radius, k, threads, places=places, ordered=ordered)
         return replace(found, part=own.part[found.item], item=own.item[found.item])
 
-    def _index_for(self, queries: int) -> Own | None:
-        if self._own is None:
-            share = self.count / max(self._whole.objects, 1)
-            with self._lock:
-                self._asked += queries
-                # a search through a mask passes 1 / share objects for each match
-                worth = share < FEW or (share < MANY and self._asked > 2 * share * self.count)
-            # while one thread makes the index, the others go through the mask
-            if worth and self._building.acquire(blocking=False):
-                try:
-                    if self._own is None:
-                        self._own = _own_index(self._whole, self._space, self._matches)
-                finally:
-                    self._building.release()
-        return self._own
+    @property
+    def few(self) -> bool:
+        """Whether so few objects match that an index of them pays at once."""
+        return self.count / max(self._whole.objects, 1) < FEW
+
+    def pays(self) -> bool:
+        """Return whether an index of the matches is missing that the queries asked so far would pay for."""
+        if self._own is not None:
+            return False
+        share = self.count / max(self._whole.objects, 1)
+        # a search through a mask passes 1 / share objects for each match
+        return self.few or (share < MANY and self._asked > 2 * share * self.count)
+
+    def build(self) -> None:
+        """Make an index of the matches, unless it is there or another thread makes it."""
+        # meanwhile the others go through the mask
+        if self._building.acquire(blocking=False):
+            try:
+                if self._own is None:
+                    self._own = _own_index(self._whole, self._space, self._matches)
+            finally:
+                self._building.release()
+
+    def follow(self, before: Filter) -> None:
+        """Count what the same condition was asked of an earlier snapshot: what paid there will pay here."""
+        self._asked += before._asked
 
 
 class _Slot:
@@ -138,6 +160,13 @@ class Filters:
 
     A condition is evaluated by the thread that asks first. Others that ask the same wait for it, those that ask
     anything else do not.
+
+    Parameters
+    ----------
+    opened
+        The snapshot.
+    space
+        Where its objects are.
     """
 
     def __init__(self, opened: OpenSnapshot, space: Space) -> None:
@@ -146,8 +175,33 @@ class Filters:
         self._lock = Lock()
         self._kept: OrderedDict[str, _Slot] = OrderedDict()
 
-    def get(self, text: str) -> Filter:
+    def ready(self, text: str) -> Filter | None:
+        """Return the filter of a condition's text if it is there; nothing is evaluated, and nobody waited for."""
+        slot = self._kept.get(text)
+        if slot is None or slot.filter is None:
+            return None
+        if self._lock.acquire(blocking=False):
+            try:
+                if text in self._kept:
+                    self._kept.move_to_end(text)
+            finally:
+                self._lock.release()
+        return slot.filter
+
+    def texts(self) -> list[str]:
+        """Return the conditions that were evaluated and are kept, the one asked last first."""
+        with self._lock:
+            return [text for text, slot in reversed(self._kept.items()) if slot.filter is not None]
+
+    def get(self, text: str, turn: AbstractContextManager[object] | None = None) -> Filter:
         """Return the filter of a condition's text.
+
+        Parameters
+        ----------
+        text
+            The condition.
+        turn
+            Is entered to evaluate it, where it has to be: a semaphore bounds how many are evaluated at a time.
 
         Raises
         ------
@@ -165,7 +219,8 @@ class Filters:
         with slot.making:
             if slot.filter is None:
                 try:
-                    slot.filter = Filter(slot.condition, self._opened, self._space)
+                    with turn or nullcontext():
+                        slot.filter = Filter(slot.condition, self._opened, self._space)
                 except BaseException:
                     with self._lock:
                         if self._kept.get(text) is slot:
@@ -203,14 +258,15 @@ def _matches(condition: Condition, parts: OpenPartitions) -> Matches:
 
 
 def _masked(opened: OpenSnapshot, matches: Matches) -> OpenSnapshot:
-    parts = OpenPartitions(opened.parts.all(), opened.parts.facts)
-    rows = parts.table.rows.copy()
-    for number, (partition, mask) in enumerate(zip(opened.parts.all(), matches.masks, strict=True)):
+    partitions = opened.parts.all()
+    table = opened.parts.table
+    rows = table.rows.copy()
+    for number, (partition, mask) in enumerate(zip(partitions, matches.masks, strict=True)):
         if not mask[: partition.owned_objects].any():
             rows[number, OWNED_SITES] = 0
         elif not mask.all():
             rows[number, MASK] = address(mask, "mask")
-    parts.table = replace(parts.table, rows=rows)
+    parts = OpenPartitions(partitions, opened.parts.facts, table=replace(table, rows=rows))
     return replace(opened, parts=parts, objects=matches.count)
 
 

@@ -34,6 +34,8 @@ class OpenPartitions:
         Of each partition.
     opener
         Opens the partition of a number; needed where one is None.
+    table
+        Of those that are open; made when None.
     """
 
     def __init__(
@@ -41,13 +43,16 @@ class OpenPartitions:
         opened: Sequence[Partition | None],
         facts: Sequence[PartitionFacts],
         opener: Callable[[int], Partition] | None = None,
+        table: AddressTable | None = None,
     ) -> None:
         self.facts = tuple(facts)
         self._opened = list(opened)
         self._opener = opener
         self._lock = Lock()
         self._types = next((partition for partition in opened if partition is not None), None)
-        self.table: AddressTable = make_table(self._opened, [f.sites for f in facts], [f.furthest for f in facts])
+        if table is None:
+            table = make_table(self._opened, [f.sites for f in facts], [f.furthest for f in facts])
+        self.table: AddressTable = table
 
     def __len__(self) -> int:
         return len(self._opened)

@@ -71,7 +71,7 @@ def test_a_long_evaluation_stops_nobody_elses(held):
     )
     one.start()
     assert begun.wait(WAIT)
-    two = threading.Thread(target=lambda: waited.append(index._filters.get("grade < 100")), daemon=True)
+    two = threading.Thread(target=lambda: waited.append(index.filters.get("grade < 100")), daemon=True)
     two.start()
     other = threading.Thread(target=lambda: found.append(index.count([0, 0], 1e9, where="grade < 7")), daemon=True)
     other.start()
@@ -83,7 +83,7 @@ def test_a_long_evaluation_stops_nobody_elses(held):
     for thread in (one, two):
         thread.join(WAIT)
     assert sorted(found[0].id) == expected.tolist()
-    assert waited[0] is index._filters.get("grade < 100")
+    assert waited[0] is index.filters.get("grade < 100")
 
 
 def test_a_condition_that_fails_is_not_kept():
@@ -91,10 +91,10 @@ def test_a_condition_that_fails_is_not_kept():
     for _ in range(2):
         with pytest.raises(ValueError, match="overflow"):
             index.knn([0, 0], 1, where="grade * 9223372036854775807 > 0")
-    assert not index._filters._kept
+    assert not index.filters._kept
     with pytest.raises(ValueError, match="column 'nope'"):
         index.knn([0, 0], 1, where="nope = 1")
-    assert not index._filters._kept
+    assert not index.filters._kept
 
 
 @forking
@@ -108,11 +108,11 @@ def test_a_forked_child_waits_for_no_condition(held):
     assert begun.wait(WAIT)
     assert in_child(lambda: index.count([0, 0], 1e9, where="grade < 100").tolist() == [100]) == 0
     # and the lock of all of them
-    holder = threading.Thread(target=index._filters._lock.acquire)
+    holder = threading.Thread(target=index.filters._lock.acquire)
     holder.start()
     holder.join(WAIT)
     assert in_child(lambda: index.count([0, 0], 1e9, where="grade < 5").tolist() == [5]) == 0
-    index._filters._lock.release()
+    index.filters._lock.release()
     go.set()
     thread.join(WAIT)
     assert not thread.is_alive()

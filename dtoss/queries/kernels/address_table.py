@@ -151,6 +151,8 @@ def _fill(row: NDArray[np.int64], partition: Partition) -> NDArray[np.float64]:
 
 def rim_balls(partition: Partition) -> NDArray[np.float64]:
     """Return a ball round each 16 rim sites, in their order, float64 (r, 4)."""
+    if len(partition.rim) == 0:
+        return np.zeros((0, BALL))
     sites = partition.sites[partition.rim]
     balls = np.zeros((len(sites), BALL))
     balls[:, : sites.shape[1]] = sites

@@ -116,13 +116,13 @@ def test_ids_and_corner(town, way):
 def test_evaluated_once_and_bounded(town):
     """A text is evaluated when first asked; the oldest of more than KEPT_CONDITIONS texts is forgotten."""
     index, positions, _, _ = town
-    first = index._filters.get("score < 500")
+    first = index.filters.get("score < 500")
     index.knn(positions[:3], 2, where="score < 500")
-    assert index._filters.get("score < 500") is first
+    assert index.filters.get("score < 500") is first
     for i in range(filters.KEPT_CONDITIONS):
         index.knn(positions[0], 1, where=f"score < {i + 1}")
-    assert len(index._filters._kept) == filters.KEPT_CONDITIONS
-    assert index._filters.get("score < 500") is not first
+    assert len(index.filters._kept) == filters.KEPT_CONDITIONS
+    assert index.filters.get("score < 500") is not first
 
 
 def test_an_index_of_its_own_comes_when_it_has_paid(town):
