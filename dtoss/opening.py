@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -74,22 +75,92 @@ def open_index(
     return store.of_current(of) if snapshot is None else of(snapshot)
 
 
+@dataclass(frozen=True)
+class MappedFiles:
+    """The files of a snapshot that an index reads, held until it goes: they outlive the snapshot.
+
+    Parameters
+    ----------
+    partitions
+        In the order of their numbers.
+    borders
+        The border table's.
+    """
+
+    partitions: tuple[Source, ...]
+    borders: Source
+
+
+def map_files(store: Store, manifest: dict[str, Any]) -> MappedFiles:
+    """Return the files of a snapshot, mapped where they are local and read whole elsewhere.
+
+    Raises
+    ------
+    StoreError
+        If one is missing or not of the size that the manifest states.
+    """
+    name = manifest["snapshot"]
+    first, *others = [
+        store.source(name, entry["file"], entry["bytes"]) for entry in (manifest["borders"], *manifest["partitions"])
+    ]
+    return MappedFiles(tuple(others), first)
+
+
+def verify_files(store: Store, manifest: dict[str, Any], files: MappedFiles | None = None) -> None:
+    """Compare the SHA-256 of all files of a snapshot: of those that were mapped, and of the others as they are now.
+
+    Raises
+    ------
+    StoreError
+        If one has another; the message names it.
+    """
+    held: dict[str, Source] = {}
+    if files is not None:
+        held = {entry["file"]: source for entry, source in zip(manifest["partitions"], files.partitions, strict=True)}
+        held[manifest["borders"]["file"]] = files.borders
+    for entry in entries_of(manifest):
+        source = held.get(entry["file"]) or store.source(manifest["snapshot"], entry["file"], entry["bytes"])
+        check_sum(source, entry)
+
+
 def _open(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) -> Index:
     store = store.absolute
-    name = manifest["snapshot"]
-    entries, borders = manifest["partitions"], manifest["borders"]
+    files = None if lazy else map_files(store, manifest)
     if verify and verify != "touch":
-        for entry in entries_of(manifest):
-            check_sum(store.source(name, entry["file"], entry["bytes"]), entry)
-    if lazy and (wrong := store.misses(name, manifest)) is not None:
+        verify_files(store, manifest, files)
+    return index_of_files(store, manifest, files, verify=verify)
+
+
+def index_of_files(
+    store: Store, manifest: dict[str, Any], files: MappedFiles | None, *, verify: Verify = False
+) -> Index:
+    """Return the index of a snapshot whose files were mapped, or are found when first read; none is decoded yet.
+
+    Parameters
+    ----------
+    store
+        Where it is.
+    manifest
+        The snapshot's.
+    files
+        Its files; None to find each when it is first read.
+    verify
+        "touch" compares the fast checksum of each then.
+
+    Raises
+    ------
+    StoreError
+        If a file that was not mapped is missing or of another size, or pivots or the CRS are damaged.
+    """
+    store = store.absolute
+    name = manifest["snapshot"]
+    entries = manifest["partitions"]
+    if files is None and (wrong := store.misses(name, manifest)) is not None:
         raise StoreError(f"{wrong}: it is damaged; roll back or rebuild")
-    # mapped here, they outlive the snapshot
-    sources = None if lazy else [store.source(name, entry["file"], entry["bytes"]) for entry in entries]
-    border_source = None if lazy else store.source(name, borders["file"], borders["bytes"])
     parts = OpenPartitions(
         [None] * len(entries),
         [PartitionFacts(entry["objects"], entry["sites"], entry["furthest"]) for entry in entries],
-        partial(_open_partition, store, manifest, verify, sources),
+        partial(_open_partition, store, manifest, verify, files),
     )
     return Index(
         space_of_manifest(manifest),
@@ -99,8 +170,8 @@ def _open(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) ->
         bounds=None if manifest["bounds"] is None else np.array(manifest["bounds"], dtype=np.float64),
         snapshot=name,
         string_ids=manifest["id_type"] == "string",
-        border=partial(_read_borders, store, manifest, verify, border_source),
-        origin=partial(_origin, store, name, verify, lazy),
+        border=partial(_read_borders, store, manifest, verify, files),
+        origin=partial(_origin, store, name, verify, files is None),
     )
 
 
@@ -121,10 +192,10 @@ def _reopened(path: str, snapshot: str, verify: Verify, lazy: bool) -> Index:
 
 
 def _open_partition(
-    store: Store, manifest: dict[str, Any], verify: Verify, sources: list[Source] | None, number: int
+    store: Store, manifest: dict[str, Any], verify: Verify, files: MappedFiles | None, number: int
 ) -> Partition:
     entry = manifest["partitions"][number]
-    source = sources[number] if sources else store.source(manifest["snapshot"], entry["file"], entry["bytes"])
+    source = files.partitions[number] if files else store.source(manifest["snapshot"], entry["file"], entry["bytes"])
     _touch(source, entry, verify)
     return partition_in(source, manifest, number)
 
@@ -136,8 +207,8 @@ def _touch(source: Source, entry: dict[str, Any], verify: Verify) -> None:
         check_sum(source, entry, "xxh64" if "xxh64" in entry else "sha256")
 
 
-def _read_borders(store: Store, manifest: dict[str, Any], verify: Verify, source: Source | None) -> BorderTable:
+def _read_borders(store: Store, manifest: dict[str, Any], verify: Verify, files: MappedFiles | None) -> BorderTable:
     entry = manifest["borders"]
-    source = source or store.source(manifest["snapshot"], entry["file"], entry["bytes"])
+    source = files.borders if files else store.source(manifest["snapshot"], entry["file"], entry["bytes"])
     _touch(source, entry, verify)
     return borders_in(source, manifest)

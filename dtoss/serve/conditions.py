@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dtoss.conditions.filters import Filter
 
 
-def _untold(seconds: float) -> None:
+def untold(seconds: float) -> None:
     """Tell nobody."""
 
 
@@ -41,7 +41,7 @@ class Conditions:
         index: Index,
         evaluations: threading.Semaphore,
         later: Callable[[Callable[[], None]], None],
-        evaluated: Callable[[float], None] = _untold,
+        evaluated: Callable[[float], None] = untold,
     ) -> None:
         self._filters = index.filters
         self._evaluations = evaluations
@@ -81,19 +81,27 @@ class Conditions:
         """Return the conditions that were evaluated and are kept, the one asked last first."""
         return self._filters.texts()
 
-    def follow(self, before: Conditions) -> None:
-        """Evaluate what an earlier snapshot was asked, so that nobody waits for it after a swap.
+    def carried_to(self, index: Index, breathe: Callable[[], None]) -> Conditions:
+        """Return those of another snapshot, on which all that are in use here are evaluated already.
 
-        What does not fit the columns any more is left out. An index of few matches is made too.
+        What does not fit its columns is left out. An index of few matches is made too.
+
+        Parameters
+        ----------
+        index
+            Of the other snapshot.
+        breathe
+            Is called after each.
         """
-        for text in reversed(before.in_use()):
-            earlier = before._filters.ready(text)
+        others = Conditions(index, self._evaluations, self._later, self._evaluated)
+        for text in reversed(self.in_use()):
             with suppress(ValueError):
-                fresh = self.get(text)
-                if earlier is not None:
-                    fresh.follow(earlier)
+                fresh = others.get(text)
+                fresh.follow(self.get(text))
                 if fresh.few:
                     fresh.build()
+            breathe()
+        return others
 
     def _build(self, found: Filter) -> None:
         try:

@@ -1,0 +1,236 @@
+"""A snapshot made ready to be served: its files mapped, verified and warm."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.commits.chain import Commit, silent
+from dtoss.errors import StoreError
+from dtoss.index import Index
+from dtoss.opening import index_of_files, map_files, verify_files
+from dtoss.serve.conditions import Conditions, untold
+from dtoss.serve.problems import Problem
+from dtoss.serve.serving import Served
+from dtoss.serve.settings import Settings
+from dtoss.serve.swapping.warming import hold, load_kernels, warm
+from dtoss.snapshots.keeping import snapshot_of
+from dtoss.snapshots.lineage import LOOKED_THROUGH
+from dtoss.snapshots.store import Store
+
+UNITS = {"sphere": "m", "plane": "unit of the CRS"}
+"""Of distances, by metric."""
+_OPENINGS = 100
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a store says is current.
+
+    Parameters
+    ----------
+    number
+        Of the commit; 0 in a store of an earlier version, which has none.
+    name
+        Of the snapshot.
+    sha256
+        Of the commit's file; empty where there is none.
+    """
+
+    number: int
+    name: str
+    sha256: str
+
+    @property
+    def mark(self) -> int:
+        """63 bits that stand for this commit, not 0: in shared memory they say that its files were verified."""
+        made = hashlib.sha256(f"{self.sha256} {self.name}".encode()).digest()
+        return (int.from_bytes(made[:8]) >> 1) | 1
+
+
+def head_of(store: Store, warn: Callable[[str], None] = silent) -> Head:
+    """Return what is current in a store. Cost O(1).
+
+    Raises
+    ------
+    StoreError
+        If there is nothing, it is damaged, or it cannot be read.
+    """
+    try:
+        commit = store.chain.head(warn)
+    except OSError as error:
+        raise StoreError(f"the commits of {store.shown} cannot be read: {error.strerror or error}") from None
+    return Head(0, store.current(), "") if commit is None else _head(store, commit)
+
+
+def _head(store: Store, commit: Commit) -> Head:
+    name = snapshot_of(commit)
+    if name is None:
+        raise StoreError(f"version {commit.number} of {store.shown} names no snapshot; roll back or rebuild")
+    return Head(commit.number, name, commit.sha256)
+
+
+@dataclass
+class Took:
+    """Seconds that the steps of making a snapshot ready took, and whether its checksums were compared here."""
+
+    open: float = 0.0
+    verify: float = 0.0
+    warm: float = 0.0
+    verified: bool = False
+
+    @property
+    def all(self) -> float:
+        """The sum."""
+        return self.open + self.verify + self.warm
+
+
+def prepare(
+    store: Store,
+    head: Head,
+    conditions: Callable[[Index], Conditions],
+    *,
+    verify: bool,
+    breathe: Callable[[], None] = hold,
+) -> tuple[Served, Took]:
+    """Return a snapshot that can be served, and how long that took.
+
+    Parameters
+    ----------
+    store
+        Where it is.
+    head
+        Which one.
+    conditions
+        Makes those of an index; they may be evaluated on it by then.
+    verify
+        Whether the SHA-256 of all its files is compared. Their sizes and their structure are looked at in any case.
+    breathe
+        As :func:`dtoss.serve.swapping.warming.warm`.
+
+    Raises
+    ------
+    StoreError
+        If it is not there or damaged; the message names the file.
+    """
+    took, began = Took(verified=verify), time.perf_counter()
+    store = store.absolute
+    manifest = store.manifest(head.name)
+    files = map_files(store, manifest)
+    index = index_of_files(store, manifest, files)
+    breathe()
+    took.open = (now := time.perf_counter()) - began
+    if verify:
+        verify_files(store, manifest, files)
+    took.verify = (then := time.perf_counter()) - now
+    warm(index, breathe)
+    evaluated = conditions(index)
+    took.warm = time.perf_counter() - then
+    made = _seconds(manifest["created"])
+    return Served(index, head.name, head.number, made, evaluated, _facts(index, head, manifest)), took
+
+
+def first(settings: Settings, verified: NDArray[np.int64] | None = None) -> Served:
+    """Return the snapshot that a server begins with; all kernels are loaded as well.
+
+    Parameters
+    ----------
+    settings
+        What the server was told.
+    verified
+        int64 (1,), shared by its processes: is told that the files of this commit were verified.
+
+    Raises
+    ------
+    StoreError
+        If there is no such store or snapshot, or it is damaged; the message names the file.
+    """
+    load_kernels()
+    store = Store(settings.store)
+    head = _pinned(store, settings.snapshot) if settings.snapshot else head_of(store)
+    for _ in range(_OPENINGS):
+        try:
+            served, took = prepare(store, head, _for_nobody, verify=settings.verify)
+        except StoreError:
+            # another one may have become current, and this one gone
+            if settings.snapshot or (following := head_of(store)) == head:
+                raise
+            head = following
+            continue
+        if took.verified and verified is not None:
+            verified[0] = head.mark
+        return served
+    raise StoreError(f"{store.shown} is replaced faster than it can be opened: keep more snapshots (--keep)")
+
+
+def adopted(
+    served: Served,
+    evaluations: int,
+    later: Callable[[Callable[[], None]], None],
+    evaluated: Callable[[float], None] = untold,
+) -> Served:
+    """Return a snapshot that the parent made ready, as a worker serves it: with conditions that its pool evaluates.
+
+    Parameters
+    ----------
+    served
+        From :func:`first`.
+    evaluations
+        Conditions that are evaluated at a time.
+    later, evaluated
+        As :class:`dtoss.serve.conditions.Conditions`.
+    """
+    turns = threading.Semaphore(evaluations)
+    return replace(served, conditions=Conditions(served.index, turns, later, evaluated))
+
+
+def _for_nobody(index: Index) -> Conditions:
+    def full(work: Callable[[], None]) -> None:
+        raise Problem(503, "there is no pool yet")
+
+    return Conditions(index, threading.Semaphore(1), full)
+
+
+def _pinned(store: Store, name: str) -> Head:
+    with suppress(StoreError, OSError):
+        for commit in islice(store.chain.newest_first(), LOOKED_THROUGH):
+            if snapshot_of(commit) == name:
+                return _head(store, commit)
+    return Head(0, name, "")
+
+
+def _seconds(created: str) -> float:
+    """Return when a snapshot was made, seconds since 1970; 0 where its manifest says something else."""
+    try:
+        moment = datetime.fromisoformat(created)
+    except ValueError:
+        return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _facts(index: Index, head: Head, manifest: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "commit": head.number,
+        "objects": len(index),
+        "sites": index.sites,
+        "partitions": len(index.parts),
+        "crs": index.crs,
+        "metric": index.space.metric,
+        "unit": UNITS[index.space.metric],
+        "bounds": index.bounds,
+        "id_type": manifest["id_type"],
+        "columns": {name: str(column.type) for name, column in index.parts[0].attributes.items()},
+        "created": manifest["created"],
+        "version": version("dtoss"),
+    }

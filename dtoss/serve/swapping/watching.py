@@ -1,0 +1,192 @@
+"""The thread that looks for the next commit and puts its snapshot in the place of the one that answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.errors import StoreError
+from dtoss.index import Index
+from dtoss.serve.conditions import Conditions
+from dtoss.serve.serving import Served
+from dtoss.serve.state import WorkerState
+from dtoss.serve.swapping.preparing import Head, Took, head_of, prepare
+from dtoss.snapshots.store import Store
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the store."""
+AGAIN_SECONDS = 60.0
+"""After which a commit that was refused is tried again: a disk may have been away."""
+BREATH_SECONDS = 0.0005
+"""That the thread sleeps after each piece of work, so that the loop has its turn."""
+SWITCH_SECONDS = 0.001
+"""How long a thread keeps the interpreter from another that waits for it."""
+NICE = 5
+"""By how much the thread yields the processor to the others."""
+
+
+class Watcher:
+    """Watches a store for one worker.
+
+    Parameters
+    ----------
+    state
+        The worker's.
+    loop
+        On which the snapshot is replaced.
+    verified
+        int64 (1,), shared by the processes of a server: the mark of the commit whose files one of them has verified
+        (:attr:`.preparing.Head.mark`), which the others need not do again.
+    """
+
+    def __init__(self, state: WorkerState, loop: asyncio.AbstractEventLoop, verified: NDArray[np.int64]) -> None:
+        self._state = state
+        self._loop = loop
+        self._verified = verified
+        self._store = Store(state.settings.store).absolute
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dtoss-watcher", daemon=True)
+        self._known: Head | None = None
+        self._refused: Head | None = None
+        self._again = 0.0
+
+    def start(self) -> None:
+        """Begin to look each second; nothing if the server serves one snapshot whatever becomes current."""
+        if self._state.settings.snapshot is None:
+            sys.setswitchinterval(SWITCH_SECONDS)
+            self._thread.start()
+
+    def stop(self, seconds: float = 1.0) -> None:
+        """Look no more, and wait so long for a look in hand."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def look(self, *, loop_runs: bool = True) -> bool:
+        """Look once, and return whether another snapshot answers now. What is wrong is told, and never raised.
+
+        Parameters
+        ----------
+        loop_runs
+            Whether the loop runs, in another thread than this. A worker that stands in for one that died looks before
+            it does: the parent's snapshot may be long gone.
+        """
+        serving = self._state.serving
+        try:
+            head = head_of(self._store, self._warned)
+        except Exception as error:
+            self._refuse(f"{error}; snapshot {serving.now.name} goes on answering")
+            return False
+        if head == self._known:
+            if serving.refused is not None:
+                serving.refused = None
+            return False
+        if head == self._refused and time.monotonic() < self._again:
+            return False
+        began = time.perf_counter()
+        try:
+            fresh, took = self._prepared(head)
+        except Exception as error:
+            with suppress(Exception):
+                if head_of(self._store, self._warned) != head:
+                    return False  # it has gone meanwhile: the next look finds what follows
+            self._refused, self._again = head, time.monotonic() + AGAIN_SECONDS
+            what = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+            self._refuse(f"snapshot {head.name} of commit {head.number} is refused: {what}")
+            return False
+        self._known = head
+        if fresh is serving.now:
+            serving.refused = None
+            return False
+        return self._replaced(fresh, took, began, loop_runs)
+
+    def _prepared(self, head: Head) -> tuple[Served, Took]:
+        """Return what is to answer: what answers already, what is open from before, or what is opened now."""
+        serving = self._state.serving
+        now, before = serving.now, serving.before
+        if head.name == now.name:
+            return (now if head.number == now.commit else _as_of(now, head, now.conditions)), Took()
+        if before is not None and head.name == before.name:
+            # a rollback: it is open, and was verified
+            return _as_of(before, head, now.conditions.carried_to(before.index, self._breathe)), Took()
+
+        def conditions(index: Index) -> Conditions:
+            return now.conditions.carried_to(index, self._breathe)
+
+        verify = self._state.settings.verify and int(self._verified[0]) != head.mark
+        fresh, took = prepare(self._store, head, conditions, verify=verify, breathe=self._breathe)
+        if verify:
+            self._verified[0] = head.mark
+        return fresh, took
+
+    def _replaced(self, fresh: Served, took: Took, began: float, loop_runs: bool) -> bool:
+        serving, done = self._state.serving, threading.Event()
+        # what goes now goes in this thread: to unmap it takes milliseconds
+        going = serving.before
+
+        def replace() -> None:
+            serving.replace(fresh)
+            done.set()
+
+        try:
+            if loop_runs:
+                self._loop.call_soon_threadsafe(replace)
+            else:
+                replace()
+        except RuntimeError:  # the loop has ended
+            return False
+        while not done.wait(0.1):
+            if self._stop.is_set():
+                return False
+        del going
+        seconds = time.perf_counter() - began
+        self._state.metrics.swapped(seconds)
+        self._state.log.event(
+            "swapped",
+            snapshot=fresh.name,
+            commit=fresh.commit,
+            seconds=round(seconds, 4),
+            open_seconds=round(took.open, 4),
+            verify_seconds=round(took.verify, 4),
+            warm_seconds=round(took.warm, 4),
+        )
+        return True
+
+    def _refuse(self, why: str) -> None:
+        serving = self._state.serving
+        if serving.refused != why:
+            serving.refused = why
+            self._state.metrics.refused()
+            self._state.log.event("refused", why=why)
+
+    def _warned(self, message: str) -> None:
+        if message != self._told:
+            self._told = message
+            self._state.log.event("warning", what=message)
+
+    _told = ""
+
+    def _breathe(self) -> None:
+        if self._stop.is_set():
+            raise StoreError("the server ends")
+        time.sleep(BREATH_SECONDS)
+
+    def _run(self) -> None:
+        with suppress(OSError, AttributeError):  # on Linux threads have priorities of their own
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        while not self._stop.is_set():
+            self.look()
+            self._stop.wait(LOOK_SECONDS)
+
+
+def _as_of(served: Served, head: Head, conditions: Conditions) -> Served:
+    """Return an open snapshot as a later commit has made it current again."""
+    facts = {**served.facts, "commit": head.number}
+    return Served(served.index, served.name, head.number, served.made, conditions, facts)
