@@ -1,0 +1,166 @@
+"""The pool: its queue is counted, work that nobody waits for stops, and a client that went away frees its place."""
+
+import asyncio
+import threading
+from types import SimpleNamespace
+
+import pytest
+from starlette.requests import ClientDisconnect
+
+from dtoss.serve import pool as pool_module
+from dtoss.serve.pool import Pool, Stopped
+from dtoss.serve.problems import Problem
+
+LONG = 10.0
+
+
+class Told:
+    def __init__(self):
+        self.most = 0
+        self.last = None
+
+    def waiting(self, requests):
+        self.most, self.last = max(self.most, requests), requests
+
+
+@pytest.fixture
+def made():
+    pools = []
+
+    def make(threads=1, queue=2, seconds=LONG, **more):
+        told = Told()
+        pools.append(Pool(threads, queue, seconds, told, **more))
+        return pools[-1], told
+
+    yield make
+    for one in pools:
+        one.close()
+
+
+async def until(true):
+    """Wait, at most some seconds, until something holds."""
+    for _ in range(1_000):
+        if true():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never came true")
+
+
+def client():
+    """A request whose body was read, and what makes its client go away."""
+    left = asyncio.Event()
+
+    async def receive():
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    return SimpleNamespace(receive=receive), left
+
+
+def test_work_is_done_in_a_thread_and_its_error_is_raised(made):
+    async def scene():
+        pool, told = made()
+        assert await pool.run(None, lambda stop: threading.current_thread().name) != threading.current_thread().name
+        with pytest.raises(KeyError, match="no such"):
+            await pool.run(None, lambda stop: {}["no such"])
+        assert pool._inside == told.last == 0
+
+    asyncio.run(scene())
+
+
+def test_one_more_than_the_queue_holds_is_sent_away_and_pieces_of_begun_answers_are_not(made):
+    async def scene():
+        pool, told = made(threads=1, queue=2)
+        go = threading.Event()
+        running = [asyncio.ensure_future(pool.run(None, lambda stop: go.wait(LONG))) for _ in range(3)]
+        await until(lambda: pool._inside == 3)
+        assert told.most == 2
+        with pytest.raises(Problem) as caught:
+            await pool.run(None, lambda stop: 1)
+        assert (caught.value.status, caught.value.retry_after, caught.value.bound) == (503, 1, 2)
+        piece = asyncio.ensure_future(pool.run(None, lambda stop: "piece", admitted=True))
+        await until(lambda: pool._inside == 4)
+        go.set()
+        assert await asyncio.gather(*running, piece) == [True, True, True, "piece"]
+        assert pool._inside == 0
+
+    asyncio.run(scene())
+
+
+def test_work_that_takes_too_long_is_answered_and_stops_where_it_next_asks(made):
+    async def scene():
+        pool, _ = made(seconds=0.05)
+        ended = []
+
+        def work(stop):
+            try:
+                while True:
+                    stop.check()
+            except Stopped:
+                ended.append("stopped")
+                raise
+
+        with pytest.raises(Problem) as caught:
+            await pool.run(None, work)
+        assert (caught.value.status, caught.value.bound) == (503, 0.05)
+        await until(lambda: pool._inside == 0)
+        assert ended == ["stopped"]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_client_that_goes_away_frees_its_place(made, begun):
+    """Whether a thread works for it or it still waits for one: what waits is never begun."""
+
+    async def scene():
+        pool, _ = made(threads=1, queue=1)
+        go = threading.Event()
+        worked = []
+        if not begun:
+            other = asyncio.ensure_future(pool.run(None, lambda stop: go.wait(LONG)))
+            await until(lambda: pool._inside == 1)
+
+        def work(stop):
+            worked.append(1)
+            while not go.wait(0.001):
+                stop.check()
+
+        request, left = client()
+        ours = asyncio.ensure_future(pool.run(request, work))
+        await until(lambda: pool._inside == 1 + (not begun))
+        await asyncio.sleep(2 * pool_module.WATCHED_FROM)
+        left.set()
+        with pytest.raises(ClientDisconnect):
+            await ours
+        await until(lambda: pool._inside == (not begun))
+        go.set()
+        if not begun:
+            await other
+            assert worked == []
+
+    asyncio.run(scene())
+
+
+def test_what_nobody_waits_for_is_done_and_its_error_told(made):
+    async def scene():
+        errors = []
+        pool, _ = made(failed=errors.append)
+        done = threading.Event()
+        pool.submit(done.set)
+        pool.submit(lambda: 1 / 0)
+        await until(lambda: errors and done.is_set())
+        assert isinstance(errors[0], ZeroDivisionError)
+
+    asyncio.run(scene())
+
+
+def test_a_closed_pool_says_that_the_server_is_ending(made):
+    async def scene():
+        pool, _ = made()
+        pool.close()
+        with pytest.raises(Problem, match="ending"):
+            await pool.run(None, lambda stop: 1)
+        assert pool._inside == 0
+
+    asyncio.run(scene())
