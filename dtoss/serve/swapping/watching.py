@@ -94,6 +94,8 @@ class Watcher:
         try:
             fresh, took = self._prepared(head)
         except Exception as error:
+            if self._stop.is_set():
+                return False
             with suppress(Exception):
                 if head_of(self._store, self._warned) != head:
                     return False  # it has gone meanwhile: the next look finds what follows

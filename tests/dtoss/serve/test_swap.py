@@ -1,0 +1,424 @@
+"""The snapshot that a server begins with, and those that follow: damage, rollbacks, conditions, a store that goes."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dtoss.building.border import BorderTable
+from dtoss.compiled.kernel import DECLARED
+from dtoss.conditions import filters
+from dtoss.errors import StoreError
+from dtoss.serve.settings import Settings
+from dtoss.serve.swapping import preparing, watching
+from dtoss.serve.swapping.preparing import first, head_of
+from dtoss.serve.swapping.warming import load_kernels, warm
+from dtoss.snapshots.store import Store
+from tests.dtoss.scenes import rows
+from tests.dtoss.serve.watched import OBJECTS, WAIT, commit, commit_all_kinds, town, watched
+
+KINDS = {
+    "partition": "snapshots/*/partitions/00001-*.arrow",
+    "borders": "snapshots/*/borders-*.arrow",
+    "tombstones": "snapshots/*/tombstones-*.arrow",
+    "rejected": "snapshots/*/quarantine/*.parquet",
+    "manifest": "snapshots/*/manifest.json",
+    "commit": "commits/*.json",
+}
+"""A file of each kind that a commit consists of."""
+PLACES = [[10.0, 50.0], [10.2, 50.1], [9.5, 49.7]]
+
+
+def flip(path, share=0.5):
+    """Turn over a bit of a file, and return its name."""
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * share)] ^= 4
+    path.write_bytes(data)
+    return path.name
+
+
+def newest(store, kind):
+    """Return the file of a kind that was committed last."""
+    return max(Path(store).glob(KINDS[kind]))
+
+
+def answers(index):
+    """What an index says to questions of several kinds."""
+    some = 5 if not index.string_ids else "é5"
+    return [
+        rows(index.knn(PLACES, 8)), rows(index.range(PLACES, 9e3)), index.count(PLACES, 9e3).tolist(),
+        rows(index.box([9.9, 49.9, 10.1, 50.1])), index.locate(PLACES).tolist(), rows(index.reverse_nearest(PLACES)),
+        index[some], index.neighbours(some).tolist(), index.cell(some).tolist(), index.area(some),
+        rows(index.knn(PLACES, 3, where="speed < 40")),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path):
+    return commit(tmp_path / "store")
+
+
+# -- the beginning ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [{}, {"strings": True}, {"plane": True}])
+def test_the_first_snapshot_answers_as_the_index_does(tmp_path, how):
+    served = first(Settings(commit(tmp_path, **how)))
+    assert answers(served.index) == answers(town(**how))
+    plane = "plane" in how
+    assert served.facts == {
+        "commit": 1, "objects": OBJECTS, "sites": served.index.sites, "partitions": 3,
+        "crs": "none" if plane else "EPSG:4326", "metric": "plane" if plane else "sphere",
+        "unit": "unit of the CRS" if plane else "m", "bounds": served.index.bounds,
+        "id_type": "string" if "strings" in how else "int64", "columns": {"speed": "int64"},
+        "created": "2024-01-01T00:00:00+00:00", "version": served.facts["version"],
+    }  # fmt: skip
+    assert (served.name, served.commit, served.made) == (Store(str(tmp_path)).current(), 1, 1_704_067_200.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.97])
+def test_a_flipped_byte_is_refused_at_the_start_by_name(tmp_path, kind, share):
+    store = commit_all_kinds(tmp_path)
+    first(Settings(store))
+    name = flip(newest(store, kind), share)
+    with pytest.raises(StoreError, match=name):
+        first(Settings(store))
+
+
+def test_without_verifying_the_structure_is_looked_at(store):
+    """A changed value passes where nobody compares checksums; a file that is cut short does not."""
+    path = newest(store, "partition")
+    data = path.read_bytes()
+    path.write_bytes(data[:-8])
+    with pytest.raises(StoreError, match=path.name):
+        first(Settings(store, verify=False))
+    place = data.index(np.array([town().parts[1].positions[0, 0]]).tobytes())
+    path.write_bytes(data[:place] + np.array([np.nan]).tobytes() + data[place + 8 :])
+    with pytest.raises(StoreError, match=path.name):
+        first(Settings(store, verify=False))
+    path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+    assert len(first(Settings(store, verify=False)).index) == OBJECTS
+    with pytest.raises(StoreError, match=path.name):
+        first(Settings(store))
+
+
+def test_no_store_is_said(tmp_path):
+    with pytest.raises(StoreError, match="not a store"):
+        first(Settings(str(tmp_path / "nothing")))
+
+
+def test_a_named_snapshot_is_served_as_it_was_committed(store):
+    old = Store(store).current()
+    commit(store, 1)
+    served = first(Settings(store, snapshot=old))
+    assert (served.name, served.commit) == (old, 1)
+    assert answers(served.index) == answers(town(0))
+    with pytest.raises(StoreError, match="no snapshot '20'"):
+        first(Settings(store, snapshot="20"))
+
+
+def test_nothing_is_left_to_do_for_the_first_who_asks(store, monkeypatch):
+    """Files, the border table, regions, ids and kernels are ready: none is opened or made by a question."""
+    load_kernels()
+    assert not [name for name, kernel in DECLARED.items() if getattr(kernel, "_can_compile", False)]
+    index = first(Settings(store)).index
+    made = set(vars(index)) | set(vars(index.regions))
+    assert {"border", "borders", "_lookup", "_view"} <= made
+
+    expected = answers(town())
+
+    def asked(*_, **__):
+        raise AssertionError("something was left to do")
+
+    monkeypatch.setattr(index.parts, "_opener", asked)
+    monkeypatch.setattr(BorderTable, "__init__", asked)
+    assert answers(index) == expected
+    assert set(vars(index)) | set(vars(index.regions)) <= made | {"filters"}
+
+
+def test_warming_lets_others_have_their_turn(store):
+    """After each file, and after each question."""
+    breaths = []
+    warm(preparing.index_of_files(Store(store), Store(store).manifest(), None), lambda: breaths.append(1))
+    assert len(breaths) > 3 + 20
+
+
+def test_an_empty_snapshot_can_be_served(tmp_path):
+    import dtoss
+    from tests.dtoss.snapshots.damaged_stores import stored
+
+    store = stored(dtoss.build([], np.zeros((0, 2))), tmp_path)
+    assert len(first(Settings(store)).index.knn([[0.0, 0.0]], 3)) == 0
+
+
+# -- the next ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_next_commit_answers_once_it_is_ready(store):
+    """The one before stays open, and what is replaced is replaced on the loop."""
+    with watched(store) as worker:
+        threads = []
+        replace = worker.serving.replace
+        worker.serving.replace = lambda fresh: (threads.append(threading.current_thread()), replace(fresh))
+        old = worker.serving.now
+        assert not worker.watcher.look()
+        assert worker.serving.now is old
+        commit(store, 1)
+        assert worker.watcher.look()
+        assert threads == [worker.thread]
+        assert worker.serving.now.commit == 2
+        assert worker.serving.before is old
+        assert answers(worker.serving.now.index) == answers(town(1))
+        assert answers(worker.serving.named(old.name).index) == answers(town(0))
+        assert len(worker.told.swaps) == 1
+        [(what, facts)] = worker.told.events
+        assert what == "swapped"
+        assert facts["commit"] == 2
+        assert not worker.watcher.look()
+
+
+def test_a_thread_looks_each_second_until_it_is_stopped(store, monkeypatch):
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.02)
+    with watched(store) as worker:
+        worker.watcher.start()
+        commit(store, 1)
+        ends = time.monotonic() + WAIT
+        while worker.serving.now.commit != 2 and time.monotonic() < ends:
+            time.sleep(0.01)
+        assert worker.serving.now.commit == 2
+        worker.watcher.stop(WAIT)
+        commit(store, 2)
+        time.sleep(0.1)
+        assert worker.serving.now.commit == 2
+
+
+def test_a_named_snapshot_has_no_watcher(store):
+    before = threading.active_count()
+    with watched(store, snapshot=Store(store).current()) as worker:
+        started = threading.active_count()
+        worker.watcher.start()
+        assert threading.active_count() == started == before + 1
+
+
+def test_two_snapshots_stay_open_and_the_third_goes(store):
+    """It goes when nobody asks it any more, without a walk of the garbage collector."""
+    gc.disable()
+    try:
+        with watched(store) as worker:
+            first_of_all = weakref.ref(worker.serving.now.index)
+            held = worker.serving.now.index
+            for seed in (1, 2):
+                commit(store, seed)
+                assert worker.watcher.look()
+            assert answers(held) == answers(town(0))
+            del held
+            assert first_of_all() is None
+            assert worker.serving.before.commit == 2
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flipped_byte_is_refused_and_the_old_one_answers(tmp_path, kind):
+    """It is counted and said once; the commit after that is taken."""
+    store = commit_all_kinds(tmp_path)
+    with watched(store) as worker:
+        old = worker.serving.now
+        commit_all_kinds(tmp_path)
+        name = flip(newest(store, kind))
+        for _ in range(2):
+            assert not worker.watcher.look()
+            assert worker.serving.now is old
+            assert name in worker.serving.refused
+            assert worker.told.refusals == 1
+        assert answers(old.index) == answers(town())
+        assert [what for what, _ in worker.told.events] == ["refused"]
+        if kind == "commit":
+            # after a commit that cannot be read none can be made
+            return
+        commit(store, 3)
+        assert worker.watcher.look()
+        assert worker.serving.refused is None
+        assert answers(worker.serving.now.index) == answers(town(3))
+
+
+def test_a_refused_commit_is_tried_again_after_a_while(store, monkeypatch):
+    with watched(store) as worker:
+        commit(store, 1)
+        path = newest(store, "partition")
+        data = path.read_bytes()
+        flip(path)
+        assert not worker.watcher.look()
+        path.write_bytes(data)
+        assert not worker.watcher.look()
+        monkeypatch.setattr(time, "monotonic", lambda: float("inf"))
+        assert worker.watcher.look()
+        assert worker.serving.refused is None
+
+
+def test_what_is_no_store_error_is_refused_too(store, monkeypatch):
+    with watched(store) as worker:
+        commit(store, 1)
+        monkeypatch.setattr(watching, "prepare", lambda *_, **__: 1 // 0)
+        assert not worker.watcher.look()
+        assert "ZeroDivisionError" in worker.serving.refused
+        assert worker.serving.now.commit == 1
+
+
+def test_a_store_that_vanishes_goes_on_being_answered(store):
+    with watched(store) as worker:
+        assert not worker.watcher.look()
+        expected = answers(town(0))
+        shutil.rmtree(store)
+        assert not worker.watcher.look()
+        assert store in worker.serving.refused
+        assert f"snapshot {worker.serving.now.name} goes on answering" in worker.serving.refused
+        assert answers(worker.serving.now.index) == expected
+        assert worker.told.refusals == 1
+        # another one in its place is served
+        commit(store, 4)
+        assert worker.watcher.look()
+        assert worker.serving.refused is None
+        assert answers(worker.serving.now.index) == answers(town(4))
+
+
+def test_a_snapshot_that_goes_while_it_is_opened_is_not_refused(store, monkeypatch):
+    """Another one has become current meanwhile, which the next look finds."""
+    prepare = watching.prepare
+
+    def overtaken(*arguments, **named):
+        monkeypatch.setattr(watching, "prepare", prepare)
+        gone = Store(store).current()
+        commit(store, 2)
+        shutil.rmtree(Path(store) / "snapshots" / gone)
+        return prepare(*arguments, **named)
+
+    with watched(store) as worker:
+        commit(store, 1)
+        monkeypatch.setattr(watching, "prepare", overtaken)
+        assert not worker.watcher.look()
+        assert (worker.serving.refused, worker.told.refusals) == (None, 0)
+        assert worker.watcher.look()
+        assert worker.serving.now.commit == 3
+
+
+def test_a_rollback_is_a_commit_too(store):
+    """What is open from before answers again, as the later commit."""
+    with watched(store) as worker:
+        commit(store, 1)
+        assert worker.watcher.look()
+        before = worker.serving.before
+        Store(store).rollback()
+        assert worker.watcher.look()
+        assert worker.serving.now.index is before.index
+        assert (worker.serving.now.commit, worker.serving.now.facts["commit"]) == (3, 3)
+        assert worker.serving.before.commit == 2
+        # one that is not open any more is opened
+        for seed in (5, 6):
+            commit(store, seed)
+            assert worker.watcher.look()
+        for _ in range(2):
+            Store(store).rollback()
+        assert worker.watcher.look()
+        assert worker.serving.now.index is not before.index
+        assert worker.serving.now.name == before.name
+
+
+def test_a_worker_that_stands_in_for_another_looks_before_its_loop_runs(store):
+    with watched(store) as worker:
+        commit(store, 1)
+        worker.loop.call_soon_threadsafe(worker.loop.stop)
+        worker.thread.join(WAIT)
+        assert worker.watcher.look(loop_runs=False)
+        assert worker.serving.now.commit == 2
+        again = threading.Thread(target=worker.loop.run_forever, daemon=True)
+        again.start()
+        worker.loop.call_soon_threadsafe(worker.loop.stop)
+        again.join(WAIT)
+
+
+def test_an_end_amid_a_look_is_no_refusal(store, monkeypatch):
+    with watched(store) as worker:
+        commit(store, 1)
+        verify = preparing.verify_files
+
+        def ends(*arguments):
+            worker.watcher._stop.set()
+            verify(*arguments)
+
+        monkeypatch.setattr(preparing, "verify_files", ends)
+        assert not worker.watcher.look()
+        assert (worker.serving.now.commit, worker.told.refusals) == (1, 0)
+
+
+# -- verifying once, and conditions -----------------------------------------------------------------------------------
+
+
+def test_what_one_process_has_verified_the_others_do_not(store, monkeypatch):
+    """Of this commit, and no other; the structure is looked at by each."""
+    seen = []
+    verify = preparing.verify_files
+    monkeypatch.setattr(preparing, "verify_files", lambda *given: (seen.append(1), verify(*given)))
+    shared = np.zeros(1, np.int64)
+    first(Settings(store), shared)
+    assert shared[0] == head_of(Store(store)).mark != 0
+    with watched(store, shared) as one, watched(store, shared) as other:
+        seen.clear()
+        commit(store, 1)
+        assert one.watcher.look()
+        assert len(seen) == 1
+        assert other.watcher.look()
+        assert len(seen) == 1
+        commit(store, 2)
+        assert other.watcher.look()
+        assert len(seen) == 2
+        commit(store, 3)
+        path = newest(store, "partition")
+        flip(path, 0.5)
+        assert not one.watcher.look()
+        assert not other.watcher.look()
+        assert len(seen) == 4
+
+
+def test_nothing_is_verified_where_nobody_wants_it(store, monkeypatch):
+    monkeypatch.setattr(preparing, "verify_files", lambda *_: 1 // 0)
+    with watched(store, verify=False) as worker:
+        commit(store, 1)
+        assert worker.watcher.look()
+
+
+def test_conditions_survive_a_swap(store, monkeypatch):
+    """They are evaluated before the snapshot answers, the order of their use is kept, and what was asked counts."""
+    with watched(store) as worker:
+        old = worker.serving.now.conditions
+        for text in ("speed < 300", "speed < 10", "speed > 200"):
+            old.get(text)
+        old._filters.ready("speed > 200")._asked = 77
+        commit(store, 1)
+        assert worker.watcher.look()
+        monkeypatch.setattr(filters, "Filter", lambda *_: 1 // 0)
+        fresh = worker.serving.now.conditions
+        assert fresh.in_use() == ["speed > 200", "speed < 10", "speed < 300"]
+        assert fresh.ready("speed > 200")._asked == 77
+        assert fresh.ready("speed < 10")._own is not None
+        monkeypatch.undo()
+        found = worker.serving.now.index.knn(PLACES, 4, where="speed < 10")
+        assert rows(found) == rows(town(1).knn(PLACES, 4, where="speed < 10"))
+
+
+def test_a_condition_that_does_not_fit_any_more_is_left_out(store):
+    with watched(store) as worker:
+        worker.serving.now.conditions.get("speed < 300")
+        worker.serving.now.conditions.get("id < 300")
+        commit(store, 1, columns=("weight",))
+        assert worker.watcher.look()
+        assert worker.serving.now.conditions.in_use() == ["id < 300"]
+        assert worker.serving.now.facts["columns"] == {"weight": "int64"}
