@@ -15,18 +15,21 @@ from dtoss.compiled.notice import FIRST_KERNELS, say_early
 from dtoss.errors import DtossError, InputError, StoreError
 
 if TYPE_CHECKING:
+    from dtoss.client.remote_index import RemoteIndex, connect
     from dtoss.hits import Hits
     from dtoss.in_process import build
     from dtoss.index import Index
     from dtoss.opening import open_index as open
 
 __version__ = "0.1.0"
-__all__ = ["DtossError", "Hits", "Index", "InputError", "StoreError", "build", "open"]
+__all__ = ["DtossError", "Hits", "Index", "InputError", "RemoteIndex", "StoreError", "build", "connect", "open"]
 
 _HOMES = {
     "Hits": ("dtoss.hits", "Hits"),
     "Index": ("dtoss.index", "Index"),
+    "RemoteIndex": ("dtoss.client.remote_index", "RemoteIndex"),
     "build": ("dtoss.in_process", "build"),
+    "connect": ("dtoss.client.remote_index", "connect"),
     "open": ("dtoss.opening", "open_index"),
 }
 

@@ -54,8 +54,9 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "in_process": {"index", *ASKING},
         "answer_rows": {"index", "opening", "snapshots", *ASKING},
         "export": {"index", "snapshots", *ASKING},
+        "client": ASKING,
         "warm": {"", "compiled"},
-        "": {"compiled", "errors", "hits", "index", "in_process", "opening"},
+        "": {"client", "compiled", "errors", "hits", "index", "in_process", "opening"},
     },
     "ceps": {
         "kernels": set(),

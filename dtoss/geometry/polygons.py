@@ -59,16 +59,25 @@ def as_polygons(shape: Any, space: Space) -> list[Polygon]:
         If the shape is none of these, a ring has fewer than three corners, a position is not legal, or a polygon on
         the sphere does not fit in a hemisphere.
     """
+    return [_polygon(rings, space) for rings in rings_of(shape)]
+
+
+def rings_of(shape: Any) -> list[list[Any]]:
+    """Return the rings of each polygon that one shape is made of, each (v, 2) as it was given; no number is checked.
+
+    Raises
+    ------
+    ValueError
+        If the shape is of another kind than :func:`as_polygons` takes.
+    """
     if hasattr(shape, "__geo_interface__"):
         shape = shape.__geo_interface__
-    if isinstance(shape, Mapping):
-        return [_polygon(rings, space) for rings in _geojson_rings(shape)]
-    return [_polygon([shape], space)]
+    return _geojson_rings(shape) if isinstance(shape, Mapping) else [[shape]]
 
 
-def _geojson_rings(shape: Mapping[str, Any]) -> list[Any]:
+def _geojson_rings(shape: Mapping[str, Any]) -> list[list[Any]]:
     """Return the rings of each polygon in turn, without calling itself: collections may nest thousands deep."""
-    found: list[Any] = []
+    found: list[list[Any]] = []
     waiting: list[Any] = [shape]
     while waiting:
         one = waiting.pop()

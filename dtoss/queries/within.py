@@ -38,15 +38,30 @@ def polygons_of(shapes: Any, space: Space) -> list[list[Shape]]:
     ValueError
         As :func:`dtoss.geometry.polygons.as_polygons`.
     """
-    if not isinstance(shapes, (list, tuple)) or _is_ring(shapes):
-        shapes = [shapes]
-    return [[_polygon(p) for p in as_polygons(shape, space)] for shape in shapes]
+    return [[_polygon(p) for p in as_polygons(shape, space)] for shape in listed(shapes)]
+
+
+def listed(shapes: Any) -> list[Any]:
+    """Return shapes as a list, also where there is one by itself."""
+    alone = not isinstance(shapes, (list, tuple)) or _is_ring(shapes)
+    return [shapes] if alone else list(shapes)
 
 
 def boxes_of(boxes: ArrayLike, space: Space) -> list[list[Shape]]:
     """Return the shapes of boxes, (4,) or (m, 4): xmin, ymin, xmax, ymax, or west, south, east, north in degrees.
 
     A box whose west is greater than its east crosses the antimeridian. Boxes are closed.
+
+    Raises
+    ------
+    ValueError
+        As :func:`as_boxes`.
+    """
+    return [[Shape(cover_box(box, space), _box_test(box, space))] for box in as_boxes(boxes, space)]
+
+
+def as_boxes(boxes: ArrayLike, space: Space) -> NDArray[np.float64]:
+    """Return boxes as float64 (m, 4).
 
     Raises
     ------
@@ -69,7 +84,7 @@ def boxes_of(boxes: ArrayLike, space: Space) -> list[list[Shape]]:
         row = int(np.flatnonzero(~legal)[0])
         bound = "west, south, east, north in degrees" if space.geographic else "xmin, ymin, xmax, ymax"
         raise ValueError(f"box {row} is {array[row].tolist()}: {bound} with south <= north, all legal, is wanted")
-    return [[Shape(cover_box(box, space), _box_test(box, space))] for box in array]
+    return array
 
 
 def search_within(

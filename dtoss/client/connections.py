@@ -1,0 +1,241 @@
+"""Requests over connections that stay open, one a thread, and what their answers say that is wrong."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from dtoss.client.address import Address
+from dtoss.errors import DtossError, StoreError
+
+ARROW = "application/vnd.apache.arrow.stream"
+"""Content type of tables on the wire."""
+JSON = "application/json"
+"""Content type of documents."""
+SAID = 1000
+"""Characters that are quoted, at the most, of an answer that cannot be read."""
+
+
+class TooMuch(ValueError):
+    """More was asked for than the server answers at a time: what it says, which limit it is, and by how much."""
+
+    def __init__(self, detail: str, limit: str, value: Any, bound: Any) -> None:
+        super().__init__(detail)
+        self.limit, self.value, self.bound = limit, value, bound
+
+
+class Gone(StoreError):
+    """The snapshot that was asked for is not open any more."""
+
+
+class Missing(KeyError):
+    """There is no such object or route: what the server says."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server answered.
+
+    Parameters
+    ----------
+    kind
+        Content type, without parameters.
+    snapshot
+        Which one answered, empty where the server names none.
+    following
+        The cursor of the next page, None where this is the last.
+    body
+        Its bytes.
+    """
+
+    kind: str
+    snapshot: str
+    following: str | None
+    body: bytes
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON object in it.
+
+        Raises
+        ------
+        DtossError
+            If it is none.
+        """
+        try:
+            found = json.loads(self.body)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise DtossError(f"the server's answer is of type {self.kind}: JSON is wanted; is it a server of dtoss?")
+        return found
+
+
+class _Held:
+    """A connection, which is closed when its thread ends."""
+
+    def __init__(self, link: http.client.HTTPConnection) -> None:
+        self.link, self.process = link, os.getpid()
+
+    def __del__(self) -> None:
+        self.link.close()
+
+
+class Connections:
+    """Connections to one server, one for each thread and process that asks.
+
+    Parameters
+    ----------
+    address
+        Of the server.
+    token
+        Who asks; None for servers that everybody may ask.
+    timeout
+        Seconds that an answer may take to go on.
+
+    Raises
+    ------
+    ValueError
+        If the timeout is not above 0, or the token could be no header.
+    """
+
+    def __init__(self, address: Address, token: str | None, timeout: float) -> None:
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
+            raise ValueError(f"timeout is {timeout!r}: seconds above 0 are wanted")
+        if token is not None and not (token and token.isascii() and token.isprintable() and " " not in token):
+            raise ValueError("the token is empty, or holds blanks or letters beyond ASCII: one line without is wanted")
+        self.address, self.token, self.timeout = address, token, timeout
+        self._mine = threading.local()
+        self._tls = ssl.create_default_context() if address.scheme == "https" else None
+
+    def ask(self, method: str, target: str, body: bytes | None = None, accept: str = ARROW) -> Answer:
+        """Return the answer to one request.
+
+        A connection that the server closed while it was idle is opened again, once: nothing of an answer came, and no
+        request changes anything, so that asking again is safe.
+
+        Parameters
+        ----------
+        method
+            GET or POST.
+        target
+            The route and its parameters.
+        body
+            A table on the wire for Arrow, JSON where it begins with a brace; None for none.
+        accept
+            What the answer should be.
+
+        Raises
+        ------
+        ValueError
+            If the server does not answer such a question.
+        StoreError
+            If the snapshot is gone.
+        KeyError
+            If there is no such object.
+        DtossError
+            If the server cannot be reached, breaks off, takes longer than the timeout, does not know the token, or
+            fails.
+        """
+        headers = {"Accept": accept}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        if body is not None:
+            headers["Content-Type"] = JSON if body[:1] == b"{" else ARROW
+        held, reused = self._held()
+        try:
+            try:
+                return self._exchange(held.link, method, target, body, headers)
+            except (
+                ConnectionResetError,
+                BrokenPipeError,
+                ConnectionAbortedError,
+            ):  # http.client's RemoteDisconnected too
+                if not reused:
+                    raise
+            held.link.close()
+            return self._exchange(held.link, method, target, body, headers)
+        except (OSError, http.client.HTTPException) as error:
+            held.link.close()
+            raise DtossError(self._broken(error)) from None
+        except BaseException as error:
+            if not isinstance(error, (DtossError, ValueError, KeyError)):
+                held.link.close()  # interrupted: the rest of an answer may still be on its way
+            raise
+
+    def _held(self) -> tuple[_Held, bool]:
+        """Return this thread's connection, and whether it has been used."""
+        held: _Held | None = getattr(self._mine, "held", None)
+        if held is None or held.process != os.getpid():
+            at = (self.address.host, self.address.port)
+            link: http.client.HTTPConnection
+            if self._tls is None:
+                link = http.client.HTTPConnection(*at, timeout=self.timeout)
+            else:
+                link = http.client.HTTPSConnection(*at, timeout=self.timeout, context=self._tls)
+            held = self._mine.held = _Held(link)
+        return held, held.link.sock is not None
+
+    def _exchange(
+        self, link: http.client.HTTPConnection, method: str, target: str, body: bytes | None, headers: dict[str, str]
+    ) -> Answer:
+        try:
+            link.request(method, self.address.prefix + target, body, headers)
+        except (BrokenPipeError, ConnectionResetError):
+            if body is None:
+                raise
+            # a server may refuse a body before it has read all of it, and say why
+        response = link.getresponse()
+        found = response.read()
+        kind = response.headers.get_content_type()
+        if response.status != 200:
+            raise self._wrong(response.status, kind, found)
+        snapshot = response.headers.get("X-Dtoss-Snapshot", "")
+        return Answer(kind, snapshot, response.headers.get("X-Dtoss-Next"), found)
+
+    def _broken(self, error: Exception) -> str:
+        """Return what to say of a server that did not answer."""
+        if isinstance(error, ConnectionRefusedError):
+            return f"no server answers at {self.address}: start one by dtoss serve, or give the URL of one"
+        if isinstance(error, TimeoutError):
+            return (
+                f"the server at {self.address} has not answered within {self.timeout:g} seconds: ask for less at a "
+                "time, or raise timeout="
+            )
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return (
+                f"the certificate of {self.address} is not trusted ({error.verify_message}): name that of who signed "
+                "it in SSL_CERT_FILE"
+            )
+        if isinstance(error, http.client.IncompleteRead):
+            return f"the server at {self.address} broke off an answer: ask again"
+        said = str(error) or type(error).__name__
+        return f"the server at {self.address} cannot be asked ({said}): is it up, and is that a URL of dtoss serve?"
+
+    def _wrong(self, status: int, kind: str, body: bytes) -> Exception:
+        """Return the exception that an answer other than 200 stands for."""
+        problem: dict[str, Any] = {}
+        if kind.endswith("json"):
+            try:
+                problem = json.loads(body)
+            except ValueError:
+                problem = {}
+        if not isinstance(problem, dict):
+            problem = {}
+        detail = str(problem.get("detail") or "").strip()
+        if not detail:
+            text = " ".join(body[:SAID].decode("utf-8", "replace").split())
+            return DtossError(f"{self.address} answers {status} {text or kind}: is it a server of dtoss?")
+        if status == 413:
+            return TooMuch(detail, str(problem.get("limit")), problem.get("value"), problem.get("bound"))
+        if status in (400, 414):
+            return ValueError(detail)
+        if status == 404:
+            return Missing(detail)
+        if status == 410:
+            return Gone(detail)
+        return DtossError(f"{self.address}: {detail}")

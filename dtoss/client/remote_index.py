@@ -1,0 +1,567 @@
+"""An index that a server has open: the methods of :class:`dtoss.Index`, answered over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dtoss.arguments import by_distance, column_names, distances, whole_number
+from dtoss.client.address import address_of
+from dtoss.client.connections import ARROW, JSON, Answer, Connections, Missing
+from dtoss.client.facts import Facts
+from dtoss.client.pieces import PIECE
+from dtoss.client.server import Server
+from dtoss.client.wire import (
+    FARTHEST,
+    boxes_json,
+    column_of,
+    geojson,
+    hits_of,
+    hits_of_document,
+    id_text,
+    table_of,
+    together,
+)
+from dtoss.geometry.space import Space
+from dtoss.hits import Hits
+
+HOT = 64
+"""Up to this k one question by itself is asked by the way that servers answer quickest."""
+HITS_AT_A_TIME = 800_000
+"""Hits of one request, about, where it is known how many there will be."""
+
+
+def connect(url: str, token: str | None = None, snapshot: str | None = None, timeout: float = 60.0) -> RemoteIndex:
+    """Return the index that a server has open.
+
+    Parameters
+    ----------
+    url
+        Of ``dtoss serve``, or of a proxy before it, such as ``http://127.0.0.1:8080``.
+    token
+        Where the server wants one. It is in no message, but it is in the bytes that an index is pickled to.
+    snapshot
+        Answer from this one alone; a :class:`~dtoss.StoreError` says when the server has it open no more. None follows
+        what is current: each answer is of one snapshot, the next one may be of a newer.
+    timeout
+        Seconds that an answer may take to go on.
+
+    Raises
+    ------
+    ValueError
+        If the URL, the token or the timeout is none.
+    StoreError
+        If the snapshot is not open.
+    DtossError
+        If the server cannot be reached, or does not know the token.
+    """
+    index = RemoteIndex(url, token, snapshot, timeout)
+    index._server.facts()
+    return index
+
+
+class RemoteIndex:
+    """An index that a server has open, asked as :class:`dtoss.Index` is, with the same answers bit for bit.
+
+    Made by :func:`connect`; thread-safe: each thread has a connection of its own, also after a fork. Batches larger
+    than the server answers at a time are asked in pieces, all answered by one snapshot. How many threads answer is the
+    server's business: ``threads`` is checked, and changes nothing.
+
+    Parameters
+    ----------
+    url, token, snapshot, timeout
+        As :func:`connect`, which asks at once whether the server is there.
+
+    Raises
+    ------
+    ValueError
+        If the URL, the token or the timeout is none.
+    """
+
+    def __init__(self, url: str, token: str | None = None, snapshot: str | None = None, timeout: float = 60.0) -> None:
+        self._server = Server(Connections(address_of(url), token, timeout), snapshot)
+        self._made_from = (url, token, snapshot, timeout)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemoteIndex, self._made_from
+
+    def __len__(self) -> int:
+        return self._server.facts().objects
+
+    def __repr__(self) -> str:
+        facts = self._server.seen()
+        return (
+            f"<dtoss.RemoteIndex of {facts.objects:,} objects in {facts.partitions} partitions, {facts.space.crs}, "
+            f"snapshot {facts.snapshot}, at {self.url}>"
+        )
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self._server.url
+
+    @property
+    def snapshot(self) -> str:
+        """The snapshot that is pinned, or else the one that answered last."""
+        return self._server.answered or self._server.facts().snapshot
+
+    @property
+    def space(self) -> Space:
+        """What positions mean."""
+        return self._server.seen().space
+
+    @property
+    def crs(self) -> str:
+        """The CRS of positions, as it was named when the snapshot was made."""
+        return self.space.crs
+
+    @property
+    def bounds(self) -> tuple[float, float, float, float] | None:
+        """The rectangle that planar cells are clipped to: xmin, ymin, xmax, ymax; None on the sphere."""
+        return self._server.facts().bounds
+
+    @property
+    def sites(self) -> int:
+        """Distinct places of the objects."""
+        return self._server.facts().sites
+
+    @property
+    def string_ids(self) -> bool:
+        """Whether ids are texts."""
+        return self._server.seen().string_ids
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the attributes that the objects carry."""
+        return list(self._server.facts().columns)
+
+    @property
+    def version(self) -> str:
+        """The server's version of dtoss."""
+        return self._server.facts().version
+
+    # -- who is near? -------------------------------------------------------------------------------------------------
+
+    def knn(
+        self,
+        positions: ArrayLike,
+        k: int = 1,
+        *,
+        max_distance: float | None = None,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        crs: str | None = None,
+        threads: int = 1,
+    ) -> Hits:
+        """Return the k nearest objects of each position, ordered by (query, distance, id): :meth:`dtoss.Index.knn`.
+
+        Parameters
+        ----------
+        positions, k, max_distance, where, having, columns, crs, threads
+            As there. The server says which k is the largest (``--limits``).
+
+        Raises
+        ------
+        ValueError
+            As there, and where more is asked for than the server allows.
+        DtossError
+            If the server cannot be asked.
+        """
+        k = whole_number("k", k, 1)
+        whole_number("threads", threads, 1)
+        places = self._server.places(positions, crs)
+        radius = None
+        if max_distance is not None:
+            radius = np.minimum(distances("max_distance", max_distance, len(places)), FARTHEST)
+        asked = {"k": k} | self._asked(where, having, columns)
+        plain = len(places) == 1 and where is None and having is None and not columns and k <= HOT
+        if plain and not self.space.to_lonlat:
+            told = self._server.at(places[0]) | {"k": k, "max_distance": None if radius is None else radius[0]}
+            told["ids"] = "string" if self.string_ids else None
+            return hits_of_document(self._server.ask("GET", "/knn", told, accept=JSON), self.string_ids)
+        return self._bulk("/knn", places, radius, asked, most=max(HITS_AT_A_TIME // k, 1))
+
+    def range(
+        self,
+        positions: ArrayLike,
+        radius: ArrayLike,
+        *,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        crs: str | None = None,
+        threads: int = 1,
+        order: str = "distance",
+    ) -> Hits:
+        """Return all objects within a radius of each position, as :meth:`dtoss.Index.range` does.
+
+        Parameters
+        ----------
+        positions, radius, where, having, columns, crs, threads
+            As there. One position with more hits than the server gives (``--limits``) is not answered.
+        order
+            As there; ``"none"`` is answered in the order of ``"distance"``.
+
+        Raises
+        ------
+        ValueError
+            As there, and where more is asked for than the server allows.
+        DtossError
+            If the server cannot be asked.
+        """
+        by_distance(order)
+        whole_number("threads", threads, 1)
+        places = self._server.places(positions, crs)
+        radii = np.minimum(distances("radius", radius, len(places)), FARTHEST)
+        return self._bulk("/range", places, radii, self._asked(where, having, columns))
+
+    def range_batches(
+        self,
+        positions: ArrayLike,
+        radius: ArrayLike,
+        *,
+        batch_size: int = 1 << 20,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        crs: str | None = None,
+        threads: int = 1,
+    ) -> Iterator[Hits]:
+        """Return an iterator over the hits of :meth:`range`, in the same order, ``batch_size`` at a time or fewer.
+
+        Parameters
+        ----------
+        positions, radius
+            As in :meth:`range`.
+        batch_size
+            Hits in a batch, at the most. A query with more goes on in the next batch.
+        where, having, columns, crs, threads
+            As in :meth:`range`.
+
+        Raises
+        ------
+        ValueError
+            At once: as :meth:`range`, or if ``batch_size`` is not a whole number of at least 1.
+        StoreError
+            While it is read: all batches are of the snapshot that answered first, and it is open no more.
+        DtossError
+            If the server cannot be asked.
+
+        Notes
+        -----
+        Hits are counted first. It holds one batch, or the hits of one query.
+        """
+        batch_size = whole_number("batch_size", batch_size, 1)
+        whole_number("threads", threads, 1)
+        places = self._server.places(positions, crs)
+        radii = np.minimum(distances("radius", radius, len(places)), FARTHEST)
+        asked = self._asked(where, having, columns)
+        counts, snapshot = self._counts(places, radii, where)
+        if having is not None or len(places) == 0:
+            self._bulk("/range", places[:0], radii[:0], asked, snapshot=snapshot)  # a condition that is wrong says so
+        return self._batches(places, radii, asked, counts, batch_size, snapshot)
+
+    def count(
+        self,
+        positions: ArrayLike,
+        radius: ArrayLike,
+        *,
+        where: str | None = None,
+        crs: str | None = None,
+        threads: int = 1,
+    ) -> NDArray[np.int64]:
+        """Return how many objects lie within a radius of each position, int64 (m,): :meth:`range` without a list."""
+        whole_number("threads", threads, 1)
+        places = self._server.places(positions, crs)
+        radii = np.minimum(distances("radius", radius, len(places)), FARTHEST)
+        return self._counts(places, radii, where)[0]
+
+    def box(
+        self,
+        boxes: ArrayLike,
+        *,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        threads: int = 1,
+    ) -> Hits:
+        """Return all objects in boxes, ordered by (query, id), as :meth:`dtoss.Index.box` does.
+
+        Parameters
+        ----------
+        boxes, where, having, columns, threads
+            As there.
+
+        Raises
+        ------
+        ValueError
+            As there, and where more is asked for than the server allows.
+        DtossError
+            If the server cannot be asked.
+        """
+        array = self._boxes(boxes, threads)
+        asked = self._asked(where, having, columns)
+        return self._of_shapes("/box", lambda rows: boxes_json(array[rows]), len(array), PIECE, asked)
+
+    def within(
+        self,
+        polygons: Any,
+        *,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        threads: int = 1,
+    ) -> Hits:
+        """Return all objects within polygons or on their edges, ordered by (query, id): :meth:`dtoss.Index.within`.
+
+        Parameters
+        ----------
+        polygons, where, having, columns, threads
+            As there; each polygon is a request.
+
+        Raises
+        ------
+        ValueError
+            As there, and where more is asked for than the server allows.
+        DtossError
+            If the server cannot be asked.
+        """
+        shapes = self._polygons(polygons, threads)
+        asked = self._asked(where, having, columns)
+        return self._of_shapes("/within", lambda rows: shapes[rows.start], len(shapes), 1, asked)
+
+    def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
+        """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
+        array = self._boxes(boxes, threads)
+        return self._counts_of_shapes("/box", lambda rows: boxes_json(array[rows]), len(array), PIECE, where)
+
+    def count_within(self, polygons: Any, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
+        """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
+        shapes = self._polygons(polygons, threads)
+        return self._counts_of_shapes("/within", lambda rows: shapes[rows.start], len(shapes), 1, where)
+
+    def locate(self, positions: ArrayLike, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
+        """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
+
+        Raises
+        ------
+        ValueError
+            If the index is empty, a position is not legal, or the CRS is another one.
+        DtossError
+            If the server cannot be asked.
+        """
+        server = self._server
+        server.check(_not_empty)
+        whole_number("threads", threads, 1)
+        places = server.places(positions, crs)
+
+        def ask(rows: slice, one: str | None) -> tuple[Answer, NDArray[Any]]:
+            answer = server.ask("POST", "/locate", {}, one, server.table(places, None, rows))
+            return answer, column_of(answer, "id")
+
+        return np.concatenate(server.whole(len(places), PIECE, ask)[0])
+
+    def reverse_nearest(self, positions: ArrayLike, *, crs: str | None = None) -> Hits:
+        """Return the objects nearer to each position than to any other object, ordered by (query, distance, id).
+
+        Raises
+        ------
+        ValueError
+            If a position is not legal, or the CRS is another one.
+        DtossError
+            If the server cannot be asked.
+        """
+        return self._bulk("/reverse_nearest", self._server.places(positions, crs), None, {})
+
+    # -- what is a single object's place? ------------------------------------------------------------------------------
+
+    def __getitem__(self, object_id: Any) -> dict[str, Any]:
+        """Return an object as a dictionary: id, its position under lon and lat or x and y, and its attributes.
+
+        Raises
+        ------
+        KeyError
+            If there is no object of this id.
+        DtossError
+            If the server cannot be asked.
+        """
+        (found,) = table_of(self._object(object_id, {"neighbours": 0})).to_pylist()
+        return {**found, "id": object_id}
+
+    __iter__ = None  # an index in process has all ids at hand; a server gives no list of them
+
+    def __contains__(self, object_id: Any) -> bool:
+        try:
+            self._object(object_id, {"neighbours": 0})
+        except KeyError:
+            return False
+        return True
+
+    def cell(self, object_id: Any) -> NDArray[np.float64]:
+        """Return the Voronoi cell of an object's place, float64 (v, 2), counter-clockwise: :meth:`dtoss.Index.cell`.
+
+        Raises
+        ------
+        KeyError
+            If there is no object of this id.
+        DtossError
+            If the server cannot be asked.
+        """
+        rings = self._cell(object_id)["cell"]["coordinates"]
+        corners = rings[0][:-1] if rings else []
+        return np.array(corners, np.float64).reshape(len(corners), 2)
+
+    def neighbours(self, object_id: Any) -> NDArray[Any]:
+        """Return the lowest id on each place whose cell shares an edge with the object's, counter-clockwise.
+
+        Raises
+        ------
+        KeyError
+            If there is no object of this id.
+        DtossError
+            If the server cannot be asked.
+        """
+        found = self._object(object_id, {}, JSON).document()["neighbours"]
+        return np.array(found, object if self.string_ids else np.int64)
+
+    def area(self, object_id: Any) -> float:
+        """Return the area of an object's cell: square metres on the sphere, square CRS units in the plane.
+
+        Raises
+        ------
+        KeyError
+            If there is no object of this id.
+        DtossError
+            If the server cannot be asked.
+        """
+        return float(self._cell(object_id)["area"])
+
+    # -- how ----------------------------------------------------------------------------------------------------------
+
+    def _bulk(
+        self,
+        route: str,
+        places: NDArray[np.float64],
+        radius: NDArray[np.float64] | None,
+        parameters: dict[str, Any],
+        *,
+        most: int = PIECE,
+        snapshot: str | None = None,
+        first: int = 0,
+    ) -> Hits:
+        """Return the hits of places, whose numbers begin with ``first``."""
+        if route == "/knn" and radius is not None and len(radius) and (radius == radius[0]).all():
+            parameters, radius = parameters | {"max_distance": radius[0]}, None
+        server = self._server
+
+        def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:
+            answer = server.ask("POST", route, parameters, one, server.table(places, radius, rows))
+            return answer, hits_of(answer, rows.stop - rows.start, first + rows.start)
+
+        return together(server.whole(len(places), min(most, PIECE), ask, snapshot)[0])
+
+    def _counts(
+        self, places: NDArray[np.float64], radii: NDArray[np.float64], where: str | None
+    ) -> tuple[NDArray[np.int64], str]:
+        """Return how many objects lie within radii of places, and the snapshot that said so."""
+        server = self._server
+
+        def ask(rows: slice, one: str | None) -> tuple[Answer, NDArray[np.int64]]:
+            answer = server.ask("POST", "/count", {"where": where}, one, server.table(places, radii, rows))
+            return answer, column_of(answer, "count")
+
+        found, snapshot = server.whole(len(places), PIECE, ask)
+        return np.concatenate(found), snapshot
+
+    def _of_shapes(
+        self, route: str, bodies: Callable[[slice], bytes], count: int, most: int, parameters: dict[str, Any]
+    ) -> Hits:
+        """Return the hits of so many shapes."""
+        if not count:
+            return self._bulk("/knn", np.zeros((0, 2)), None, parameters)
+
+        def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:
+            answer = self._server.ask("POST", route, parameters, one, bodies(rows))
+            return answer, hits_of(answer, rows.stop - rows.start, rows.start)
+
+        return together(self._server.whole(count, most, ask)[0])
+
+    def _counts_of_shapes(
+        self, route: str, bodies: Callable[[slice], bytes], count: int, most: int, where: str | None
+    ) -> NDArray[np.int64]:
+        """Return how many objects lie in each of so many shapes."""
+        if not count:
+            return self._counts(np.zeros((0, 2)), np.zeros(0), where)[0]
+
+        def ask(rows: slice, one: str | None) -> tuple[Answer, NDArray[np.int64]]:
+            answer = self._server.ask("POST", route, {"where": where, "count": 1}, one, bodies(rows))
+            return answer, column_of(answer, "count")
+
+        return np.concatenate(self._server.whole(count, most, ask)[0])
+
+    def _batches(
+        self,
+        places: NDArray[np.float64],
+        radii: NDArray[np.float64],
+        asked: dict[str, Any],
+        counts: NDArray[np.int64],
+        most: int,
+        snapshot: str,
+    ) -> Iterator[Hits]:
+        ends = np.cumsum(counts)
+        first = 0
+        while first < len(counts):
+            before = int(ends[first] - counts[first])
+            last = max(int(np.searchsorted(ends, before + most, side="right")), first + 1)
+            if ends[last - 1] > before:
+                rows = slice(first, last)
+                hits = self._bulk("/range", places[rows], radii[rows], asked, snapshot=snapshot, first=first)
+                for at in range(0, len(hits), most):
+                    yield hits[at : at + most] if len(hits) > most else hits
+            first = last
+
+    def _asked(self, where: str | None, having: str | None, columns: Sequence[str]) -> dict[str, Any]:
+        """Return parameters that several routes share, once the columns are known to be carried."""
+        self._server.check(lambda facts: column_names(columns, list(facts.columns)))
+        return {"where": where, "having": having, "columns": ",".join(columns) or None}
+
+    def _object(self, object_id: Any, parameters: dict[str, Any], accept: str = ARROW) -> Answer:
+        strings = self.string_ids
+        text = id_text(object_id, strings)
+        if text is not None:
+            told = {**parameters, "ids": "string"} if strings and accept == JSON else parameters
+            try:
+                return self._server.ask("GET", f"/objects/{quote(text, safe='')}", told, accept=accept)
+            except Missing:
+                pass
+        raise KeyError(f"no object has the id {object_id!r}")
+
+    def _cell(self, object_id: Any) -> dict[str, Any]:
+        return self._object(object_id, {"neighbours": 0, "cell": 1}, JSON).document()
+
+    def _boxes(self, boxes: ArrayLike, threads: int) -> NDArray[np.float64]:
+        from dtoss.queries.within import as_boxes
+
+        array = self._server.check(lambda facts: as_boxes(boxes, facts.space))
+        whole_number("threads", threads, 1)
+        return array
+
+    def _polygons(self, polygons: Any, threads: int) -> list[bytes]:
+        """Return each polygon as GeoJSON, which a server reads."""
+        from dtoss.geometry.polygons import as_polygons, rings_of
+        from dtoss.queries.within import listed
+
+        shapes = listed(polygons)
+        self._server.check(lambda facts: [as_polygons(shape, facts.space) for shape in shapes])
+        whole_number("threads", threads, 1)
+        return [geojson(rings_of(shape)) for shape in shapes]
+
+
+def _not_empty(facts: Facts) -> None:
+    if facts.objects == 0:
+        raise ValueError("the index is empty: no object owns a place")
