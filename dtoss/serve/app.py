@@ -1,20 +1,24 @@
-"""The application of a worker: all routes on the framework, and the front before it."""
+"""The application of a worker: all routes on the framework, what they say of themselves, and the front before them."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
+import orjson
+from litestar import Litestar, get
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException, MethodNotAllowedException, ValidationException
+from litestar.openapi.config import OpenAPIConfig
+from litestar.response.base import ASGIResponse
 
 import dtoss
+from dtoss.serve.answers import JSON
 from dtoss.serve.front import DETAIL, REQUEST_ID, Front, RequestIds
 from dtoss.serve.hot_protocol import Desk
 from dtoss.serve.problems import PROBLEM_TYPE, Problem
-from dtoss.serve.ready import Ready
+from dtoss.serve.ready import Asker, Ready
 from dtoss.serve.routes import bulk, care, objects, places, shapes
 from dtoss.serve.state import WorkerState
 
@@ -22,67 +26,135 @@ ABOUT = """Who is near? Exact answers from an index of moving objects that is bu
 
 Positions are lon, lat in degrees (distances in metres), or x, y in units of the CRS. Hits are in the order
 (distance, id). Every answer names the snapshot that gave it; `docs/serve.md` says more."""
-BOUNDS = ("ge", "le", "gt", "lt", "max_length", "min_length", "expected")
-"""Where a validation's context holds the bound."""
+_BOUND = re.compile(r"(?:<=|>=|<|>) ?(-?[0-9.e+]+)$")
+_MISSING = re.compile(r"Missing required query parameter '([^']+)'")
+JSON_TEXT = {200: {"description": "This text.", "content": {"application/json": {"schema": {"type": "object"}}}}}
 
 
 def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Front, Desk]:
     """Return the application of a worker, and what its connections share."""
     ids = RequestIds()
     desk = Desk(state, loop, ids)
-    app = FastAPI(
-        title="dtoss", version=dtoss.__version__, description=ABOUT, docs_url=None, redoc_url=None,
-        redirect_slashes=False,
-    )  # fmt: skip
-    app.include_router(places.router(state, desk.gathering))
-    app.include_router(objects.router(state))
-    app.include_router(bulk.router(state))
-    app.include_router(shapes.router(state))
-    app.include_router(care.router(state))
-    app.add_exception_handler(Problem, _problem)
-    app.add_exception_handler(RequestValidationError, _not_valid)
-    app.add_exception_handler(HTTPException, _no_route)
-    return Front(state, app, ids), desk
+
+    @get("/openapi.json", opt={"responses": JSON_TEXT})
+    async def openapi() -> ASGIResponse:
+        """What can be asked, as OpenAPI 3.1."""
+        return Ready(text, [(b"content-type", JSON), (b"content-length", b"%d" % len(text))])
+
+    app = Litestar(
+        [
+            *places.handlers(state, desk.gathering),
+            *objects.handlers(state),
+            *bulk.handlers(state),
+            *shapes.handlers(state),
+            *care.handlers(state),
+            openapi,
+        ],
+        openapi_config=OpenAPIConfig(title="dtoss", version=dtoss.__version__, description=ABOUT, path="/unused"),
+        exception_handlers={
+            Problem: _problem,
+            ValidationException: _not_valid,
+            MethodNotAllowedException: _not_allowed,
+            HTTPException: _no_route,
+        },
+        logging_config=None,
+        state=State({"coordinates": dict(zip("xy", _coordinates(state), strict=True))}),
+        request_max_body_size=None,
+    )
+    text = orjson.dumps(openapi_text(app))
+    return Front(state, app, ids), desk  # type: ignore[arg-type]
 
 
-async def _problem(request: Request, problem: Any) -> Response:
-    request.scope[DETAIL] = problem.detail
-    body = problem.body(request.scope[REQUEST_ID])
+def _coordinates(state: WorkerState) -> tuple[str, str]:
+    return ("lon", "lat") if state.serving.now.index.space.geographic else ("x", "y")
+
+
+def openapi_text(app: Litestar) -> dict[str, Any]:
+    """Return the OpenAPI text: parameters as the framework reads them, answers and bodies as the handlers say."""
+    text: dict[str, Any] = app.openapi_schema.to_schema()
+    said: dict[str, Any] = {}
+    for route in app.routes:
+        for handler in getattr(route, "route_handlers", ()):
+            for method in getattr(handler, "http_methods", ()):
+                said[handler.operation_id or "", str(method).lower(), route.path] = handler.opt
+    for (_, method, path), opt in said.items():
+        operation = text["paths"].get(_plain(path), {}).get(method)
+        if operation is None:
+            continue
+        operation["responses"] = {str(status): answer for status, answer in opt.get("responses", {}).items()}
+        if "body" in opt:
+            operation["requestBody"] = opt["body"]
+    return text
+
+
+def _plain(path: str) -> str:
+    """Return a path as OpenAPI writes it, without the types of its parts."""
+    return re.sub(r"\{([^}:]+):[^}]*\}", r"{\1}", path)
+
+
+def _problem(request: Asker, problem: Any) -> ASGIResponse:
+    request.scope[DETAIL] = problem.detail  # type: ignore[typeddict-unknown-key]
+    body = problem.body(request.scope[REQUEST_ID])  # type: ignore[typeddict-item]
     headers = [(b"content-type", PROBLEM_TYPE), (b"content-length", b"%d" % len(body)), *problem.headers()]
     return Ready(body, headers, problem.status)
 
 
-async def _not_valid(request: Request, error: Any) -> Response:
+def _not_valid(request: Asker, error: Any) -> ASGIResponse:
     """Say which parameters are wrong, each with its value and bound."""
+    wrong = error.extra if isinstance(error.extra, list) else []
+    if not wrong:
+        missing = _MISSING.match(error.detail or "")
+        name = missing[1] if missing else "target"
+        return _problem(request, Problem(400, f"{name} is missing: {request.scope['path']} needs it", limit=name))
     said = []
-    for one in error.errors():
-        name = ".".join(str(part) for part in one["loc"][1:]) or str(one["loc"][0])
-        given = "" if one["type"] == "missing" else f" is {_short(one['input'])}"
-        said.append(f"{name}{given}: {one['msg'][:1].lower()}{one['msg'][1:]}")
-    first = error.errors()[0]
-    context = first.get("ctx") or {}
+    for one in wrong[:5]:
+        name, value = _name(request, one), _given(request, one)
+        said.append(f"{name} is {_short(value)!r}: {_lower(one['message'])}")
+    first = wrong[0]
+    bound = _BOUND.search(first["message"])
     problem = Problem(
         400,
-        "; ".join(said[:5]),
-        limit=str(first["loc"][-1]),
-        value=None if first["type"] == "missing" else _short(first["input"]),
-        bound=next((context[name] for name in BOUNDS if name in context), None),
+        "; ".join(said),
+        limit=_name(request, first),
+        value=_short(_given(request, first)),
+        bound=float(bound[1]) if bound else None,
     )
-    return await _problem(request, problem)
+    return _problem(request, problem)
 
 
-async def _no_route(request: Request, error: Any) -> Response:
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
-        problem = Problem(405, f"{request.method} {request.url.path} is not allowed: {allowed} is", bound=allowed)
-    else:
-        problem = Problem(error.status_code, f"there is no {request.url.path[:200]} here: /openapi.json lists what is")
-    response = await _problem(request, problem)
-    if error.status_code == 405:
-        response.raw_headers.append((b"allow", allowed.encode()))
+def _name(request: Asker, wrong: dict[str, Any]) -> str:
+    """Return how a client calls a parameter: coordinates have the names of the store's CRS."""
+    key = str(wrong.get("key", "target"))
+    return request.app.state.coordinates.get(key, key) if wrong.get("source") == "query" else key
+
+
+def _given(request: Asker, wrong: dict[str, Any]) -> str:
+    key = _name(request, wrong)
+    found = request.scope["path_params"] if wrong.get("source") == "path" else request.query_params
+    return str(found.get(key, ""))
+
+
+def _not_allowed(request: Asker, error: Any) -> ASGIResponse:
+    path = request.scope["path"][:200]
+    known = {"/" + route.path.strip("/"): route for route in request.app.routes}
+    allowed = ", ".join(sorted(getattr(known.get("/" + path.strip("/")), "methods", {"GET"})))
+    problem = Problem(405, f"{request.method} {path} is not allowed: {allowed} is", limit="method", bound=allowed)
+    response = _problem(request, problem)
+    response.sent.append((b"allow", allowed.encode()))  # type: ignore[attr-defined]
     return response
 
 
-def _short(value: object) -> str:
-    text = value if isinstance(value, str) else repr(value)
+def _no_route(request: Asker, error: Any) -> ASGIResponse:
+    if error.status_code == 404:
+        return _problem(
+            request, Problem(404, f"there is no {request.scope['path'][:200]} here: /openapi.json lists what is")
+        )
+    return _problem(request, Problem(error.status_code, str(error.detail)))
+
+
+def _short(text: str) -> str:
     return text if len(text) <= 100 else text[:100] + "..."
+
+
+def _lower(text: str) -> str:
+    return (text[:1].lower() + text[1:]).replace("`", "")

@@ -107,7 +107,7 @@ class Front:
             scope[ADMITTED] = self._state.doors.admit(headers.get(b"authorization"))
 
     def _tell(self, scope: Scope, sent: _Sent, seconds: float, detail: str | None) -> None:
-        route = getattr(scope.get("route"), "path", "other")
+        route = str(scope.get("path_template") or "other")
         self._state.metrics.answered(route, sent.status or 499, seconds, sent.bytes)
         if seconds >= self._state.settings.slow or not 0 < sent.status < 500:
             self._state.log.request(

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-from starlette.requests import Request
-from starlette.responses import Response
+from litestar.response.base import ASGIResponse
 
 from dtoss.hits import Hits
 from dtoss.serve.answers import ARROW, JSON, PIECE, ending, headers_of, rows_json
 from dtoss.serve.arrow_out import arrow_pieces
-from dtoss.serve.ready import Ready, Streamed, tag_of, wants_arrow
+from dtoss.serve.ready import Asker, Ready, Streamed, tag_of, wants_arrow
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 
 
 async def answer_of_hits(
-    request: Request,
+    request: Asker,
     state: WorkerState,
     served: Served,
     hits: Hits,
@@ -24,7 +23,7 @@ async def answer_of_hits(
     query: bool = False,
     text_ids: bool = False,
     following: str | None = None,
-) -> Response:
+) -> ASGIResponse:
     """Return hits as a request wants them; many are sent piece by piece, each made when the one before has gone out."""
     arrow = wants_arrow(request)
     pieces = arrow_pieces(served, hits) if arrow else json_pieces(served, hits, query, text_ids, following)

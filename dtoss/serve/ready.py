@@ -3,54 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from litestar import Request
+from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers import ARROW, JSON, etag, headers_of
 from dtoss.serve.serving import Served
 
 
-class Ready(Response):
+class Ready(ASGIResponse):
     """An answer of given bytes and headers, and no others."""
 
     def __init__(self, body: bytes, headers: list[tuple[bytes, bytes]], status: int = 200) -> None:
         self.body = body
+        self.sent = headers
         self.status_code = status
-        self.background = None
-        self.raw_headers = headers
+
+    def to_asgi_response(self, **_: Any) -> Ready:
+        """Return itself: what the framework asks of answers to errors."""
+        return self
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send it."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.sent})
+        await send({"type": "http.response.body", "body": self.body})
 
 
-class Streamed(StreamingResponse):
+class Streamed(ASGIResponse):
     """An answer in pieces, of given headers and no others."""
 
     def __init__(self, pieces: AsyncIterator[bytes], headers: list[tuple[bytes, bytes]]) -> None:
-        self.body_iterator = pieces
+        self.pieces = pieces
+        self.sent = headers
         self.status_code = 200
-        self.background = None
-        self.raw_headers = headers
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send one piece after another."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.sent})
+        async for piece in self.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
-def wants_arrow(request: Request) -> bool:
+Asker = Request[Any, Any, Any]
+"""A request of the framework."""
+
+
+def wants_arrow(request: Asker) -> bool:
     """Return whether a request wants an Arrow stream and not JSON."""
     return ARROW.decode() in request.headers.get("accept", "")
 
 
-def target_of(request: Request) -> bytes:
+def target_of(request: Asker) -> bytes:
     """Return the path and query of a request as they came."""
     raw: bytes = request.scope["raw_path"]
     query: bytes = request.scope["query_string"]
     return raw + b"?" + query if query else raw
 
 
-def tag_of(request: Request, served: Served) -> bytes | None:
+def tag_of(request: Asker, served: Served) -> bytes | None:
     """Return the ETag of the answer to a request; None where it is a POST, whose answers nobody keeps."""
     if request.method not in ("GET", "HEAD"):
         return None
     return etag(served, target_of(request), wants_arrow(request))
 
 
-def unchanged(request: Request, served: Served) -> Ready | None:
+def unchanged(request: Asker, served: Served) -> Ready | None:
     """Return an answer that says that the client's own is still right, if it is."""
     tag = tag_of(request, served)
     known = request.headers.get("if-none-match")
@@ -61,6 +80,6 @@ def unchanged(request: Request, served: Served) -> Ready | None:
     return Ready(b"", [header for header in headers_of(served, None, tag) if header[0] != b"content-type"], 304)
 
 
-def json_answer(request: Request, served: Served, body: bytes) -> Ready:
+def json_answer(request: Asker, served: Served, body: bytes) -> Ready:
     """Return an answer of JSON."""
     return Ready(body, headers_of(served, len(body), tag_of(request, served), JSON))

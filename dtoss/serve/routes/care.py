@@ -6,8 +6,9 @@ import asyncio
 import time
 
 import orjson
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers import headers_of
 from dtoss.serve.problems import Problem
@@ -20,31 +21,30 @@ ALIVE = {"type": "object", "properties": {"alive": {"const": True}}, "required":
 TEXT = {200: {"description": "Metrics as Prometheus reads them.", "content": {"text/plain": {}}}}
 
 
-def router(state: WorkerState) -> APIRouter:
+def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     """Return the routes for operators."""
-    made = APIRouter(tags=["care"])
     serving, settings = state.serving, state.settings
 
     def age() -> float:
         return max(time.time() - serving.now.made, 0.0)
 
-    @made.get("/snapshot", responses=responses(FACTS, kept=False), response_class=Response)
-    async def snapshot(request: Request) -> Response:
+    @get("/snapshot", opt={"responses": responses(FACTS, kept=False)})
+    async def snapshot() -> ASGIResponse:
         """What is served: the snapshot, its commit, objects, CRS, columns and age."""
         served = serving.now
         body = orjson.dumps({"snapshot": served.name, **served.facts, "age_seconds": round(age(), 3)})
         return Ready(body, headers_of(served, len(body), None))
 
-    @made.get("/healthz", responses=responses(ALIVE, kept=False), response_class=Response)
-    async def healthz() -> Response:
+    @get("/healthz", opt={"responses": responses(ALIVE, kept=False)})
+    async def healthz() -> ASGIResponse:
         """Whether this worker is alive."""
         body = b'{"alive":true}'
         return Ready(body, headers_of(serving.now, len(body), None))
 
-    @made.get(
-        "/readyz", responses=responses(told(age_seconds={"type": "number"}), kept=False), response_class=Response
+    @get(
+        "/readyz", opt={"responses": responses(told(age_seconds={"type": "number"}), kept=False)}
     )
-    async def readyz() -> Response:
+    async def readyz() -> ASGIResponse:
         """Whether a verified snapshot is served that is young enough; 503 says why not."""
         served, old = serving.now, age()
         if settings.max_age is not None and old > settings.max_age:
@@ -63,10 +63,11 @@ def router(state: WorkerState) -> APIRouter:
         body = orjson.dumps(told_of)
         return Ready(body, headers_of(served, len(body), None))
 
-    @made.get("/metrics", responses={**TEXT}, response_class=Response)
-    async def metrics() -> Response:
+    @get("/metrics", opt={"responses": TEXT})
+    async def metrics() -> ASGIResponse:
         """Counters and gauges as Prometheus reads them."""
         text = await asyncio.get_running_loop().run_in_executor(None, state.metrics.text)
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+        kind = b"text/plain; version=0.0.4; charset=utf-8"
+        return Ready(text, headers_of(serving.now, len(text), None, kind))
 
-    return made
+    return [snapshot, healthz, readyz, metrics]

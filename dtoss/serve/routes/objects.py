@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
-from starlette.responses import Response
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import Parameter
+from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers import ARROW, headers_of
 from dtoss.serve.one_object import object_body, object_table
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
-from dtoss.serve.ready import Ready, json_answer, tag_of, unchanged, wants_arrow
+from dtoss.serve.ready import Asker, Ready, json_answer, tag_of, unchanged, wants_arrow
 from dtoss.serve.routes.parameters import Ids, Snapshot
 from dtoss.serve.routes.schemas import ID, POLYGON, array, responses, told
 from dtoss.serve.state import WorkerState
@@ -23,21 +25,21 @@ OBJECT["properties"] |= {
 }  # fmt: skip
 
 
-def router(state: WorkerState) -> APIRouter:
+def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     """Return the route of an object."""
-    made = APIRouter(tags=["one object"])
     serving = state.serving
 
-    @made.get("/objects/{id:path}", responses=responses(OBJECT, arrow=True), response_class=Response)
+    @get("/objects/{object_id:path}", opt={"responses": responses(OBJECT, arrow=True)})
     async def one(
-        request: Request,
-        id: Annotated[str, Path(max_length=2_000, description="Of the object.", examples=["42"])],
-        neighbours: Annotated[bool, Query(description="Also the objects whose cells share an edge with its own.")] = True,
-        cell: Annotated[bool, Query(description="Also its Voronoi cell as GeoJSON, and the cell's area.")] = False,
+        request: Asker,
+        object_id: Annotated[str, Parameter(description="Of the object, such as 42.")],
+        neighbours: Annotated[bool, Parameter(description="Also the objects whose cells share an edge with its own.")] = True,
+        cell: Annotated[bool, Parameter(description="Also its Voronoi cell as GeoJSON, and the cell's area.")] = False,
         ids: Ids = "number",
         snapshot: Snapshot = None,
-    ) -> Response:
+    ) -> ASGIResponse:
         """Where an object is, what it carries, and whose cells touch its own."""
+        text = object_id.removeprefix("/")
         served = serving.named(snapshot)
         if same := unchanged(request, served):
             return same
@@ -45,16 +47,16 @@ def router(state: WorkerState) -> APIRouter:
 
         def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
             if arrow:
-                return object_table(served, id)
-            return object_body(served, id, neighbours=neighbours, cell=cell, text_ids=ids == "string")
+                return object_table(served, text)
+            return object_body(served, text, neighbours=neighbours, cell=cell, text_ids=ids == "string")
 
         try:
             body, place = await state.pool.run(request, work)
         except KeyError:
-            raise Problem(404, f"no object has the id {id!r} in snapshot {served.name}", limit="id", value=id) from None
+            raise Problem(404, f"no object has the id {text!r} in snapshot {served.name}", limit="id", value=text) from None
         state.accesses.many(*place, None, None)
         if arrow:
             return Ready(body, headers_of(served, len(body), tag_of(request, served), ARROW))
         return json_answer(request, served, body)
 
-    return made
+    return [one]

@@ -2,59 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from fastapi import Query
+from litestar.params import Parameter
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import FURTHEST, Space
 from dtoss.serve.problems import Problem
 
-Lon: TypeAlias = Annotated[
-    float, Query(ge=-180, le=180, allow_inf_nan=False, description="Degrees east.", examples=[2.3522])
-]
-Lat: TypeAlias = Annotated[
-    float, Query(ge=-90, le=90, allow_inf_nan=False, description="Degrees north.", examples=[48.8566])
-]
-X: TypeAlias = Annotated[
-    float, Query(ge=-FURTHEST, le=FURTHEST, allow_inf_nan=False, description="In units of the CRS.", examples=[500.0])
-]
-Y: TypeAlias = Annotated[
-    float, Query(ge=-FURTHEST, le=FURTHEST, allow_inf_nan=False, description="In units of the CRS.", examples=[250.0])
-]
+LARGEST = 1.7e308
+"""The largest distance: what is larger is no number."""
+
+
+def _text(longest: int, description: str) -> Any:
+    return Parameter(max_length=longest, description=description)
+
+
 Snapshot: TypeAlias = Annotated[
-    str | None,
-    Query(max_length=100, description="Answer from this snapshot; 410 where it is not open any more."),
+    str | None, _text(100, "Answer from this snapshot; 410 where it is not open any more.")
 ]
-Having: TypeAlias = Annotated[
-    str | None, Query(max_length=10_000, description="A condition on the hits.", examples=["speed > 10"])
-]
+Having: TypeAlias = Annotated[str | None, _text(10_000, "A condition on the hits, such as speed > 10.")]
 Where: TypeAlias = Annotated[
-    str | None,
-    Query(max_length=10_000, description="Search only objects that satisfy this condition.", examples=["occupied = 0"]),
+    str | None, _text(10_000, "Search only objects that satisfy this condition, such as occupied = 0.")
 ]
-Carry: TypeAlias = Annotated[
-    str, Query(max_length=2_000, description="Attributes to return, separated by commas.", examples=["occupied"])
-]
+Carry: TypeAlias = Annotated[str, _text(2_000, "Attributes to return, separated by commas.")]
 Ids: TypeAlias = Annotated[
     Literal["number", "string"],
-    Query(description="string: ids as text, for readers that lose digits of numbers above 2^53."),
+    Parameter(description="string: ids as text, for readers that lose digits of numbers above 2^53."),
 ]
-Place: TypeAlias = tuple[float, float]
 
 
-def place_by_names(space: Space) -> Callable[..., Place]:
-    """Return what reads a place by the names that a space's coordinates have."""
+class Coordinates(NamedTuple):
+    """The parameters of a place."""
 
-    def lon_lat(lon: Lon, lat: Lat) -> Place:
-        return lon, lat
+    x: Any
+    y: Any
 
-    def x_y(x: X, y: Y) -> Place:
-        return x, y
 
-    return lon_lat if space.geographic else x_y
+def coordinates(space: Space) -> Coordinates:
+    """Return the parameters of a place by the names that a space's coordinates have."""
+    if space.geographic:
+        return Coordinates(
+            Parameter(query="lon", ge=-180, le=180, description="Degrees east, such as 2.3522."),
+            Parameter(query="lat", ge=-90, le=90, description="Degrees north, such as 48.8566."),
+        )
+    return Coordinates(
+        *(
+            Parameter(query=name, ge=-FURTHEST, le=FURTHEST, description="In units of the CRS, such as 250.0.")
+            for name in ("x", "y")
+        )
+    )
+
+
+def distance(description: str, *, wanted: bool = True) -> Any:
+    """Return a parameter that is a distance."""
+    unit = "metres, or units of the CRS"
+    told_so = f"{description}: {unit}."
+    if wanted:
+        return Parameter(ge=0, le=LARGEST, description=told_so)
+    return Parameter(ge=0, le=LARGEST, description=told_so, default=None)
 
 
 def names_of(columns: str) -> list[str]:

@@ -6,8 +6,10 @@ from math import inf
 from typing import Any
 
 import orjson
-from fastapi import APIRouter, Depends, Query, Request
-from starlette.responses import Response
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import Parameter
+from litestar.response.base import ASGIResponse
 
 from dtoss.hits import Hits
 from dtoss.serve.asking import ask
@@ -17,17 +19,17 @@ from dtoss.serve.hits_out import answer_of_hits
 from dtoss.serve.hot_requests import DEFAULT_K, Target
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
-from dtoss.serve.ready import json_answer, unchanged, wants_arrow
+from dtoss.serve.ready import Asker, json_answer, unchanged, wants_arrow
 from dtoss.serve.routes.parameters import (
     Carry,
     Having,
     Ids,
-    Place,
     Snapshot,
     Where,
     check_condition,
     names_of,
-    place_by_names,
+    coordinates,
+    distance,
     told,
 )
 from dtoss.serve.routes.schemas import COUNT, HITS, LOCATED, PAGE, responses
@@ -35,32 +37,33 @@ from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 
 
-def router(state: WorkerState, gathering: Gathering) -> APIRouter:
+def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]:
     """Return the routes of questions about one place."""
-    made = APIRouter(tags=["one place"])
     limits, serving = state.settings.limits, state.serving
     space = serving.now.index.space
-    place = place_by_names(space)
-    near = Query(ge=0, allow_inf_nan=False, description="Metres, or units of the CRS.", examples=[1000.0])
-    nearest = Query(DEFAULT_K, ge=1, le=limits.k, description="How many of the nearest objects.", examples=[8])
-    within = Query(None, ge=0, allow_inf_nan=False, description="At most so far away: metres, or units of the CRS.")
+    x_of, y_of = coordinates(space)
+    nearest = Parameter(default=DEFAULT_K, ge=1, le=limits.k, description="How many of the nearest objects.")
+    page_size = Parameter(default=None, ge=1, le=limits.hits, description="Hits of a page.")
+    begin_of = Parameter(default=None, max_length=2_000, description="The `next` of the page before.")
+    most, radius_of = distance("At most so far away", wanted=False), distance("How far")
 
     def conditions(where: str | None, having: str | None = None) -> None:
         check_condition(where, limits.condition_length)
         check_condition(having, limits.condition_length, "having")
 
-    @made.get("/knn", responses=responses(HITS, arrow=True), response_class=Response)
+    @get("/knn", opt={"responses": responses(HITS, arrow=True)})
     async def knn(
-        request: Request,
-        at: Place = Depends(place),
+        request: Asker,
+        x: float = x_of,
+        y: float = y_of,
         k: int = nearest,
-        max_distance: float | None = within,
+        max_distance: float | None = most,
         where: Where = None,
         having: Having = None,
         columns: Carry = "",
         ids: Ids = "number",
         snapshot: Snapshot = None,
-    ) -> Response:
+    ) -> ASGIResponse:
         """The k nearest objects, ordered by (distance, id)."""
         served = serving.named(snapshot)
         if same := unchanged(request, served):
@@ -68,33 +71,34 @@ def router(state: WorkerState, gathering: Gathering) -> APIRouter:
         conditions(where, having)
         limit = inf if max_distance is None else max_distance
         unusual = having or columns or ids == "string" or snapshot or wants_arrow(request) or space.to_lonlat
-        if not unusual and k <= MOST and (found := await ask(gathering, Target(KNN, *at, k, limit, where or None))):
+        if not unusual and k <= MOST and (found := await ask(gathering, Target(KNN, x, y, k, limit, where or None))):
             return json_answer(request, *found)
 
         def work(stop: Stop) -> Hits:
             with told():
                 evaluate(served, where)
                 return served.index.knn(
-                    at, k, max_distance=max_distance, where=where, having=having, columns=names_of(columns)
+                    (x, y), k, max_distance=max_distance, where=where, having=having, columns=names_of(columns)
                 )
 
         hits = await state.pool.run(request, work)
-        state.accesses.many(*at, k, max_distance)
+        state.accesses.many(x, y, k, max_distance)
         return await answer_of_hits(request, state, served, hits, text_ids=ids == "string")
 
-    @made.get("/range", responses=responses(PAGE, arrow=True), response_class=Response)
+    @get("/range", opt={"responses": responses(PAGE, arrow=True)})
     async def range_(
-        request: Request,
-        at: Place = Depends(place),
-        radius: float = near,
+        request: Asker,
+        x: float = x_of,
+        y: float = y_of,
+        radius: float = radius_of,
         where: Where = None,
         having: Having = None,
         columns: Carry = "",
-        limit: int | None = Query(None, ge=1, le=limits.hits, description="Hits of a page."),
-        cursor: str | None = Query(None, max_length=2_000, description="The ``next`` of the page before."),
+        limit: int | None = page_size,
+        cursor: str | None = begin_of,
         ids: Ids = "number",
         snapshot: Snapshot = None,
-    ) -> Response:
+    ) -> ASGIResponse:
         """All objects within a radius, ordered by (distance, id); with a limit, page by page."""
         begin = None if cursor is None else read_cursor(cursor)
         served = serving.named(snapshot or (begin and begin.snapshot))
@@ -104,7 +108,7 @@ def router(state: WorkerState, gathering: Gathering) -> APIRouter:
         if cursor is not None and limit is None:
             raise Problem(400, "a cursor needs a limit: give the hits of a page", limit="limit")
         unusual = having or columns or limit or ids == "string" or snapshot or wants_arrow(request) or space.to_lonlat
-        if not unusual and (found := await ask(gathering, Target(RANGE, *at, 0, radius, where or None))):
+        if not unusual and (found := await ask(gathering, Target(RANGE, x, y, 0, radius, where or None))):
             return json_answer(request, *found)
         condition = where if having is None else having if where is None else f"({where}) and ({having})"
 
@@ -112,9 +116,9 @@ def router(state: WorkerState, gathering: Gathering) -> APIRouter:
             with told():
                 evaluate(served, condition)
                 if limit is not None:
-                    return page(served, at, radius, limit, condition, names_of(columns), begin)
+                    return page(served, (x, y), radius, limit, condition, names_of(columns), begin)
                 index = served.index
-                count = int(index.count(at, radius, where=condition)[0])
+                count = int(index.count((x, y), radius, where=condition)[0])
                 if count > limits.hits:
                     raise Problem(
                         413,
@@ -125,17 +129,17 @@ def router(state: WorkerState, gathering: Gathering) -> APIRouter:
                         bound=limits.hits,
                     )
                 stop.check()
-                return index.range(at, radius, where=condition, columns=names_of(columns)), None
+                return index.range((x, y), radius, where=condition, columns=names_of(columns)), None
 
         hits, following = await state.pool.run(request, work)
-        state.accesses.many(*at, None, radius)
+        state.accesses.many(x, y, None, radius)
         return await answer_of_hits(
             request, state, served, hits, text_ids=ids == "string", following=following
         )
 
     def page(
         served: Served,
-        at: Place,
+        at: tuple[float, float],
         radius: float,
         limit: int,
         where: str | None,
@@ -166,14 +170,15 @@ def router(state: WorkerState, gathering: Gathering) -> APIRouter:
         last = Cursor(served.name, question, before + len(hits), float(hits.distance[-1]), hits.id.tolist()[-1])
         return hits, write_cursor(last)
 
-    @made.get("/count", responses=responses(COUNT), response_class=Response)
+    @get("/count", opt={"responses": responses(COUNT)})
     async def count(
-        request: Request,
-        at: Place = Depends(place),
-        radius: float = near,
+        request: Asker,
+        x: float = x_of,
+        y: float = y_of,
+        radius: float = radius_of,
         where: Where = None,
         snapshot: Snapshot = None,
-    ) -> Response:
+    ) -> ASGIResponse:
         """How many objects lie within a radius."""
         served = serving.named(snapshot)
         if same := unchanged(request, served):
@@ -183,16 +188,16 @@ def router(state: WorkerState, gathering: Gathering) -> APIRouter:
         def work(stop: Stop) -> int:
             with told():
                 evaluate(served, where)
-                return int(served.index.count(at, radius, where=where)[0])
+                return int(served.index.count((x, y), radius, where=where)[0])
 
         number = await state.pool.run(request, work)
-        state.accesses.many(*at, None, radius)
+        state.accesses.many(x, y, None, radius)
         return told_json(request, served, count=number)
 
-    @made.get("/locate", responses=responses(LOCATED), response_class=Response)
+    @get("/locate", opt={"responses": responses(LOCATED)})
     async def locate(
-        request: Request, at: Place = Depends(place), ids: Ids = "number", snapshot: Snapshot = None
-    ) -> Response:
+        request: Asker, x: float = x_of, y: float = y_of, ids: Ids = "number", snapshot: Snapshot = None
+    ) -> ASGIResponse:
         """The object whose cell holds a place: the nearest one, of several the one of the lowest id."""
         served = serving.named(snapshot)
         if same := unchanged(request, served):
@@ -200,16 +205,16 @@ def router(state: WorkerState, gathering: Gathering) -> APIRouter:
 
         def work(stop: Stop) -> Any:
             with told():
-                return served.index.locate(at).tolist()[0]
+                return served.index.locate((x, y)).tolist()[0]
 
         found = await state.pool.run(request, work)
-        state.accesses.many(*at, 1, None)
+        state.accesses.many(x, y, 1, None)
         return told_json(request, served, id=str(found) if ids == "string" else found)
 
-    @made.get("/reverse_nearest", responses=responses(HITS, arrow=True), response_class=Response)
+    @get("/reverse_nearest", opt={"responses": responses(HITS, arrow=True)})
     async def reverse_nearest(
-        request: Request, at: Place = Depends(place), ids: Ids = "number", snapshot: Snapshot = None
-    ) -> Response:
+        request: Asker, x: float = x_of, y: float = y_of, ids: Ids = "number", snapshot: Snapshot = None
+    ) -> ASGIResponse:
         """The objects that are nearer to a place than to any other object."""
         served = serving.named(snapshot)
         if same := unchanged(request, served):
@@ -217,13 +222,13 @@ def router(state: WorkerState, gathering: Gathering) -> APIRouter:
 
         def work(stop: Stop) -> Hits:
             with told():
-                return served.index.reverse_nearest(at)
+                return served.index.reverse_nearest((x, y))
 
         hits = await state.pool.run(request, work)
-        state.accesses.many(*at, 1, None)
+        state.accesses.many(x, y, 1, None)
         return await answer_of_hits(request, state, served, hits, text_ids=ids == "string")
 
-    return made
+    return [knn, range_, count, locate, reverse_nearest]
 
 
 def evaluate(served: Served, where: str | None) -> None:
@@ -232,6 +237,6 @@ def evaluate(served: Served, where: str | None) -> None:
         served.conditions.get(where)
 
 
-def told_json(request: Request, served: Served, **values: Any) -> Response:
+def told_json(request: Asker, served: Served, **values: Any) -> ASGIResponse:
     """Return an answer of some values and the snapshot's name."""
     return json_answer(request, served, orjson.dumps({"snapshot": served.name, **values}))
