@@ -34,7 +34,9 @@ class Hit(msgspec.Struct):
 encode = msgspec.json.Encoder().encode
 
 
-def hits_body(served: Served, ids: Iterable[int | str], distances: Iterable[float], following: str | None = None) -> bytes:
+def hits_body(
+    served: Served, ids: Iterable[int | str], distances: Iterable[float], following: str | None = None
+) -> bytes:
     """Return the JSON of hits without attributes, with the cursor of the page that follows, if one does."""
     return served.beginning + encode(list(map(Hit, ids, distances))) + ending(following)
 
@@ -74,7 +76,9 @@ def json_values(column: pa.Array) -> Sequence[Any]:
     if pa.types.is_primitive(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         values: list[Any] = column.to_pylist()
         return values
-    return [None if value is None else orjson.Fragment(orjson.dumps(value, default=str)) for value in column.to_pylist()]
+    return [
+        None if value is None else orjson.Fragment(orjson.dumps(value, default=str)) for value in column.to_pylist()
+    ]
 
 
 def _moments(column: pa.Array) -> Sequence[Any]:

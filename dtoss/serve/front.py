@@ -85,7 +85,9 @@ class Front:
                 await self._app(scope, receive, sent)
         except Problem as problem:
             detail = problem.detail
-            await sent.whole(problem.status, [(b"content-type", PROBLEM_TYPE), *problem.headers()], problem.body(request_id))
+            await sent.whole(
+                problem.status, [(b"content-type", PROBLEM_TYPE), *problem.headers()], problem.body(request_id)
+            )
         except Exception:
             detail = traceback.format_exc()
             if sent.status:

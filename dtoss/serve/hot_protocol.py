@@ -73,7 +73,10 @@ class Desk:
         """Return the first line and the headers that uvicorn puts before all others, which it makes each second."""
         if self._date[0] is not headers:
             lines = b"".join(b"%b: %b\r\n" % header for header in headers)
-            self._date = (headers, b"HTTP/1.1 200 OK\r\n" + lines + b"content-type: application/json\r\ncontent-length: ")
+            self._date = (
+                headers,
+                b"HTTP/1.1 200 OK\r\n" + lines + b"content-type: application/json\r\ncontent-length: ",
+            )
         return self._date[1]
 
     def count(self, kind: int, seconds: float, sent: int) -> None:
@@ -117,13 +120,16 @@ class HotRequest:
         if self.disconnected:
             return
         desk = protocol.desk
-        head = b'%b%d\r\netag: %b\r\nx-dtoss-snapshot: %b\r\ncache-control: no-cache\r\nvary: accept\r\nx-request-id: %b%b' % (
-            desk.beginning(protocol.server_state.default_headers),
-            len(body),
-            etag(served, self.target),
-            served.name.encode(),
-            self.id.encode(),
-            b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n",
+        head = (
+            b"%b%d\r\netag: %b\r\nx-dtoss-snapshot: %b\r\ncache-control: no-cache\r\nvary: accept\r\nx-request-id: %b%b"
+            % (
+                desk.beginning(protocol.server_state.default_headers),
+                len(body),
+                etag(served, self.target),
+                served.name.encode(),
+                self.id.encode(),
+                b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n",
+            )
         )
         protocol.transport.write(head + body)
         if not self.keep_alive:

@@ -41,9 +41,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         body = b'{"alive":true}'
         return Ready(body, headers_of(serving.now, len(body), None))
 
-    @get(
-        "/readyz", opt={"responses": responses(told(age_seconds={"type": "number"}), kept=False)}
-    )
+    @get("/readyz", opt={"responses": responses(told(age_seconds={"type": "number"}), kept=False)})
     async def readyz() -> ASGIResponse:
         """Whether a verified snapshot is served that is young enough; 503 says why not."""
         served, old = serving.now, age()

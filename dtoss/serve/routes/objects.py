@@ -33,7 +33,9 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     async def one(
         request: Asker,
         object_id: Annotated[str, Parameter(description="Of the object, such as 42.")],
-        neighbours: Annotated[bool, Parameter(description="Also the objects whose cells share an edge with its own.")] = True,
+        neighbours: Annotated[
+            bool, Parameter(description="Also the objects whose cells share an edge with its own.")
+        ] = True,
         cell: Annotated[bool, Parameter(description="Also its Voronoi cell as GeoJSON, and the cell's area.")] = False,
         ids: Ids = "number",
         snapshot: Snapshot = None,
@@ -53,7 +55,9 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         try:
             body, place = await state.pool.run(request, work)
         except KeyError:
-            raise Problem(404, f"no object has the id {text!r} in snapshot {served.name}", limit="id", value=text) from None
+            raise Problem(
+                404, f"no object has the id {text!r} in snapshot {served.name}", limit="id", value=text
+            ) from None
         state.accesses.many(*place, None, None)
         if arrow:
             return Ready(body, headers_of(served, len(body), tag_of(request, served), ARROW))

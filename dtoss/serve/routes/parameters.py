@@ -20,9 +20,7 @@ def _text(longest: int, description: str) -> Any:
     return Parameter(max_length=longest, description=description)
 
 
-Snapshot: TypeAlias = Annotated[
-    str | None, _text(100, "Answer from this snapshot; 410 where it is not open any more.")
-]
+Snapshot: TypeAlias = Annotated[str | None, _text(100, "Answer from this snapshot; 410 where it is not open any more.")]
 Having: TypeAlias = Annotated[str | None, _text(10_000, "A condition on the hits, such as speed > 10.")]
 Where: TypeAlias = Annotated[
     str | None, _text(10_000, "Search only objects that satisfy this condition, such as occupied = 0.")

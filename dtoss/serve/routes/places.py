@@ -27,9 +27,9 @@ from dtoss.serve.routes.parameters import (
     Snapshot,
     Where,
     check_condition,
-    names_of,
     coordinates,
     distance,
+    names_of,
     told,
 )
 from dtoss.serve.routes.schemas import COUNT, HITS, LOCATED, PAGE, responses
@@ -133,9 +133,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
 
         hits, following = await state.pool.run(request, work)
         state.accesses.many(x, y, None, radius)
-        return await answer_of_hits(
-            request, state, served, hits, text_ids=ids == "string", following=following
-        )
+        return await answer_of_hits(request, state, served, hits, text_ids=ids == "string", following=following)
 
     def page(
         served: Served,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from litestar.handlers import HTTPRouteHandler
 
 from dtoss.serve.state import WorkerState
 
 
-def router(state: WorkerState) -> APIRouter:
+def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     """Return the routes of questions about many places."""
-    return APIRouter(tags=["many places"])
+    return []
