@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
@@ -21,7 +21,6 @@ ARROW = b"application/vnd.apache.arrow.stream"
 """Content type of an Arrow IPC stream."""
 PIECE = 1_000
 """Hits that are made into JSON at a time: other threads wait for so long at most."""
-CACHING = b"cache-control: no-cache\r\nvary: accept\r\n"
 
 
 class Hit(msgspec.Struct):
@@ -32,13 +31,6 @@ class Hit(msgspec.Struct):
 
 
 encode = msgspec.json.Encoder().encode
-
-
-def hits_body(
-    served: Served, ids: Iterable[int | str], distances: Iterable[float], following: str | None = None
-) -> bytes:
-    """Return the JSON of hits without attributes, with the cursor of the page that follows, if one does."""
-    return served.beginning + encode(list(map(Hit, ids, distances))) + ending(following)
 
 
 def ending(following: str | None) -> bytes:

@@ -38,7 +38,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
 
     @get("/openapi.json", opt={"responses": JSON_TEXT})
     async def openapi() -> ASGIResponse:
-        """What can be asked, as OpenAPI 3.1."""
+        """Return what can be asked, as OpenAPI 3.1."""
         return Ready(text, [(b"content-type", JSON), (b"content-length", b"%d" % len(text))])
 
     app = Litestar(
@@ -72,12 +72,12 @@ def _coordinates(state: WorkerState) -> tuple[str, str]:
 def openapi_text(app: Litestar) -> dict[str, Any]:
     """Return the OpenAPI text: parameters as the framework reads them, answers and bodies as the handlers say."""
     text: dict[str, Any] = app.openapi_schema.to_schema()
-    said: dict[str, Any] = {}
+    said: dict[tuple[str, str], Any] = {}
     for route in app.routes:
         for handler in getattr(route, "route_handlers", ()):
             for method in getattr(handler, "http_methods", ()):
-                said[handler.operation_id or "", str(method).lower(), route.path] = handler.opt
-    for (_, method, path), opt in said.items():
+                said[str(method).lower(), route.path] = handler.opt
+    for (method, path), opt in said.items():
         operation = text["paths"].get(_plain(path), {}).get(method)
         if operation is None:
             continue
@@ -92,14 +92,15 @@ def _plain(path: str) -> str:
     return re.sub(r"\{([^}:]+):[^}]*\}", r"{\1}", path)
 
 
-def _problem(request: Asker, problem: Any) -> ASGIResponse:
-    request.scope[DETAIL] = problem.detail  # type: ignore[typeddict-unknown-key]
-    body = problem.body(request.scope[REQUEST_ID])  # type: ignore[typeddict-item]
+def _problem(request: Asker, problem: Any) -> Any:
+    scope: Any = request.scope
+    scope[DETAIL] = problem.detail
+    body = problem.body(scope[REQUEST_ID])
     headers = [(b"content-type", PROBLEM_TYPE), (b"content-length", b"%d" % len(body)), *problem.headers()]
     return Ready(body, headers, problem.status)
 
 
-def _not_valid(request: Asker, error: Any) -> ASGIResponse:
+def _not_valid(request: Asker, error: Any) -> Any:
     """Say which parameters are wrong, each with its value and bound."""
     wrong = error.extra if isinstance(error.extra, list) else []
     if not wrong:
@@ -134,17 +135,17 @@ def _given(request: Asker, wrong: dict[str, Any]) -> str:
     return str(found.get(key, ""))
 
 
-def _not_allowed(request: Asker, error: Any) -> ASGIResponse:
+def _not_allowed(request: Asker, error: Any) -> Any:
     path = request.scope["path"][:200]
     known = {"/" + route.path.strip("/"): route for route in request.app.routes}
     allowed = ", ".join(sorted(getattr(known.get("/" + path.strip("/")), "methods", {"GET"})))
     problem = Problem(405, f"{request.method} {path} is not allowed: {allowed} is", limit="method", bound=allowed)
     response = _problem(request, problem)
-    response.sent.append((b"allow", allowed.encode()))  # type: ignore[attr-defined]
+    response.sent.append((b"allow", allowed.encode()))
     return response
 
 
-def _no_route(request: Asker, error: Any) -> ASGIResponse:
+def _no_route(request: Asker, error: Any) -> Any:
     if error.status_code == 404:
         return _problem(
             request, Problem(404, f"there is no {request.scope['path'][:200]} here: /openapi.json lists what is")

@@ -102,9 +102,12 @@ class Front:
         length = len(scope["raw_path"]) + len(scope["query_string"]) + 1
         if length > limits.line_bytes:
             raise Problem(
-                414, f"the target has {length} bytes: at most {limits.line_bytes} are allowed; use POST for many places",
-                limit="line_bytes", value=length, bound=limits.line_bytes,
-            )  # fmt: skip
+                414,
+                f"the target has {length:,} bytes: at most {limits.line_bytes:,} are allowed; use POST for many places",
+                limit="line_bytes",
+                value=length,
+                bound=limits.line_bytes,
+            )
         if ADMITTED not in scope and scope["path"] not in OPEN_TO_ALL:
             scope[ADMITTED] = self._state.doors.admit(headers.get(b"authorization"))
 

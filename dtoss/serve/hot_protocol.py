@@ -1,7 +1,8 @@
 """The short way: frequent questions are answered from the parsed header, without an ASGI scope, task or framework.
 
 uvicorn parses, keeps connections alive, queues what is pipelined and shuts down; only what happens at the end of a
-header is replaced. A request that is unusual in any way takes uvicorn's own way, and gets byte for byte the same answer.
+header is replaced. A request that is unusual in any way takes uvicorn's own way, and gets byte for byte the same
+answer.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ ELSEWHERE = frozenset(
 """Headers that make a request unusual."""
 NOTICED = ELSEWHERE | {b"authorization", b"accept", b"x-request-id"}
 """Headers that are looked at."""
+HEAD = b"%b%d\r\netag: %b\r\nx-dtoss-snapshot: %b\r\ncache-control: no-cache\r\nvary: accept\r\nx-request-id: %b%b"
+"""From the content's length to the end of the headers."""
 OBJECTS = b"/objects/"
 PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%")
 """What a hot path's last part is made of."""
@@ -120,10 +123,8 @@ class HotRequest:
         if self.disconnected:
             return
         desk = protocol.desk
-        head = (
-            b"%b%d\r\netag: %b\r\nx-dtoss-snapshot: %b\r\ncache-control: no-cache\r\nvary: accept\r\nx-request-id: %b%b"
-            % (
-                desk.beginning(protocol.server_state.default_headers),
+        head = HEAD % (
+            desk.beginning(protocol.server_state.default_headers),
                 len(body),
                 etag(served, self.target),
                 served.name.encode(),
@@ -175,10 +176,7 @@ class HotProtocol(HttpToolsProtocol):
         if desk.reading is None or (self.cycle is not None and not self.cycle.response_complete):
             return False
         url = self.url
-        if url.startswith(OBJECTS):
-            target = _object(url)
-        else:
-            target = read_target(url, desk.reading)
+        target = _object(url) if url.startswith(OBJECTS) else read_target(url, desk.reading)
         if (
             target is None
             or parser.get_method() != b"GET"
@@ -200,7 +198,8 @@ class HotProtocol(HttpToolsProtocol):
                 elif name == b"x-request-id":
                     request_id = value
         try:
-            self.scope[ADMITTED] = desk.state.doors.admit(token)  # type: ignore[typeddict-unknown-key]
+            scope: Any = self.scope
+            scope[ADMITTED] = desk.state.doors.admit(token)
         except Problem:
             return False
         request = HotRequest(self, target, perf_counter(), desk.ids.take(request_id))
@@ -224,14 +223,14 @@ class HotProtocol(HttpToolsProtocol):
 
     def take_long_way(self, request: HotRequest) -> None:
         """Give a request to the framework after all."""
-        scope = request.scope
+        scope: Any = request.scope
         path, _, query = request.target.partition(b"?")
         text = path.decode("ascii")
         scope["method"] = "GET"
         scope["path"] = self.root_path + (unquote(text) if "%" in text else text)
         scope["raw_path"] = self.root_path.encode("ascii") + path
         scope["query_string"] = query
-        scope[REQUEST_ID] = request.id  # type: ignore[typeddict-unknown-key]
+        scope[REQUEST_ID] = request.id
         cycle = RequestResponseCycle(
             scope=scope,
             transport=self.transport,
@@ -247,7 +246,8 @@ class HotProtocol(HttpToolsProtocol):
         )
         cycle.more_body = False
         cycle.message_event.set()
-        if self.cycle is request:
+        current: Any = self.cycle
+        if current is request:
             self.cycle = cycle
         self._start_asgi_task(cycle, self.app)
 

@@ -30,20 +30,20 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
     @get("/snapshot", opt={"responses": responses(FACTS, kept=False)})
     async def snapshot() -> ASGIResponse:
-        """What is served: the snapshot, its commit, objects, CRS, columns and age."""
+        """Return what is served: the snapshot, its commit, objects, CRS, columns and age."""
         served = serving.now
         body = orjson.dumps({"snapshot": served.name, **served.facts, "age_seconds": round(age(), 3)})
         return Ready(body, headers_of(served, len(body), None))
 
     @get("/healthz", opt={"responses": responses(ALIVE, kept=False)})
     async def healthz() -> ASGIResponse:
-        """Whether this worker is alive."""
+        """Return whether this worker is alive."""
         body = b'{"alive":true}'
         return Ready(body, headers_of(serving.now, len(body), None))
 
     @get("/readyz", opt={"responses": responses(told(age_seconds={"type": "number"}), kept=False)})
     async def readyz() -> ASGIResponse:
-        """Whether a verified snapshot is served that is young enough; 503 says why not."""
+        """Return whether a verified snapshot is served that is young enough; 503 says why not."""
         served, old = serving.now, age()
         if settings.max_age is not None and old > settings.max_age:
             why = f"; the newest is refused: {serving.refused}" if serving.refused else ""
@@ -63,7 +63,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
     @get("/metrics", opt={"responses": TEXT})
     async def metrics() -> ASGIResponse:
-        """Counters and gauges as Prometheus reads them."""
+        """Return counters and gauges as Prometheus reads them."""
         text = await asyncio.get_running_loop().run_in_executor(None, state.metrics.text)
         kind = b"text/plain; version=0.0.4; charset=utf-8"
         return Ready(text, headers_of(serving.now, len(text), None, kind))

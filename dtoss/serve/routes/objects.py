@@ -40,7 +40,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         ids: Ids = "number",
         snapshot: Snapshot = None,
     ) -> ASGIResponse:
-        """Where an object is, what it carries, and whose cells touch its own."""
+        """Return where an object is, what it carries, and whose cells touch its own."""
         text = object_id.removeprefix("/")
         served = serving.named(snapshot)
         if same := unchanged(request, served):

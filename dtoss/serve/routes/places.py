@@ -64,7 +64,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         ids: Ids = "number",
         snapshot: Snapshot = None,
     ) -> ASGIResponse:
-        """The k nearest objects, ordered by (distance, id)."""
+        """Return the k nearest objects, ordered by (distance, id)."""
         served = serving.named(snapshot)
         if same := unchanged(request, served):
             return same
@@ -99,7 +99,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         ids: Ids = "number",
         snapshot: Snapshot = None,
     ) -> ASGIResponse:
-        """All objects within a radius, ordered by (distance, id); with a limit, page by page."""
+        """Return all objects within a radius, ordered by (distance, id); with a limit, page by page."""
         begin = None if cursor is None else read_cursor(cursor)
         served = serving.named(snapshot or (begin and begin.snapshot))
         if same := unchanged(request, served):
@@ -177,7 +177,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         where: Where = None,
         snapshot: Snapshot = None,
     ) -> ASGIResponse:
-        """How many objects lie within a radius."""
+        """Return how many objects lie within a radius."""
         served = serving.named(snapshot)
         if same := unchanged(request, served):
             return same
@@ -196,7 +196,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
     async def locate(
         request: Asker, x: float = x_of, y: float = y_of, ids: Ids = "number", snapshot: Snapshot = None
     ) -> ASGIResponse:
-        """The object whose cell holds a place: the nearest one, of several the one of the lowest id."""
+        """Return the object whose cell holds a place: the nearest one, of several the one of the lowest id."""
         served = serving.named(snapshot)
         if same := unchanged(request, served):
             return same
@@ -213,7 +213,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
     async def reverse_nearest(
         request: Asker, x: float = x_of, y: float = y_of, ids: Ids = "number", snapshot: Snapshot = None
     ) -> ASGIResponse:
-        """The objects that are nearer to a place than to any other object."""
+        """Return the objects that are nearer to a place than to any other object."""
         served = serving.named(snapshot)
         if same := unchanged(request, served):
             return same
