@@ -125,12 +125,11 @@ class HotRequest:
         desk = protocol.desk
         head = HEAD % (
             desk.beginning(protocol.server_state.default_headers),
-                len(body),
-                etag(served, self.target),
-                served.name.encode(),
-                self.id.encode(),
-                b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n",
-            )
+            len(body),
+            etag(served, self.target),
+            served.name.encode(),
+            self.id.encode(),
+            b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n",
         )
         protocol.transport.write(head + body)
         if not self.keep_alive:
