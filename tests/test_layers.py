@@ -29,6 +29,7 @@ GROUND = {"errors", "names", "locks"}
 NOUNS = GROUND | {"partition", "ids", "id_order", "hits", "arguments"}
 MIDDLE = {"compiled", "geometry", "cells", "partitioning", "building"}
 ASKING = NOUNS | MIDDLE | {"queries", "queries/kernels", "conditions"}
+SERVED = ASKING | {"", "index", "opening", "snapshots", "export"}
 ROOMS: dict[str, dict[str, set[str]]] = {
     "dtoss": {
         "errors": set(),
@@ -55,6 +56,10 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "answer_rows": {"index", "opening", "snapshots", *ASKING},
         "export": {"index", "snapshots", *ASKING},
         "client": ASKING,
+        "serve": {"serve/routes", "serve/swapping", *SERVED},
+        "serve/routes": {"serve", *SERVED},
+        "serve/swapping": {"serve", "commits", "building", *SERVED},
+        "serve/running": {"serve", "serve/swapping", *SERVED},
         "warm": {"", "compiled"},
         "": {"client", "compiled", "errors", "hits", "index", "in_process", "opening"},
     },

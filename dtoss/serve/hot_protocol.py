@@ -8,16 +8,16 @@ answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 from urllib.parse import unquote
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from dtoss.serve.answers import etag
+from dtoss.serve.connections import Guard, GuardedProtocol
 from dtoss.serve.front import ADMITTED, REQUEST_ID, RequestIds
 from dtoss.serve.gathering import OBJECT, Gathering
 from dtoss.serve.hot_requests import Reading, Target, read_target, reading_of
@@ -150,7 +150,7 @@ class HotRequest:
             self.protocol.take_long_way(self)
 
 
-class HotProtocol(HttpToolsProtocol):
+class HotProtocol(GuardedProtocol):
     """A connection whose frequent questions take the short way."""
 
     def __init__(
@@ -160,9 +160,10 @@ class HotProtocol(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
+        guard: Guard,
         desk: Desk,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        super().__init__(config, server_state, app_state, _loop, guard=guard)
         self.desk = desk
 
     def on_headers_complete(self) -> None:
@@ -256,12 +257,3 @@ def _object(url: bytes) -> Target | None:
     if len(url) > 200 or not PLAIN.issuperset(url[len(OBJECTS) :]) or len(url) == len(OBJECTS):
         return None
     return Target(OBJECT, 0.0, 0.0, 0, 0.0, None)
-
-
-def protocol_of(desk: Desk) -> Callable[..., HotProtocol]:
-    """Return what makes uvicorn's protocols of a worker's connections."""
-
-    def make(config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None) -> HotProtocol:
-        return HotProtocol(config, server_state, app_state, _loop, desk=desk)
-
-    return make

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from dtoss.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -52,3 +58,36 @@ class Limits:
     idle_seconds: float = 75.0
     header_seconds: float = 10.0
     evaluations: int = 2
+
+
+def limits_of(path: str) -> Limits:
+    """Return the limits that a TOML file sets; what it leaves out is as usual.
+
+    Parameters
+    ----------
+    path
+        Of a file with lines such as ``k = 200``; its names are those of :class:`Limits`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or names something else, or a number that is none of this kind.
+    """
+    try:
+        told = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"--limits {path}: {getattr(error, 'strerror', None) or error}") from None
+    kinds = {field.name: type(field.default) for field in fields(Limits)}
+    for name in told:
+        if name not in kinds:
+            raise InputError(f"--limits {path}: there is no limit {name!r}; there are {', '.join(sorted(kinds))}")
+    return Limits(**{name: _number(path, name, value, kinds[name]) for name, value in told.items()})
+
+
+def _number(path: str, name: str, value: Any, kind: type) -> Any:
+    """Return a limit's number, of the kind of its default."""
+    plain = isinstance(value, kind | int) and not isinstance(value, bool)
+    if not plain or not math.isfinite(value) or value <= 0:
+        wanted = "a whole number" if kind is int else "a number"
+        raise InputError(f"--limits {path}: {name} is {value!r}: {wanted} above 0 is wanted")
+    return kind(value)

@@ -1,0 +1,89 @@
+"""Servers of a trivial application, each in processes of its own, for tests of processes and connections.
+
+``python -m tests.dtoss.serve.processes WORKERS [LIMIT=VALUE ...] [CERT KEY]``: the answer of ``/`` names the worker's number and
+process; ``/slow`` takes a second, ``/long`` ten; ``/die`` ends the worker; ``/echo`` returns how long the body is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from functools import partial
+
+import uvloop
+from uvicorn.config import Config
+
+from dtoss.serve.connections import Guard, GuardedProtocol
+from dtoss.serve.limits import Limits
+from dtoss.serve.running.listening import listen
+from dtoss.serve.running.processes import keep_running
+from dtoss.serve.running.sockets import hold
+
+
+def app_of(post):
+    async def app(scope, receive, send):
+        path = scope["path"]
+        body = f"{post.number} {os.getpid()} {int(post.again)}".encode()
+        if path in ("/slow", "/long"):
+            await asyncio.sleep(1 if path == "/slow" else 10)
+        if path == "/die":
+            os._exit(3)
+        if path == "/early":
+            body = b"early"
+        if path == "/echo":
+            size, more = 0, True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return
+                size, more = size + len(message["body"]), message["more_body"]
+            body = str(size).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+        await send({"type": "http.response.body", "body": body})
+
+    return app
+
+
+def work(post, *, limits, tls):
+    cert, key = tls or (None, None)
+    config = Config(
+        app_of(post), http=GuardedProtocol, ws="none", lifespan="off", log_config=None, log_level="critical",
+        access_log=False, proxy_headers=False, server_header=False, ssl_certfile=cert, ssl_keyfile=key,
+        timeout_keep_alive=limits.idle_seconds, interface="asgi3",
+    )  # fmt: skip
+    config.load()
+
+    def refused(status, size):
+        print("refused", status, flush=True)
+
+    async def run():
+        guard = Guard(limits, limits.connections, lambda: "an-id", refused)
+        left = await listen(
+            config, partial(GuardedProtocol, guard=guard), post.socket, guard, parent=post.parent, ready=post.ready,
+            hangup=lambda: print("hangup", post.number, flush=True),
+            ending=lambda: print("ending", post.number, flush=True),
+        )  # fmt: skip
+        print("left", left, flush=True)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+    return 0
+
+
+def main(workers, *told):
+    kinds = {"idle_seconds": float, "header_seconds": float}
+    limits = Limits(**{(n := one.partition("="))[0]: kinds.get(n[0], int)(n[2]) for one in told if "=" in one})
+    tls = [one for one in told if "=" not in one]
+    port = hold("127.0.0.1", 0)
+    sys.exit(
+        keep_running(
+            port, int(workers), partial(work, limits=limits, tls=tls),
+            ready=lambda: print("ready", port.address[1], flush=True),
+            died=lambda number, pid, fate: print("died", number, pid, fate, flush=True),
+        )  # fmt: skip
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
