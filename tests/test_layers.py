@@ -56,7 +56,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "answer_rows": {"index", "opening", "snapshots", *ASKING},
         "export": {"index", "snapshots", *ASKING},
         "client": ASKING,
-        "serve": {"serve/routes", "serve/swapping", *SERVED},
+        "serve": {"serve/routes", "serve/swapping", "serve/running", *SERVED},
         "serve/routes": {"serve", *SERVED},
         "serve/swapping": {"serve", "commits", "building", *SERVED},
         "serve/running": {"serve", "serve/swapping", *SERVED},

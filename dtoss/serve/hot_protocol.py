@@ -17,12 +17,12 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from dtoss.serve.answers import etag
-from dtoss.serve.connections import Guard, GuardedProtocol
 from dtoss.serve.front import ADMITTED, REQUEST_ID, RequestIds
 from dtoss.serve.gathering import OBJECT, Gathering
 from dtoss.serve.hot_requests import Reading, Target, read_target, reading_of
 from dtoss.serve.one_object import object_body
 from dtoss.serve.problems import Problem
+from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 

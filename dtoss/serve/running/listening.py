@@ -20,7 +20,7 @@ from typing import Any
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from dtoss.serve.connections import Guard
+from dtoss.serve.running.connections import Guard
 
 BACKLOG = 2_048
 """Connections that wait to be accepted."""

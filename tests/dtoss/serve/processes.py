@@ -1,7 +1,8 @@
 """Servers of a trivial application, each in processes of its own, for tests of processes and connections.
 
-``python -m tests.dtoss.serve.processes WORKERS [LIMIT=VALUE ...] [CERT KEY]``: the answer of ``/`` names the worker's number and
-process; ``/slow`` takes a second, ``/long`` ten; ``/die`` ends the worker; ``/echo`` returns how long the body is.
+``python -m tests.dtoss.serve.processes WORKERS [LIMIT=VALUE ...] [CERT KEY]``: the answer of ``/`` names the worker's
+number and process, and whether it stands in for another; ``/slow`` takes a second, ``/long`` ten; ``/die`` ends the
+worker; ``/echo`` returns how long the body is; ``/early`` answers before it has read one.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from functools import partial
 import uvloop
 from uvicorn.config import Config
 
-from dtoss.serve.connections import Guard, GuardedProtocol
 from dtoss.serve.limits import Limits
+from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.running.listening import listen
 from dtoss.serve.running.processes import keep_running
 from dtoss.serve.running.sockets import hold
@@ -78,10 +79,12 @@ def main(workers, *told):
     port = hold("127.0.0.1", 0)
     sys.exit(
         keep_running(
-            port, int(workers), partial(work, limits=limits, tls=tls),
+            port,
+            int(workers),
+            partial(work, limits=limits, tls=tls),
             ready=lambda: print("ready", port.address[1], flush=True),
             died=lambda number, pid, fate: print("died", number, pid, fate, flush=True),
-        )  # fmt: skip
+        )
     )
 
 
