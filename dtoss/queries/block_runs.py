@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.memory import address
-from dtoss.partition import BALL, FAN
+from dtoss.partition import BALL, FAN, Blocks
 from dtoss.queries.kernels.address_table import AddressTable
 from dtoss.queries.kernels.grouped_balls import grouped_balls
 
@@ -20,12 +20,16 @@ def addresses_of_runs(table: AddressTable) -> NDArray[np.int64]:
         made = np.zeros(len(table.runs), np.int64)
         for number, partition in enumerate(table.partitions):
             if partition is not None and len(partition.blocks.balls) > FAN:
-                runs = partition.blocks.runs
-                if not runs:
-                    runs.append(balls_of_runs(partition.blocks.balls))
-                made[number] = address(runs[0], "balls of runs")
+                made[number] = address(runs_of(partition.blocks), "balls of runs")
         table.runs[:] = made
     return table.runs
+
+
+def runs_of(blocks: Blocks) -> NDArray[np.float64]:
+    """Return the balls of runs of a partition's blocks, made when they are first asked for."""
+    if not blocks.runs:
+        blocks.runs.append(balls_of_runs(blocks.balls))
+    return blocks.runs[0]
 
 
 def balls_of_runs(balls: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -212,7 +212,6 @@ def check_border(table: BorderTable, points: int, fixed: int, dimension: int, pa
     for what, values in (("homes", table.home), ("ids", table.ids), ("marks", table.open), ("areas", table.area)):
         _equal(name, what, len(values), points)
     _equal(name, "offsets of neighbours", len(table.first), points + 1)
-    ascending = np.lexsort(sites.T[::-1])
     with np.errstate(over="ignore", invalid="ignore"):
         size = (sites * sites).sum(axis=1)
     wrong = {
@@ -225,11 +224,20 @@ def check_border(table: BorderTable, points: int, fixed: int, dimension: int, pa
         "areas": not (np.isfinite(table.area) & (table.area >= 0.0)).all(),
         "points": not (np.abs(sites) <= FURTHEST).all()
         or (dimension == 3 and (np.abs(size - 1.0) > UNIT).any())
-        or (ascending != np.arange(points)).any(),
+        or not _ascend(sites),
     }
     for what, found in wrong.items():
         if found:
             raise _damaged(name, f"{what} out of range or out of order")
+
+
+def _ascend(sites: NDArray[np.float64]) -> bool:
+    """Return whether vectors are in the order of their first numbers, then of their second ones, and so on."""
+    one, next_one = sites[:-1], sites[1:]
+    ascends = one[:, -1] <= next_one[:, -1]
+    for axis in reversed(range(sites.shape[1] - 1)):
+        ascends = (one[:, axis] < next_one[:, axis]) | ((one[:, axis] == next_one[:, axis]) & ascends)
+    return bool(ascends.all())
 
 
 def _graph_jobs(what: str, graph: Graph, nodes: int) -> Iterator[tuple[str, int, NDArray[Any], int, int]]:

@@ -16,6 +16,7 @@ import dtoss.conditions
 import dtoss.queries
 from dtoss.compiled.kernel import DECLARED
 from dtoss.index import Index
+from dtoss.queries.block_runs import runs_of
 
 SOME_K = (1, 8, 32, 64)
 """Numbers of nearest objects that are asked for in turn."""
@@ -56,7 +57,7 @@ def warm(index: Index, breathe: Callable[[], None] = hold) -> None:
         If a file is damaged.
     """
     for number in range(len(index.parts)):
-        index.parts.open([number])
+        runs_of(index.parts[number].blocks)
         breathe()
     for step in (lambda: index.border, lambda: index.regions.borders, lambda: 0 in index, lambda: "" in index):
         step()

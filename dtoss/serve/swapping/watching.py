@@ -181,11 +181,16 @@ class Watcher:
         time.sleep(BREATH_SECONDS)
 
     def _run(self) -> None:
-        with suppress(OSError, AttributeError):  # on Linux threads have priorities of their own
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        yield_processor()
         while not self._stop.is_set():
             self.look()
             self._stop.wait(LOOK_SECONDS)
+
+
+def yield_processor() -> None:
+    """Let other threads have the processor before this one: on Linux each has a priority of its own."""
+    with suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 def _as_of(served: Served, head: Head, conditions: Conditions) -> Served:

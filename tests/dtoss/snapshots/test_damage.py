@@ -13,11 +13,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dtoss
 from bench.damages import another_id, made_world, questions
 from dtoss.errors import StoreError
 from dtoss.opening import open_index
+from dtoss.snapshots import structure
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.manifest_fields import check_manifest, hash_of
 from dtoss.snapshots.partition_file import decode
@@ -323,6 +326,18 @@ def test_each_array_of_the_borders_is_checked(world, name, value):
     wrong.reshape(-1)[wrong.size // 2] = value if value is not None else not wrong[wrong.size // 2]
     with pytest.raises(StoreError, match=r"a file is damaged \(.*\); roll back or rebuild"):
         check_border(replace(table, **{name: wrong}), points, fixed, 3, 3, "a file")
+
+
+@given(st.data())
+def test_vectors_ascend_where_they_are_sorted(data):
+    """By their first numbers, then by their second ones, and so on; as a sort of them says."""
+    width = data.draw(st.sampled_from([2, 3]))
+    sites = np.array(data.draw(st.lists(st.tuples(*[st.integers(0, 2)] * width), max_size=6)), np.float64)
+    sites = sites.reshape(-1, width)
+    assert structure._ascend(sites) == (sites.tolist() == sorted(sites.tolist()))
+    if len(sites) > 1:
+        sites[data.draw(st.integers(0, len(sites) - 1)), 0] = np.nan
+        assert not structure._ascend(sites)
 
 
 def test_equal_ids_at_one_distance_do_not_hang():
