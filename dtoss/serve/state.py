@@ -9,11 +9,11 @@ from dtoss.serve.serving import Serving
 from dtoss.serve.settings import Settings
 
 if TYPE_CHECKING:
-    from dtoss.serve.accesses import Accesses
-    from dtoss.serve.doors import Doors
-    from dtoss.serve.log_lines import Log
-    from dtoss.serve.metrics import Metrics
+    from dtoss.serve.entry.doors import Doors
     from dtoss.serve.pool import Pool
+    from dtoss.serve.telling.accesses import Accesses
+    from dtoss.serve.telling.log_lines import Log
+    from dtoss.serve.telling.metrics import Metrics
 
 
 @dataclass(frozen=True, eq=False)

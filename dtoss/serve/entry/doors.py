@@ -1,0 +1,94 @@
+"""The doors: whether a request may come in, by its headers alone; the same for both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dtoss.errors import InputError
+from dtoss.serve.entry.buckets import Buckets
+from dtoss.serve.entry.origins import Origins
+from dtoss.serve.entry.tokens import TokenBook, read_tokens
+from dtoss.serve.problems import Problem
+
+
+class Doors:
+    """Who may ask, how often, and pages of which origins.
+
+    Parameters
+    ----------
+    token_file
+        Of those who may ask; None lets everybody.
+    rate
+        Requests/s of each token, of all together without tokens; None: any. The kernel spreads connections over
+        workers, and each worker lets through its share of the rate: so a single connection gets that share.
+    origins
+        Whose pages may ask from a browser.
+    workers
+        Of the server.
+    tell
+        Is told what happens, as :meth:`.log_lines.Log.event`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or an origin is none.
+    """
+
+    def __init__(
+        self,
+        token_file: str | None = None,
+        rate: float | None = None,
+        origins: Sequence[str] = (),
+        *,
+        workers: int = 1,
+        tell: Callable[..., Any] | None = None,
+    ) -> None:
+        self._file = token_file
+        self._book = None if token_file is None else TokenBook(read_tokens(token_file))
+        self._rate = rate
+        self._buckets = None if rate is None else Buckets(rate / workers)
+        self._origins = Origins(origins)
+        self._tell = tell
+        self.cors = self._origins.headers
+        self.preflight = self._origins.preflight
+
+    def admit(self, authorization: bytes | None) -> str:
+        """Return the name of the token in a header, "" where none is needed.
+
+        Raises
+        ------
+        Problem
+            401 if it is nobody's, 429 if it asks too often.
+        """
+        name = ""
+        if self._book is not None:
+            found = None if authorization is None else self._book.name_of(authorization)
+            if found is None:
+                missing = "no token came with the request" if authorization is None else "the token is not known here"
+                raise Problem(401, f"{missing}: send a known one in the header Authorization: Bearer TOKEN")
+            name = found
+        if self._buckets is not None and (seconds := self._buckets.take(name)):
+            raise Problem(
+                429,
+                f"{name or 'everybody together'} may ask {self._rate:g} times a second: wait {seconds} s",
+                limit="rate",
+                bound=self._rate,
+                retry_after=seconds,
+            )
+        return name
+
+    def reload(self) -> None:
+        """Read the tokens anew; a file that is no good changes nothing, and is logged."""
+        if self._file is None:
+            return
+        try:
+            self._book = TokenBook(read_tokens(self._file))
+        except InputError as error:
+            self._event("tokens kept", detail=str(error))
+        else:
+            self._event("tokens read")
+
+    def _event(self, what: str, **facts: Any) -> None:
+        if self._tell is not None:
+            self._tell(what, **facts)

@@ -1,0 +1,183 @@
+"""The log: lines of JSON for errors, slow requests and what happens to the server, written beside the loop.
+
+A line is put on a bounded queue, and a thread writes it: where the pipe or the disk is full, lines are dropped and
+counted, and nothing waits. No line holds a token.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from dtoss.errors import InputError
+from dtoss.locks import Lock
+
+WAITING = 10_000
+"""Lines that wait to be written; further ones are dropped."""
+LONGEST = 3_000
+"""Characters of a text in a line: whole lines of several processes stay whole in one pipe up to 4,096 bytes."""
+STDERR = 2
+SECONDS_TO_END = 1.0
+"""How long :meth:`Log.close` waits for the last lines."""
+
+
+class Log:
+    """A log of one process; it goes on in a forked one, with a thread of its own.
+
+    Parameters
+    ----------
+    file
+        Is appended to, and opened anew where it was renamed or removed; None is stderr.
+    slow
+        Seconds from which a request is logged that was answered well.
+    worker
+        The number of the process, which each line tells; None where it is the parent.
+    dropped
+        Is told how many lines were dropped.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be opened.
+    """
+
+    def __init__(
+        self,
+        file: str | None = None,
+        *,
+        slow: float = 0.1,
+        worker: int | None = None,
+        dropped: Callable[[int], None] | None = None,
+    ) -> None:
+        self._slow = slow
+        self._file = None if file is None else Path(file)
+        self._worker = {} if worker is None else {"worker": worker}
+        self._dropped = dropped
+        self._pid = 0
+        self._queue: queue.Queue[bytes | None] = queue.Queue(WAITING)
+        self._thread: threading.Thread | None = None
+        self._lock = Lock()
+        self._open: int | None = None
+        if self._file is not None:
+            try:
+                os.close(_append(self._file))
+            except OSError as error:
+                raise InputError(f"the log {file} cannot be written: {error.strerror or error}") from None
+
+    def request(
+        self, *, id: str, route: str, status: int, seconds: float, token: str = "", detail: str | None = None
+    ) -> None:
+        """Log a request that was slow or not answered well; others leave no line.
+
+        Parameters
+        ----------
+        id
+            That the answer carries.
+        route
+            The template of its path.
+        status
+            Of HTTP; 0 where nothing was answered.
+        seconds
+            Until its end.
+        token
+            The name of its token.
+        detail
+            What was wrong, or why it took so long.
+        """
+        if 0 < status < 400 and seconds < self._slow and detail is None:
+            return
+        facts = {"id": id, "route": route, "status": status, "seconds": round(seconds, 6)}
+        facts |= {"token": token} if token else {}
+        self.event("request", **facts, **({} if detail is None else {"detail": detail}))
+
+    def event(self, what: str, **facts: Any) -> None:
+        """Log what has happened, at once and without waiting; an exception among the facts is told with its trace."""
+        told = {name: _shown(value) for name, value in facts.items()}
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = orjson.dumps({"time": moment, "event": what, **self._worker, **told}, default=_text) + b"\n"
+        if self._pid != os.getpid():
+            with self._lock:
+                self._begin()
+        try:
+            self._queue.put_nowait(line)
+        except queue.Full:
+            self._drop(1)
+
+    def close(self) -> None:
+        """Write what waits, for a second at most."""
+        thread = self._thread
+        if self._pid != os.getpid() or thread is None:
+            return
+        self._pid = 0
+        ending = time.monotonic() + SECONDS_TO_END
+        try:
+            self._queue.put(None, timeout=SECONDS_TO_END)
+        except queue.Full:
+            return
+        thread.join(max(ending - time.monotonic(), 0.0))
+
+    def _begin(self) -> None:
+        if self._pid == os.getpid():
+            return
+        # a queue of another process may be locked for ever
+        self._queue = queue.Queue(WAITING)
+        self._open = None
+        self._thread = threading.Thread(target=self._write, args=(self._queue,), name="dtoss-log", daemon=True)
+        self._thread.start()
+        self._pid = os.getpid()
+
+    def _write(self, lines: queue.Queue[bytes | None]) -> None:
+        while (line := lines.get()) is not None:
+            try:
+                number = self._number()
+                while line:
+                    line = line[os.write(number, line) :]
+            except OSError:
+                self._drop(1)
+        if self._open is not None:
+            os.close(self._open)
+
+    def _number(self) -> int:
+        """Return the descriptor to write to; of a file that is still there under its name."""
+        if self._file is None:
+            return STDERR
+        if self._open is not None:
+            try:
+                if os.path.samestat(os.fstat(self._open), os.stat(self._file)):  # noqa: PTH116
+                    return self._open
+            except OSError:
+                pass
+            os.close(self._open)
+            self._open = None
+        self._open = _append(self._file)
+        return self._open
+
+    def _drop(self, lines: int) -> None:
+        if self._dropped is not None:
+            self._dropped(lines)
+
+
+def _append(file: Path) -> int:
+    return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, BaseException):
+        value = "".join(traceback.format_exception(value))
+    if isinstance(value, str) and len(value) > LONGEST:
+        # the end of a trace says what was wrong
+        return f"{value[: LONGEST // 3]} ... {value[-LONGEST * 2 // 3 :]}"
+    return value
+
+
+def _text(value: Any) -> str:
+    return str(_shown(str(value)))
