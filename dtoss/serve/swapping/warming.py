@@ -32,9 +32,10 @@ def load_kernels() -> int:
     for room in (dtoss.queries, dtoss.cells, dtoss.building, dtoss.conditions):
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             importlib.import_module(module.name)
-    for kernel in list(DECLARED.values()):
+    ours = [kernel for name, kernel in DECLARED.items() if name.startswith("dtoss.")]
+    for kernel in ours:
         kernel.ready()
-    return len(DECLARED)
+    return len(ours)
 
 
 def hold() -> None:

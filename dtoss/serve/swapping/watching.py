@@ -59,8 +59,8 @@ class Watcher:
 
     def start(self) -> None:
         """Begin to look each second; nothing if the server serves one snapshot whatever becomes current."""
+        sys.setswitchinterval(SWITCH_SECONDS)
         if self._state.settings.snapshot is None:
-            sys.setswitchinterval(SWITCH_SECONDS)
             self._thread.start()
 
     def stop(self, seconds: float = 1.0) -> None:
