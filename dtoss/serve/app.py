@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import traceback
 from typing import Any
 
 import orjson
@@ -56,6 +57,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             ValidationException: _not_valid,
             MethodNotAllowedException: _not_allowed,
             HTTPException: _no_route,
+            Exception: _failed,
         },
         logging_config=None,
         state=State({"coordinates": dict(zip("xy", _coordinates(state), strict=True))}),
@@ -151,6 +153,15 @@ def _no_route(request: Asker, error: Any) -> Any:
             request, Problem(404, f"there is no {request.scope['path'][:200]} here: /openapi.json lists what is")
         )
     return _problem(request, Problem(error.status_code, str(error.detail)))
+
+
+def _failed(request: Asker, error: Any) -> Any:
+    """Tell the log what failed, and the client where it stands there."""
+    scope: Any = request.scope
+    trace = "".join(traceback.format_exception(error))
+    answer = _problem(request, Problem(500, f"the server failed; its log says more under {scope[REQUEST_ID]}"))
+    scope[DETAIL] = trace
+    return answer
 
 
 def _short(text: str) -> str:

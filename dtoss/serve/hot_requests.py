@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import inf
 from typing import NamedTuple
 from urllib.parse import unquote_plus
@@ -9,8 +10,9 @@ from urllib.parse import unquote_plus
 from dtoss.geometry.space import FURTHEST, Space
 from dtoss.serve.gathering import KNN, MOST, RANGE
 
-DIGITS = b"0123456789.-"
-"""What plain numbers are made of: others mean the same to the framework, or nothing."""
+_PLAIN = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?").fullmatch
+"""Of plain numbers: what is written otherwise means the same to the framework, or nothing."""
+_SMALL = re.compile(rb"[1-9][0-9]?").fullmatch
 DEFAULT_K = 8
 """How many nearest objects a question gets that does not say."""
 
@@ -92,7 +94,7 @@ def read_target(url: bytes, reading: Reading) -> Target | None:
                 x = _number(value)
             elif name == reading.second and y is None:
                 y = _number(value)
-            elif name == b"k" and kind == KNN and k is None and value.isdigit() and len(value) < 4:
+            elif name == b"k" and kind == KNN and k is None and _SMALL(value):
                 k = int(value)
             elif name == (b"max_distance" if kind == KNN else b"radius") and radius is None:
                 radius = _number(value)
@@ -119,6 +121,6 @@ def read_target(url: bytes, reading: Reading) -> Target | None:
 
 
 def _number(value: bytes) -> float:
-    if value.strip(DIGITS):
+    if _PLAIN(value) is None:
         raise ValueError(value)
     return float(value)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter
+from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers import ARROW, headers_of
@@ -32,11 +32,13 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     @get("/objects/{object_id:path}", opt={"responses": responses(OBJECT, arrow=True)})
     async def one(
         request: Asker,
-        object_id: Annotated[str, Parameter(description="Of the object, such as 42.")],
+        object_id: Annotated[str, PathParameter(description="Of the object, such as 42.")],
         neighbours: Annotated[
-            bool, Parameter(description="Also the objects whose cells share an edge with its own.")
+            bool, QueryParameter(description="Also the objects whose cells share an edge with its own.")
         ] = True,
-        cell: Annotated[bool, Parameter(description="Also its Voronoi cell as GeoJSON, and the cell's area.")] = False,
+        cell: Annotated[
+            bool, QueryParameter(description="Also its Voronoi cell as GeoJSON, and the cell's area.")
+        ] = False,
         ids: Ids = "number",
         snapshot: Snapshot = None,
     ) -> ASGIResponse:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import FURTHEST, Space
@@ -17,7 +17,7 @@ LARGEST = 1.7e308
 
 
 def _text(longest: int, description: str) -> Any:
-    return Parameter(max_length=longest, description=description)
+    return QueryParameter(max_length=longest, description=description)
 
 
 Snapshot: TypeAlias = Annotated[str | None, _text(100, "Answer from this snapshot; 410 where it is not open any more.")]
@@ -28,7 +28,7 @@ Where: TypeAlias = Annotated[
 Carry: TypeAlias = Annotated[str, _text(2_000, "Attributes to return, separated by commas.")]
 Ids: TypeAlias = Annotated[
     Literal["number", "string"],
-    Parameter(description="string: ids as text, for readers that lose digits of numbers above 2^53."),
+    QueryParameter(description="string: ids as text, for readers that lose digits of numbers above 2^53."),
 ]
 
 
@@ -43,12 +43,12 @@ def coordinates(space: Space) -> Coordinates:
     """Return the parameters of a place by the names that a space's coordinates have."""
     if space.geographic:
         return Coordinates(
-            Parameter(query="lon", ge=-180, le=180, description="Degrees east, such as 2.3522."),
-            Parameter(query="lat", ge=-90, le=90, description="Degrees north, such as 48.8566."),
+            QueryParameter(name="lon", ge=-180, le=180, description="Degrees east, such as 2.3522."),
+            QueryParameter(name="lat", ge=-90, le=90, description="Degrees north, such as 48.8566."),
         )
     return Coordinates(
         *(
-            Parameter(query=name, ge=-FURTHEST, le=FURTHEST, description="In units of the CRS, such as 250.0.")
+            QueryParameter(name=name, ge=-FURTHEST, le=FURTHEST, description="In units of the CRS, such as 250.0.")
             for name in ("x", "y")
         )
     )
@@ -59,8 +59,8 @@ def distance(description: str, *, wanted: bool = True) -> Any:
     unit = "metres, or units of the CRS"
     told_so = f"{description}: {unit}."
     if wanted:
-        return Parameter(ge=0, le=LARGEST, description=told_so)
-    return Parameter(ge=0, le=LARGEST, description=told_so, default=None)
+        return QueryParameter(ge=0, le=LARGEST, description=told_so)
+    return QueryParameter(ge=0, le=LARGEST, description=told_so, default=None)
 
 
 def names_of(columns: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.hits import Hits
@@ -42,9 +42,9 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
     limits, serving = state.settings.limits, state.serving
     space = serving.now.index.space
     x_of, y_of = coordinates(space)
-    nearest = Parameter(default=DEFAULT_K, ge=1, le=limits.k, description="How many of the nearest objects.")
-    page_size = Parameter(default=None, ge=1, le=limits.hits, description="Hits of a page.")
-    begin_of = Parameter(default=None, max_length=2_000, description="The `next` of the page before.")
+    nearest: Any = QueryParameter(default=DEFAULT_K, ge=1, le=limits.k, description="How many of the nearest objects.")
+    page_size: Any = QueryParameter(default=None, ge=1, le=limits.hits, description="Hits of a page.")
+    begin_of: Any = QueryParameter(default=None, max_length=2_000, description="The `next` of the page before.")
     most, radius_of = distance("At most so far away", wanted=False), distance("How far")
 
     def conditions(where: str | None, having: str | None = None) -> None:

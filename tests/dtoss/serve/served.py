@@ -1,0 +1,207 @@
+"""A worker that answers on a free loopback port, in a thread of the test's process, and a client without manners."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+from urllib.parse import quote, urlencode
+
+import numpy as np
+import pyarrow as pa
+import uvloop
+from uvicorn.config import Config
+from uvicorn.server import Server
+
+import dtoss
+from dtoss.serve.app import application
+from dtoss.serve.conditions import Conditions
+from dtoss.serve.hot_protocol import protocol_of
+from dtoss.serve.pool import Pool
+from dtoss.serve.problems import Problem
+from dtoss.serve.serving import Served, Serving
+from dtoss.serve.settings import Settings
+from dtoss.serve.state import WorkerState
+
+OBJECTS = 3_000
+WAIT = 20
+NAME = "20260101T000000.000000Z"
+
+
+def town(kind="sphere", *, strings=False, objects=OBJECTS, seed=0, partitions=3):
+    """An index with ties, shared places and attributes of many types; each seed has other places and the same ids."""
+    rng = np.random.default_rng(seed)
+    centre = [10.0, 50.0] if kind == "sphere" else [500.0, -300.0]
+    positions = rng.normal(centre, 0.05 if kind == "sphere" else 40.0, (objects, 2)).round(3)
+    ids = (
+        [f"é/{i} %" for i in range(objects)] if strings else rng.permutation(objects) - 5 + (2**60) * (kind == "plane")
+    )
+    moments = 1_767_225_600_000_000 + rng.integers(0, 10**9, objects)
+    carried = {
+        "speed": rng.integers(0, 50, objects),
+        "share": np.where(rng.random(objects) < 0.1, np.nan, rng.random(objects)),
+        "name": [None if i % 7 == 0 else f'"ü{i}"' for i in range(objects)],
+        "seen": pa.array(moments, pa.timestamp("us", "UTC")),
+        "free": rng.random(objects) < 0.5,
+    }
+    crs = None if kind == "sphere" else "none"
+    return dtoss.build(ids, positions, crs=crs, partitions=partitions, columns=carried)
+
+
+class Heard:
+    """Keeps what a worker tells its access log, its metrics and its log, and lets everybody in."""
+
+    def __init__(self):
+        self.accesses, self.hot_answers, self.answers, self.requests, self.events, self.turns = [], [], [], [], [], []
+
+    def many(self, x, y, k, radius):
+        x, y, k, radius = np.broadcast_arrays(x, y, np.nan if k is None else k, np.nan if radius is None else radius)
+        self.accesses += [tuple(row) for row in np.stack([x, y, k, radius], -1).reshape(-1, 4).tolist()]
+
+    def hot(self, route, seconds, sent):
+        self.hot_answers += [route] * len(seconds)
+
+    def answered(self, route, status, seconds, sent):
+        self.answers.append((route, status))
+
+    def gathered(self, requests):
+        self.turns.append(requests)
+
+    def read(self, partitions, queries):
+        pass
+
+    def waiting(self, requests):
+        pass
+
+    def evaluated(self, seconds):
+        pass
+
+    def request(self, **facts):
+        self.requests.append(facts)
+
+    def event(self, what, **facts):
+        self.events.append((what, facts))
+
+    def text(self):
+        return b"dtoss_up 1\n"
+
+
+class Doors:
+    """Lets in whoever knows the token, if there is one."""
+
+    def __init__(self, token=None, origins=()):
+        self.token, self.origins = token, origins
+
+    def admit(self, authorization):
+        if self.token is None:
+            return ""
+        if authorization != b"Bearer " + self.token.encode():
+            raise Problem(401, "a token is wanted")
+        return "one"
+
+    def cors(self, origin):
+        return (
+            [(b"access-control-allow-origin", origin)] if origin is not None and origin.decode() in self.origins else []
+        )
+
+    def preflight(self, origin):
+        return self.cors(origin)
+
+
+def served_of(index, name=NAME, later=lambda work: work()):
+    """Return an index as what is served."""
+    conditions = Conditions(index, threading.Semaphore(2), later)
+    return Served(index, name, 1, time.time(), conditions, {"commit": 1, "objects": len(index)})
+
+
+@contextmanager
+def running(index, *, hot=True, doors=None, **given):
+    """A worker of an index; ``at`` is its address."""
+    settings = Settings("nowhere", hot=hot, **given)
+    heard = Heard()
+    pool = Pool(settings.threads, settings.limits.pool_queue, settings.limits.pool_seconds, heard)
+    serving = Serving(served_of(index, later=pool.submit))
+    state = WorkerState(0, settings, serving, pool, heard, heard, doors or Doors(), heard)
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    ready, held = threading.Event(), SimpleNamespace()
+
+    async def serve():
+        loop = asyncio.get_running_loop()
+        front, desk = application(state, loop)
+        config = Config(
+            front, http=protocol_of(desk) if hot else "httptools", access_log=False, log_level="error", lifespan="off",
+            server_header=False, ws="none", proxy_headers=False, timeout_keep_alive=75,
+        )  # fmt: skip
+        server = Server(config)
+        held.loop, held.server, held.desk = loop, server, desk
+        running = asyncio.create_task(server._serve([listening]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        ready.set()
+        await running
+
+    thread = threading.Thread(target=lambda: uvloop.run(serve()), daemon=True)
+    thread.start()
+    assert ready.wait(WAIT)
+    try:
+        yield SimpleNamespace(
+            at=listening.getsockname()[:2] if listening.fileno() >= 0 else None, state=state, heard=heard,
+            serving=serving, loop=held.loop, desk=held.desk, server=held.server, index=index,
+        )  # fmt: skip
+    finally:
+        held.server.should_exit = True
+        thread.join(WAIT)
+        pool.close()
+
+
+class Asker:
+    """One connection, which stays open."""
+
+    def __init__(self, server, **headers):
+        self.connection = http.client.HTTPConnection(*server.at, timeout=WAIT)
+        self.headers = headers
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+    def raw(self, path, method="GET", body=None, **headers):
+        """Return status, headers and bytes of an answer."""
+        self.connection.request(method, path, body, self.headers | {n.replace("_", "-"): v for n, v in headers.items()})
+        response = self.connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
+
+    def get(self, path, **parameters):
+        """Return the JSON of an answer, which has to be a good one."""
+        status, _, body = self.raw(target(path, **parameters))
+        assert status == 200, body
+        return json.loads(body)
+
+
+def target(path, **parameters):
+    """Return the path and query of a question."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def object_path(object_id):
+    """Return the path of an object."""
+    return f"/objects/{quote(str(object_id), safe='')}"
+
+
+def turn(server):
+    """Wait until the loop of a worker has done what it was given."""
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0.01), server.loop).result(WAIT)
+
+
+def pairs(answer):
+    """Return ids and distances of the hits of an answer."""
+    return [(hit["id"], hit["distance"]) for hit in answer["hits"]]
