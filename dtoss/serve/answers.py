@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
 from zlib import crc32
 
@@ -71,6 +73,27 @@ def json_values(column: pa.Array) -> Sequence[Any]:
     return [
         None if value is None else orjson.Fragment(orjson.dumps(value, default=str)) for value in column.to_pylist()
     ]
+
+
+def json_value(column: pa.Array, row: int) -> Any:
+    """Return one value of an attribute as :func:`json_values` does, in a fraction of the time."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_large_string(kind):
+        return column[row].as_py()
+    if pa.types.is_timestamp(kind) and kind.unit in _TICKS:
+        ticks, spec = _TICKS[kind.unit]
+        value = column[row].value
+        if value is None:
+            return None
+        with suppress(OverflowError):  # a year that Python does not know
+            text = (_EPOCH + timedelta(microseconds=value * ticks)).isoformat(timespec=spec)
+            return text if kind.tz is None else text + "Z"
+    return json_values(column.slice(row, 1))[0]
+
+
+_EPOCH = datetime(1970, 1, 1)
+_TICKS = {"s": (1_000_000, "seconds"), "ms": (1_000, "milliseconds"), "us": (1, "microseconds")}
+"""Microseconds of a unit, and what Python calls as many digits."""
 
 
 def _moments(column: pa.Array) -> Sequence[Any]:

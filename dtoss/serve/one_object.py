@@ -8,7 +8,7 @@ import orjson
 import pyarrow as pa
 
 from dtoss.index import Index
-from dtoss.serve.answers import json_values
+from dtoss.serve.answers import json_value
 from dtoss.serve.serving import Served
 
 
@@ -45,7 +45,7 @@ def object_body(
     names = ("lon", "lat") if index.space.geographic else ("x", "y")
     told: dict[str, Any] = {"snapshot": served.name, "id": str(object_id) if text_ids else object_id}
     told |= {names[0]: x, names[1]: y}
-    told["attributes"] = {name: json_values(column.slice(item, 1))[0] for name, column in partition.attributes.items()}
+    told["attributes"] = {name: json_value(column, item) for name, column in partition.attributes.items()}
     if neighbours:
         ids = index.neighbours(object_id).tolist()
         told["neighbours"] = list(map(str, ids)) if text_ids else ids
