@@ -93,6 +93,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "peers": {"measuring"},
         "ceps": {"", "measuring"},
         "suites": {"", "measuring"},
+        "serve": {"", "measuring"},
         "": {"measuring", "peers"},
     },
 }

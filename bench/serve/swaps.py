@@ -1,6 +1,6 @@
 """What a swap costs a server: the steps of making a snapshot ready, and how long answers wait meanwhile.
 
-    python -m bench.serve_swap [STORE] [--rounds N] [--partitions P]
+    python -m bench.serve.swaps [STORE] [--rounds N] [--partitions P]
 
 Without a store one of 1 M objects is made. Each round commits the same files again, and a watcher takes them. Another
 thread stands for the loop: it answers batches of 50 nearest-neighbour queries without a pause (busy), or wakes up each
