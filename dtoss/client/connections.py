@@ -33,8 +33,8 @@ class Gone(StoreError):
     """The snapshot that was asked for is not open any more."""
 
 
-class Missing(KeyError):
-    """There is no such object or route: what the server says."""
+class Missing(DtossError):
+    """There is no such object or route."""
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,9 @@ class Connections:
             If the server does not answer such a question.
         StoreError
             If the snapshot is gone.
-        KeyError
-            If there is no such object.
         DtossError
-            If the server cannot be reached, breaks off, takes longer than the timeout, does not know the token, or
-            fails.
+            If there is no such object or route, or the server cannot be reached, breaks off, takes longer than the
+            timeout, does not know the token, or fails.
         """
         headers = {"Accept": accept}
         if self.token is not None:
@@ -163,7 +161,7 @@ class Connections:
             held.link.close()
             raise DtossError(self._broken(error)) from None
         except BaseException as error:
-            if not isinstance(error, (DtossError, ValueError, KeyError)):
+            if not isinstance(error, (DtossError, ValueError)):
                 held.link.close()  # interrupted: the rest of an answer may still be on its way
             raise
 
@@ -213,7 +211,7 @@ class Connections:
             )
         if isinstance(error, http.client.IncompleteRead):
             return f"the server at {self.address} broke off an answer: ask again"
-        said = str(error) or type(error).__name__
+        said = " ".join(str(error).split()) or type(error).__name__
         return f"the server at {self.address} cannot be asked ({said}): is it up, and is that a URL of dtoss serve?"
 
     def _wrong(self, status: int, kind: str, body: bytes) -> Exception:
@@ -235,7 +233,7 @@ class Connections:
         if status in (400, 414):
             return ValueError(detail)
         if status == 404:
-            return Missing(detail)
+            return Missing(f"{self.address}: {detail}")
         if status == 410:
             return Gone(detail)
         return DtossError(f"{self.address}: {detail}")

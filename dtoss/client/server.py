@@ -65,12 +65,10 @@ class Server:
         ------
         ValueError
             If the server does not answer such a question.
-        KeyError
-            If there is no such object.
         StoreError
             If the snapshot is gone.
         DtossError
-            If the server cannot be asked.
+            If there is no such object or route, or the server cannot be asked.
         """
         told = {**parameters, "snapshot": snapshot or self._pinned}
         answer = self._connections.ask(method, target(route, told), body, accept)

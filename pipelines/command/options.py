@@ -7,6 +7,12 @@ from typing import Annotated, Literal
 import typer
 
 Store = Annotated[str, typer.Option("--store", help="Path or URI of the store.", show_default=False)]
+StoreOrUrl = Annotated[str | None, typer.Option("--store", help="Path or URI of the store, or --url.")]
+Url = Annotated[str | None, typer.Option("--url", help="Of dtoss serve, which is asked instead of a store.")]
+TokenFile = Annotated[
+    str | None,
+    typer.Option("--token-file", help="Holds the token that --url wants; DTOSS_TOKEN may, too.", metavar="FILE"),
+]
 Snapshot = Annotated[str | None, typer.Option(help="Name of a snapshot; the current one if not given.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV or a table.")]
 At = Annotated[

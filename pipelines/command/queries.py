@@ -9,10 +9,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-import dtoss
 from dtoss.errors import InputError
 from dtoss.export.targets import check_file
-from pipelines.command.asking import column_list, print_count, print_hits, print_near
+from pipelines.command.asking import column_list, index_of, print_count, print_hits, print_near
 from pipelines.command.options import (
     At,
     Carry,
@@ -27,7 +26,9 @@ from pipelines.command.options import (
     QueryX,
     QueryY,
     Snapshot,
-    Store,
+    StoreOrUrl,
+    TokenFile,
+    Url,
     Where,
     verify_of,
 )
@@ -35,7 +36,7 @@ from pipelines.command.output import say_compiling, start_spark
 
 
 def knn(
-    store: Store,
+    store: StoreOrUrl = None,
     at: At = None,
     k: Annotated[int, typer.Option("-k", help="How many of the nearest objects.")] = 1,
     max_distance: Annotated[
@@ -56,6 +57,8 @@ def knn(
         bool, typer.Option("--all", help="The k nearest others of every object of the store; needs --out.")
     ] = False,
     snapshot: Snapshot = None,
+    url: Url = None,
+    token_file: TokenFile = None,
     check: Check = None,
     master: Master = None,
     driver_memory: DriverMemory = None,
@@ -68,6 +71,7 @@ def knn(
         if at is not None or queries is not None or having is not None:
             raise ValueError("--all asks about every object: --at, --queries and --having do not go with it")
         target = _target("--all", out)
+        store = _stored(store, url, "--all")
         from pipelines.graph import knn_graph
 
         session = start_spark(master, driver_memory)
@@ -86,11 +90,12 @@ def knn(
     if queries is None:
         print_near(
             store, _place(at), k=k, max_distance=max_distance, columns=columns, where=where, having=having,
-            snapshot=snapshot, verify=verify_of(check, "no"), as_json=as_json,
+            snapshot=snapshot, verify=_verify(check), url=url, token_file=token_file, as_json=as_json,
         )  # fmt: skip
         return
     from pipelines.join import knn_join
 
+    store = _stored(store, url, "--queries")
     target = _target("--queries", out)
     frame = _queries(queries, at, id_, x, y, master, driver_memory)
     observation = _observation()
@@ -115,8 +120,8 @@ def knn(
 
 
 def range_(
-    store: Store,
     radius: Annotated[float, typer.Option(help="Metres, or CRS units in the plane; the disc is closed.")],
+    store: StoreOrUrl = None,
     at: At = None,
     queries: Queries = None,
     out: Out = None,
@@ -131,6 +136,8 @@ def range_(
     having: Having = None,
     count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     snapshot: Snapshot = None,
+    url: Url = None,
+    token_file: TokenFile = None,
     check: Check = None,
     master: Master = None,
     driver_memory: DriverMemory = None,
@@ -142,11 +149,12 @@ def range_(
     if queries is None:
         print_near(
             store, _place(at), radius=radius, columns=columns, where=where, having=having, count=count,
-            snapshot=snapshot, verify=verify_of(check, "no"), as_json=as_json,
+            snapshot=snapshot, verify=_verify(check), url=url, token_file=token_file, as_json=as_json,
         )  # fmt: skip
         return
     from pipelines.join import range_join
 
+    store = _stored(store, url, "--queries")
     target = _target("--queries", out)
     frame = _queries(queries, at, id_, x, y, master, driver_memory)
     observation = _observation()
@@ -170,7 +178,7 @@ def range_(
 
 
 def within(
-    store: Store,
+    store: StoreOrUrl = None,
     box: Annotated[
         tuple[float, float, float, float] | None,
         typer.Option(help="West, south, east, north in degrees, or xmin, ymin, xmax, ymax.", metavar="W S E N"),
@@ -182,6 +190,8 @@ def within(
     where: Where = None,
     count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     snapshot: Snapshot = None,
+    url: Url = None,
+    token_file: TokenFile = None,
     check: Check = None,
     as_json: Json = False,
 ) -> None:
@@ -189,7 +199,7 @@ def within(
     if (box is None) == (polygon is None):
         raise ValueError("one of --box W S E N and --polygon FILE is wanted")
     names = column_list(columns)
-    index = dtoss.open(store, snapshot, verify=verify_of(check, "no"))
+    index = index_of(store, url, token_file=token_file, snapshot=snapshot, verify=_verify(check))
     if count:
         held = index.count_box(box, where=where) if box else index.count_within(_geojson(polygon), where=where)
         print_count(index, int(held[0]), as_json)
@@ -197,6 +207,16 @@ def within(
         print_hits(index, index.box(box, where=where, columns=names), as_json)
     else:
         print_hits(index, index.within(_geojson(polygon), where=where, columns=names), as_json)
+
+
+def _stored(store: str | None, url: str | None, option: str) -> str:
+    if store is None or url is not None:
+        raise ValueError(f"{option} is answered in Spark from a store: --store STORE is wanted, and no --url")
+    return store
+
+
+def _verify(check: Literal["no", "touch", "all"] | None) -> bool | Literal["touch"] | None:
+    return None if check is None else verify_of(check, "no")
 
 
 def _geojson(path: str | None) -> Any:

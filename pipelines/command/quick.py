@@ -17,7 +17,7 @@ class UsageError(Exception):
     """The arguments of a command are not what it takes."""
 
 
-_ASKING = ("--store", "--snapshot", "--columns", "--where", "--having")
+_ASKING = ("--store", "--url", "--token-file", "--snapshot", "--columns", "--where", "--having")
 _VALUES = {"info": ("--store", "--snapshot"), "rollback": ("--store",), "knn": _ASKING, "range": _ASKING}
 _NUMBERS = {"knn": {"--at": 2, "-k": 1, "--max-distance": 1}, "range": {"--at": 2, "--radius": 1}}
 _FLAGS = {"info": ("--verify", "--json"), "knn": ("--json",), "range": ("--count", "--json")}
@@ -29,8 +29,8 @@ def answer_quickly(arguments: Sequence[str]) -> bool:
 
     Raises
     ------
-    StoreError
-        If the store is missing or damaged.
+    DtossError
+        If the store is missing or damaged, or the server cannot be asked.
     ValueError
         If what is asked cannot be answered.
     """
@@ -43,8 +43,10 @@ def answer_quickly(arguments: Sequence[str]) -> bool:
         return False
     command = arguments[0]
     options = _options(arguments[1:], _VALUES[command], _FLAGS.get(command, ()), _NUMBERS.get(command, {}))
-    if options is None or "--store" not in options:
+    if options is None or ("--store" in options) == ("--url" in options):
         return False
+    if "--store" not in options:
+        options["--store"] = None
     store, snapshot, as_json = options.pop("--store"), options.pop("--snapshot", None), options.pop("--json", False)
     if command == "rollback":
         from pipelines.command.store_info import roll_back
@@ -71,7 +73,7 @@ def _uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def _ask(command: str, store: str, options: dict[str, Any], **others: Any) -> bool:
+def _ask(command: str, store: str | None, options: dict[str, Any], **others: Any) -> bool:
     """Answer a question about one place; return whether it is one."""
     if "--at" not in options or (command == "range" and "--radius" not in options):
         return False

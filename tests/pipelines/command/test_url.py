@@ -1,0 +1,136 @@
+"""Questions to a server by the command line: the same output as from a store, and one line where it cannot be."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import dtoss
+from pipelines.command.main import main
+from tests.dtoss.answering import answering
+from tests.dtoss.snapshots.damaged_stores import stored
+
+AT = ("--at", "10.0", "50.0")
+BOX = ("--box", "9.9", "49.9", "10.1", "50.1")
+QUESTIONS = [
+    ("knn", *AT),
+    ("knn", *AT, "-k", "9", "--columns", "speed", "--where", "speed > 20"),
+    ("knn", *AT, "-k", "9", "--max-distance", "9000", "--having", "speed > 20", "--json"),
+    ("range", *AT, "--radius", "9000", "--columns", "speed"),
+    ("range", *AT, "--radius", "9000", "--count"),
+    ("range", *AT, "--radius", "9000", "--count", "--json"),
+    ("within", *BOX),
+    ("within", *BOX, "--columns", "speed", "--json"),
+    ("within", *BOX, "--count", "--json"),
+]
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory):
+    """A store, and a server of it."""
+    rng = np.random.default_rng(0)
+    index = dtoss.build(
+        np.arange(400), rng.normal([10.0, 50.0], 0.2, (400, 2)), partitions=3, columns={"speed": rng.permutation(400)}
+    )
+    path = str(tmp_path_factory.mktemp("url") / "store")
+    name = stored(index, path, kinds={"speed": "bigint"})
+    opened = dtoss.open(path)
+    with answering(opened, opened.snapshot) as served:
+        served.store = path
+        assert name is None or opened.snapshot
+        yield served
+
+
+def said(capsys, *arguments):
+    """(exit code, stdout, stderr) of a command in this process."""
+    with pytest.raises(SystemExit) as done:
+        main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return done.value.code, printed.out, printed.err
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=" ".join)
+def test_a_server_gives_the_same_output_as_its_store(town, capsys, question):
+    """To the byte, in CSV and JSON; the server was asked."""
+    command, *rest = question
+    asked = len(town.requests)
+    there = said(capsys, command, "--url", town.url, *rest)
+    assert len(town.requests) > asked
+    assert there == said(capsys, command, "--store", town.store, *rest)
+    assert there[0] == 0
+    assert there[1].count("\n") > 1 or "--json" in rest or "--count" in rest
+
+
+def test_a_polygon_of_a_file(town, capsys, tmp_path):
+    """A feature with properties."""
+    file = tmp_path / "area.geojson"
+    ring = [[9.8, 49.8], [10.2, 49.8], [10.0, 50.3], [9.8, 49.8]]
+    shape = {"type": "Feature", "properties": {"a": 1}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": [shape, shape]}))
+    for more in ((), ("--count",)):
+        there = said(capsys, "within", "--url", town.url, "--polygon", file, *more)
+        assert there == said(capsys, "within", "--store", town.store, "--polygon", file, *more)
+        assert there[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("knn", *AT), "one of --store STORE and --url URL is wanted"),
+        (("knn", *AT, "--store", "s", "--url", "http://127.0.0.1:1"), "one of --store STORE and --url URL"),
+        (("range", *AT, "--radius", "5"), "one of --store STORE and --url URL is wanted"),
+        (("within", *BOX), "one of --store STORE and --url URL is wanted"),
+        (("knn", *AT, "--store", "s", "--token-file", "f"), "--token-file is for a server"),
+        (("knn", *AT, "--url", "http://127.0.0.1:1", "--verify", "all"), "--verify is for a store"),
+        (("knn", *AT, "--url", "http://127.0.0.1:1"), "no server answers at http://127.0.0.1:1: start one by dtoss"),
+        (("knn", *AT, "--url", "ftp://x"), "the server's URL is 'ftp://x'"),
+        (("knn", *AT, "--url", "http://127.0.0.1:1", "--token-file", "/no"), "--token-file /no cannot be read"),
+        (("knn", "--url", "u", "--queries", "f.csv", "--out", "o.csv"), "--store STORE is wanted, and no --url"),
+        (("knn", "--store", "s", "--url", "u", "--all", "--out", "o.csv"), "--store STORE is wanted, and no --url"),
+        (("range", "--radius", "1", "--url", "u", "--queries", "f.csv", "--out", "o.csv"), "no --url"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(capsys, arguments, why):
+    """With exit code 2."""
+    code, out, err = said(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert why in err
+    assert err.count("\n") == 1
+
+
+def test_errors_are_those_of_a_store(town, capsys):
+    """A wrong place, a column that is not carried, a condition that cannot be read, a snapshot that is gone."""
+    for question in [
+        ("knn", "--at", "200", "0"),
+        ("knn", *AT, "--columns", "colour"),
+        ("range", *AT, "--radius", "-1"),
+        ("knn", *AT, "--where", "speed >"),
+        ("within", "--box", "1", "9", "2", "0"),
+    ]:
+        there = said(capsys, question[0], "--url", town.url, *question[1:])
+        assert there == said(capsys, question[0], "--store", town.store, *question[1:])
+        assert there[0] == 2
+    code, _, err = said(capsys, "knn", *AT, "--url", town.url, "--snapshot", "old")
+    assert code == 2
+    assert "snapshot 'old' is not open" in err
+
+
+def test_the_token_comes_from_a_file_or_the_environment(town, capsys, tmp_path, monkeypatch):
+    """The file counts where both are given; neither is printed."""
+    file = tmp_path / "token"
+    file.write_text("of-the-file\n")
+    monkeypatch.setenv("DTOSS_TOKEN", "of-the-environment")
+    for options, token in (((), "of-the-environment"), (("--token-file", file), "of-the-file")):
+        code, out, err = said(capsys, "knn", *AT, "--url", town.url, *options)
+        assert code == 0
+        assert town.requests[-1][3]["Authorization"] == f"Bearer {token}"
+        assert token not in out + err
+    file.write_text("name token")
+    code, _, err = said(capsys, "knn", *AT, "--url", town.url, "--token-file", file)
+    assert code == 2
+    assert "holds 2 words: the token alone is wanted" in err
+    monkeypatch.delenv("DTOSS_TOKEN")
+    assert said(capsys, "knn", *AT, "--url", town.url)[0] == 0
+    assert "Authorization" not in town.requests[-1][3]
