@@ -71,7 +71,7 @@ def read_cursor(text: str) -> Cursor:
         parts = orjson.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
     except (ValueError, binascii.Error, orjson.JSONDecodeError):
         raise wrong from None
-    kinds = (str, int, int, float, (int, str))
+    kinds: tuple[Any, ...] = (str, int, int, float, (int, str))
     if not isinstance(parts, list) or len(parts) != len(kinds):
         raise wrong
     if not all(isinstance(part, kind) and not isinstance(part, bool) for part, kind in zip(parts, kinds, strict=True)):

@@ -140,7 +140,7 @@ class HotRequest:
         if seconds >= desk.state.settings.slow:
             desk.state.log.request(
                 id=self.id, route=("/knn", "/range", "/objects/{id}")[self.kind], status=200, seconds=seconds,
-                token=self.scope.get(ADMITTED, ""), detail=None,
+                token=str(self.scope.get(ADMITTED, "")), detail=None,
             )  # fmt: skip
 
     def elsewhere(self) -> None:

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from urllib.parse import quote, urlencode
 
@@ -21,9 +22,10 @@ from uvicorn.server import Server
 import dtoss
 from dtoss.serve.app import application
 from dtoss.serve.conditions import Conditions
-from dtoss.serve.hot_protocol import protocol_of
+from dtoss.serve.hot_protocol import HotProtocol
 from dtoss.serve.pool import Pool
 from dtoss.serve.problems import Problem
+from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.serving import Served, Serving
 from dtoss.serve.settings import Settings
 from dtoss.serve.state import WorkerState
@@ -134,8 +136,10 @@ def running(index, *, hot=True, doors=None, **given):
     async def serve():
         loop = asyncio.get_running_loop()
         front, desk = application(state, loop)
+        guard = Guard(settings.limits, settings.limits.connections, lambda: "refused", lambda status, sent: None)
+        protocol = partial(HotProtocol, desk=desk, guard=guard) if hot else partial(GuardedProtocol, guard=guard)
         config = Config(
-            front, http=protocol_of(desk) if hot else "httptools", access_log=False, log_level="error", lifespan="off",
+            front, http=protocol, access_log=False, log_level="error", lifespan="off",
             server_header=False, ws="none", proxy_headers=False, timeout_keep_alive=75,
         )  # fmt: skip
         server = Server(config)
