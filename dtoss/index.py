@@ -572,6 +572,12 @@ class Index:
         """Answer checked positions without making hits of it: as :func:`.answer.answer`, for joins and servers."""
         return self._answer(self.space.vectors(positions), radius, k, where, 1, places=places)
 
+    def search_vectors(
+        self, vectors: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None = None
+    ) -> RawHits:
+        """Answer as :meth:`search`, of places that are vectors already, such as the middles of discs."""
+        return self._answer(vectors, radius, k, where, 1)
+
     def ids_of(self, found: RawHits) -> pa.Array:
         """Return the ids of raw hits."""
         return take_ids(self.parts, found)

@@ -16,8 +16,10 @@ from litestar.response.base import ASGIResponse
 
 import dtoss
 from dtoss.serve.answers import JSON
+from dtoss.serve.bulk.bodies import Bodies
 from dtoss.serve.front import DETAIL, REQUEST_ID, Front, RequestIds
 from dtoss.serve.hot_protocol import Desk
+from dtoss.serve.pool import ClientGone
 from dtoss.serve.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.ready import Asker, Ready
 from dtoss.serve.routes import bulk, care, objects, places, shapes
@@ -36,6 +38,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
     """Return the application of a worker, and what its connections share."""
     ids = RequestIds()
     desk = Desk(state, loop, ids)
+    held = Bodies(state.settings.limits)
 
     @get("/openapi.json", opt={"responses": JSON_TEXT})
     async def openapi() -> ASGIResponse:
@@ -46,14 +49,15 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
         [
             *places.handlers(state, desk.gathering),
             *objects.handlers(state),
-            *bulk.handlers(state),
-            *shapes.handlers(state),
+            *bulk.handlers(state, held),
+            *shapes.handlers(state, held),
             *care.handlers(state),
             openapi,
         ],
         openapi_config=OpenAPIConfig(title="dtoss", version=dtoss.__version__, description=ABOUT, path="/unused"),
         exception_handlers={
             Problem: _problem,
+            ClientGone: _nobody,
             ValidationException: _not_valid,
             MethodNotAllowedException: _not_allowed,
             HTTPException: _no_route,
@@ -100,6 +104,11 @@ def _problem(request: Asker, problem: Any) -> Any:
     body = problem.body(scope[REQUEST_ID])
     headers = [(b"content-type", PROBLEM_TYPE), (b"content-length", b"%d" % len(body)), *problem.headers()]
     return Ready(body, headers, problem.status)
+
+
+def _nobody(request: Asker, gone: Any) -> Any:
+    """Answer nobody: the metrics count it."""
+    return Ready(b"", [], 499)
 
 
 def _not_valid(request: Asker, error: Any) -> Any:

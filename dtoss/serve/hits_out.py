@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 from litestar.response.base import ASGIResponse
 
 from dtoss.hits import Hits
 from dtoss.serve.answers import ARROW, JSON, PIECE, ending, headers_of, rows_json
 from dtoss.serve.arrow_out import arrow_pieces
-from dtoss.serve.ready import Asker, Ready, Streamed, tag_of, wants_arrow
+from dtoss.serve.bulk.sending import Pieces
+from dtoss.serve.ready import Asker, Ready, tag_of, wants_arrow
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 
@@ -31,7 +32,7 @@ async def answer_of_hits(
     if len(hits) <= PIECE:
         body = b"".join(pieces)
         return Ready(body, headers_of(served, len(body), tag, kind))
-    return Streamed(streamed(state, pieces), headers_of(served, None, tag, kind))
+    return Pieces(state, request, [next(pieces)], pieces, headers_of(served, None, tag, kind))
 
 
 def json_pieces(
@@ -43,13 +44,3 @@ def json_pieces(
         rows = rows_json(hits[at : at + PIECE], query=query, text_ids=text_ids)
         yield b"," + rows if at else rows
     yield b"]" + ending(following)
-
-
-async def streamed(state: WorkerState, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield pieces that are made in the pool: while one is sent, no thread waits for the client."""
-
-    def following(stop: object) -> bytes | None:
-        return next(pieces, None)
-
-    while (piece := await state.pool.run(None, following)) is not None:
-        yield piece

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol, TypeVar
-
-from starlette.requests import ClientDisconnect, Request
+from typing import Any, Protocol, TypeVar
 
 from dtoss.locks import Lock
 from dtoss.serve.problems import Problem
@@ -24,6 +22,18 @@ WATCHED_FROM = 0.02
 
 class Stopped(Exception):
     """Work that nobody waits for any more."""
+
+
+class ClientGone(Exception):
+    """A client that closed its connection, or reads nothing: there is nobody to answer."""
+
+
+class Client(Protocol):
+    """A request whose body was read: its next message says that the client went away."""
+
+    @property
+    def receive(self) -> Callable[[], Awaitable[Any]]:
+        """Return what gives the next message."""
 
 
 class Stop:
@@ -90,7 +100,7 @@ class Pool:
         self._inside = 0
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="pool")
 
-    async def run(self, request: Request | None, work: Callable[[Stop], T], *, admitted: bool = False) -> T:
+    async def run(self, request: Client | None, work: Callable[[Stop], T], *, admitted: bool = False) -> T:
         """Return what work makes, done by a thread.
 
         Parameters
@@ -106,18 +116,11 @@ class Pool:
         ------
         Problem
             503 if too many wait already, or it took too long.
-        ClientDisconnect
+        ClientGone
             If the client went away.
         """
-        if self._inside >= self._most and not admitted:
-            raise Problem(
-                503,
-                f"{self._queue} requests wait for a thread already: ask again in a second",
-                limit="pool_queue",
-                value=self._queue,
-                bound=self._queue,
-                retry_after=1,
-            )
+        if not admitted:
+            self._admit()
         stop = Stop()
         future = self._begin(work, stop)
         ours = asyncio.wrap_future(future)
@@ -140,24 +143,42 @@ class Pool:
         )
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Have work done when a thread is free; nobody waits for it."""
+        """Have work done when a thread is free; nobody waits for it.
+
+        Raises
+        ------
+        Problem
+            503 if too many wait already.
+        """
+        self._admit()
         self._begin(lambda stop: work(), Stop()).add_done_callback(self._ended)
 
     def close(self) -> None:
         """Begin nothing more."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def _watched(self, request: Request | None, ours: asyncio.Future[T]) -> None:
+    def _admit(self) -> None:
+        if self._inside >= self._most:
+            raise Problem(
+                503,
+                f"{self._queue} requests wait for a thread already: ask again in a second",
+                limit="pool_queue",
+                value=self._queue,
+                bound=self._queue,
+                retry_after=1,
+            )
+
+    async def _watched(self, request: Client | None, ours: asyncio.Future[T]) -> None:
         """Return when work is done or took too long."""
         left = max(self._seconds - WATCHED_FROM, 0.0)
         if request is None:
             await asyncio.wait((ours,), timeout=left)
             return
-        gone = asyncio.ensure_future(_gone(request))
+        gone = asyncio.ensure_future(client_gone(request))
         try:
             await asyncio.wait((ours, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if gone.done() and not ours.done():
-                raise ClientDisconnect
+                raise ClientGone
         finally:
             gone.cancel()
 
@@ -195,7 +216,7 @@ class Pool:
             )
 
 
-async def _gone(request: Request) -> None:
+async def client_gone(request: Client) -> None:
     """Return when a client has gone away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

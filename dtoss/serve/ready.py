@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 from litestar import Request
@@ -28,22 +27,6 @@ class Ready(ASGIResponse):
         """Send it."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.sent})
         await send({"type": "http.response.body", "body": self.body})
-
-
-class Streamed(ASGIResponse):
-    """An answer in pieces, of given headers and no others."""
-
-    def __init__(self, pieces: AsyncIterator[bytes], headers: list[tuple[bytes, bytes]]) -> None:
-        self.pieces = pieces
-        self.sent = headers
-        self.status_code = 200
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send one piece after another."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.sent})
-        async for piece in self.pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
 
 
 Asker = Request[Any, Any, Any]

@@ -1,12 +1,231 @@
-"""Questions about many places at once, in JSON or in Arrow streams."""
+"""Questions about many places: ``POST /knn``, ``/range``, ``/count``, ``/locate`` and ``/reverse_nearest``."""
 
 from __future__ import annotations
 
-from litestar.handlers import HTTPRouteHandler
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import Any, TypeAlias
 
+import numpy as np
+import orjson
+import pyarrow as pa
+from litestar import post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import Parameter
+from litestar.response.base import ASGIResponse
+from numpy.typing import NDArray
+
+from dtoss.arguments import distances
+from dtoss.serve.answers import ARROW, JSON
+from dtoss.serve.arrow_out import column_stream
+from dtoss.serve.bulk.bodies import Bodies
+from dtoss.serve.bulk.many import check_hits, counted, nearest, reversed_nearest, within_radius
+from dtoss.serve.bulk.places_in import Places, is_arrow, places_in
+from dtoss.serve.bulk.rows import Form, check_columns, encoded
+from dtoss.serve.bulk.sending import answered
+from dtoss.serve.hot_requests import DEFAULT_K
+from dtoss.serve.pool import Stop
+from dtoss.serve.ready import Asker, wants_arrow
+from dtoss.serve.routes.parameters import Carry, Having, Ids, Snapshot, Where, check_condition, distance, names_of
+from dtoss.serve.routes.schemas import HITS, ID, Schema, array, responses, told
+from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 
+COUNTS = told(counts=array({"type": "integer", "minimum": 0}))
+LOCATED = told(ids=array(ID))
+SMALLER = "ask about fewer places at a time, or for fewer hits of each"
 
-def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
+Work: TypeAlias = Callable[[Places, Stop], Iterator[bytes]]
+Record: TypeAlias = Callable[[Places], tuple[Any, Any]]
+
+
+def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     """Return the routes of questions about many places."""
-    return []
+    limits, serving = state.settings.limits, state.serving
+    space = serving.now.index.space
+    nearest_of = Parameter(default=DEFAULT_K, ge=1, le=limits.k, description="How many of the nearest objects.")
+    most, radius_of = distance("At most so far away", wanted=False), distance("How far, of all places", wanted=False)
+
+    def said(answer: Schema, *, radius: bool = False) -> dict[str, Any]:
+        body = body_of(space.geographic, radius=radius)
+        return {"responses": responses(answer, arrow=True, kept=False), "body": body}
+
+    async def answer(
+        request: Asker, served: Served, kind: bytes, work: Work, radius: bool, record: Record
+    ) -> ASGIResponse:
+        arrow = is_arrow(request)
+        async with bodies.of(request) as body:
+
+            def make(stop: Stop) -> Iterator[bytes]:
+                places = places_in(body, arrow, space, limits.bulk_queries, stop, radius)
+                held.append(places)
+                return work(places, stop)
+
+            held: list[Places] = []
+            response = await answered(state, request, served, kind, make)
+        places = held[0]
+        k, far = record(places)
+        state.accesses.many(places.positions[:, 0], places.positions[:, 1], k, far)
+        return response
+
+    def form_of(request: Asker, having: str | None, columns: str, ids: str) -> Form:
+        check_condition(having, limits.condition_length, "having")
+        return Form(wants_arrow(request), ids == "string", names_of(columns), having or None)
+
+    def evaluate(served: Served, where: str | None, form: Form) -> str | None:
+        check_columns(served, form)
+        if where:
+            served.conditions.get(where)
+        return where or None
+
+    @post("/knn", status_code=200, opt=said(HITS))
+    async def many_knn(
+        request: Asker,
+        k: int = nearest_of,
+        max_distance: float | None = most,
+        where: Where = None,
+        having: Having = None,
+        columns: Carry = "",
+        ids: Ids = "number",
+        snapshot: Snapshot = None,
+    ) -> ASGIResponse:
+        """Answer with the k nearest objects of each place, ordered by (query, distance, id)."""
+        served = serving.named(snapshot)
+        check_condition(where, limits.condition_length)
+        form = form_of(request, having, columns, ids)
+
+        def work(places: Places, stop: Stop) -> Iterator[bytes]:
+            size = min(k, max(len(served.index), 1))
+            check_hits(len(places) * size, limits.hits, SMALLER)
+            condition = evaluate(served, where, form)
+            radius = np.full(len(places), inf if max_distance is None else max_distance)
+            found, every = nearest(served, places.positions, radius, size, condition, form, stop, state.metrics)
+            return encoded(served, found, form, every)
+
+        return await answer(request, served, form.kind, work, False, lambda places: (k, max_distance))
+
+    @post("/range", status_code=200, opt=said(HITS, radius=True))
+    async def many_range(
+        request: Asker,
+        radius: float | None = radius_of,
+        where: Where = None,
+        having: Having = None,
+        columns: Carry = "",
+        ids: Ids = "number",
+        snapshot: Snapshot = None,
+    ) -> ASGIResponse:
+        """Answer with all objects within a radius of each place, ordered by (query, distance, id)."""
+        served = serving.named(snapshot)
+        check_condition(where, limits.condition_length)
+        form = form_of(request, having, columns, ids)
+
+        def work(places: Places, stop: Stop) -> Iterator[bytes]:
+            condition = evaluate(served, where, form)
+            radii = radii_of(places, radius)
+            counts = counted(served, places.positions, radii, condition, stop, state.metrics)
+            check_hits(int(counts.sum()), limits.hits, "ask about fewer places at a time, or for smaller radii")
+            found = within_radius(served, places.positions, radii, counts, condition, form)
+            return encoded(served, found, form)
+
+        return await answer(request, served, form.kind, work, True, lambda places: (None, radii_of(places, radius)))
+
+    @post("/count", status_code=200, opt=said(COUNTS, radius=True))
+    async def many_count(
+        request: Asker, radius: float | None = radius_of, where: Where = None, snapshot: Snapshot = None
+    ) -> ASGIResponse:
+        """Answer with how many objects lie within a radius of each place."""
+        served = serving.named(snapshot)
+        check_condition(where, limits.condition_length)
+        arrow = wants_arrow(request)
+
+        def work(places: Places, stop: Stop) -> Iterator[bytes]:
+            condition = evaluate(served, where, Form(arrow))
+            counts = counted(served, places.positions, radii_of(places, radius), condition, stop, state.metrics)
+            return counts_out(served, counts, arrow)
+
+        return await answer(
+            request, served, ARROW if arrow else JSON, work, True, lambda places: (None, radii_of(places, radius))
+        )
+
+    @post("/locate", status_code=200, opt=said(LOCATED))
+    async def many_locate(request: Asker, ids: Ids = "number", snapshot: Snapshot = None) -> ASGIResponse:
+        """Answer with the object whose cell holds each place: the nearest one, of several the one of the lowest id."""
+        served = serving.named(snapshot)
+        form = Form(wants_arrow(request), ids == "string")
+
+        def work(places: Places, stop: Stop) -> Iterator[bytes]:
+            if len(served.index) == 0:
+                raise ValueError("the index is empty: no object owns a place")
+            radius = np.full(len(places), inf)
+            pieces, _ = nearest(served, places.positions, radius, 1, None, form, stop, state.metrics)
+            kind = pa.large_string() if served.index.string_ids else pa.int64()
+            found = pa.concat_arrays([pa.array([], kind), *(rows.ids.cast(kind) for rows in pieces)])
+            if form.arrow:
+                return iter([column_stream(served, "id", found)])
+            values = found.to_pylist()
+            return told_lists(served, "ids", list(map(str, values)) if form.text_ids else values)
+
+        return await answer(request, served, form.kind, work, False, lambda places: (1, None))
+
+    @post("/reverse_nearest", status_code=200, opt=said(HITS))
+    async def many_reverse_nearest(request: Asker, ids: Ids = "number", snapshot: Snapshot = None) -> ASGIResponse:
+        """Answer with the objects that are nearer to each place than to any other object."""
+        served = serving.named(snapshot)
+        form = Form(wants_arrow(request), ids == "string")
+
+        def work(places: Places, stop: Stop) -> Iterator[bytes]:
+            return encoded(served, iter(reversed_nearest(served, places.positions, stop)), form)
+
+        return await answer(request, served, form.kind, work, False, lambda places: (1, None))
+
+    return [many_knn, many_range, many_count, many_locate, many_reverse_nearest]
+
+
+def radii_of(places: Places, radius: float | None) -> NDArray[np.float64]:
+    """Return the radius of each place: its own, or the one of all.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or there are both.
+    """
+    if places.radius is not None and radius is not None:
+        raise ValueError("there is a radius in the URL and one in the body: give one of them")
+    if places.radius is not None:
+        return places.radius
+    if radius is None:
+        raise ValueError("there is no radius: give one of all places in the URL, or one of each in the body")
+    return distances("radius", radius, len(places))
+
+
+def counts_out(served: Served, counts: NDArray[np.int64], arrow: bool) -> Iterator[bytes]:
+    """Return numbers as JSON or as an Arrow stream with the column count."""
+    if arrow:
+        return iter([column_stream(served, "count", pa.array(counts))])
+    return told_lists(served, "counts", counts.tolist())
+
+
+def told_lists(served: Served, name: str, values: list[Any]) -> Iterator[bytes]:
+    """Return a list as JSON, with the snapshot's name."""
+    return iter([orjson.dumps({"snapshot": served.name, name: values})])
+
+
+def body_of(geographic: bool, *, radius: bool = False) -> dict[str, Any]:
+    """Return how the OpenAPI text describes a body of places."""
+    place = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+    properties: Schema = {"positions": {"type": "array", "items": place}}
+    example: Schema = {"positions": [[2.35, 48.86], [13.4, 52.52]]}
+    if radius:
+        far = {"type": "number", "minimum": 0}
+        properties["radius"] = {"anyOf": [far, {"type": "array", "items": far}]}
+        example["radius"] = [1000.0, 500.0]
+    names = ("lon", "lat") if geographic else ("x", "y")
+    schema = {"type": "object", "properties": properties, "required": ["positions"], "additionalProperties": False}
+    stream = f"An Arrow IPC stream with the columns {', '.join(names)}{' and perhaps radius' if radius else ''}."
+    return {
+        "required": True,
+        "content": {
+            JSON.decode(): {"schema": schema, "example": example},
+            ARROW.decode(): {"schema": {"type": "string", "format": "binary", "description": stream}},
+        },
+    }

@@ -1,12 +1,240 @@
-"""Questions about many places at once, in JSON or in Arrow streams."""
+"""Questions about boxes and polygons: ``GET`` and ``POST /box``, ``POST /within``."""
 
 from __future__ import annotations
 
-from litestar.handlers import HTTPRouteHandler
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
+import numpy as np
+import orjson
+from litestar import get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import Parameter
+from litestar.response.base import ASGIResponse
+from numpy.typing import NDArray
+
+from dtoss.geometry.distance import distance
+from dtoss.queries.within import Shape, boxes_of, polygons_of
+from dtoss.serve.answers import ARROW, JSON
+from dtoss.serve.bulk.areas import found_within, listed
+from dtoss.serve.bulk.bodies import Bodies
+from dtoss.serve.bulk.json_in import lists_in
+from dtoss.serve.bulk.places_in import is_arrow
+from dtoss.serve.bulk.rows import Form, check_columns, encoded
+from dtoss.serve.bulk.sending import answered
+from dtoss.serve.bulk.shapes_in import body_bytes, geojson_in
+from dtoss.serve.pool import Stop
+from dtoss.serve.problems import Problem
+from dtoss.serve.ready import Asker, unchanged, wants_arrow
+from dtoss.serve.routes.bulk import COUNTS, counts_out
+from dtoss.serve.routes.parameters import (
+    Carry,
+    Having,
+    Ids,
+    Snapshot,
+    Where,
+    check_condition,
+    names_of,
+)
+from dtoss.serve.routes.schemas import COUNT, HITS, Schema, array, responses
+from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 
+Read: TypeAlias = Callable[[Stop], tuple[list[list[Shape]], int]]
+"""Returns the shapes of a question, and how many corners they have."""
+EITHER: Schema = {"anyOf": [HITS, COUNTS]}
 
-def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
-    """Return the routes of questions about many places."""
-    return []
+
+def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
+    """Return the routes of questions about boxes and polygons."""
+    limits, serving = state.settings.limits, state.serving
+    space = serving.now.index.space
+    west_of, south_of, east_of, north_of = sides(space.geographic)
+    numbers = Parameter(default=False, description="Only how many objects there are, and no list.")
+
+    def form_of(request: Asker, where: str | None, having: str | None, columns: str, ids: str, count: bool) -> Form:
+        check_condition(where, limits.condition_length)
+        check_condition(having, limits.condition_length, "having")
+        if count and having:
+            raise Problem(400, "having is a condition on hits, which count=1 does not list: use where", limit="having")
+        return Form(
+            wants_arrow(request), ids == "string", names_of(columns), having or None, query=request.method == "POST"
+        )
+
+    async def answer(
+        request: Asker, served: Served, form: Form, where: str | None, count: bool, read: Read
+    ) -> ASGIResponse:
+        middles: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+
+        def make(stop: Stop) -> Iterator[bytes]:
+            shapes, corners = read(stop)
+            check_columns(served, form)
+            if where:
+                served.conditions.get(where)
+            found = found_within(served, shapes, corners, where or None, limits.hits, stop, state.metrics)
+            middles.append(middles_of(served, shapes))
+            if not count:
+                return encoded(served, listed(served, found, form, limits.hits), form)
+            if form.arrow or form.query:
+                return counts_out(served, found.count, form.arrow)
+            return iter([orjson.dumps({"snapshot": served.name, "count": int(found.count[0])})])
+
+        response = await answered(state, request, served, form.kind, make)
+        positions, radii = middles[0]
+        state.accesses.many(positions[:, 0], positions[:, 1], None, radii)
+        return response
+
+    @get("/box", opt={"responses": responses({"anyOf": [HITS, COUNT]}, arrow=True)})
+    async def box(
+        request: Asker,
+        west: float = west_of,
+        south: float = south_of,
+        east: float = east_of,
+        north: float = north_of,
+        where: Where = None,
+        having: Having = None,
+        columns: Carry = "",
+        ids: Ids = "number",
+        count: bool = numbers,
+        snapshot: Snapshot = None,
+    ) -> ASGIResponse:
+        """Answer with all objects in a box, ordered by id; one whose west is greater crosses the antimeridian."""
+        served = serving.named(snapshot)
+        if same := unchanged(request, served):
+            return same
+        form = form_of(request, where, having, columns, ids, count)
+
+        def read(stop: Stop) -> tuple[list[list[Shape]], int]:
+            return boxes_of([west, south, east, north], space), 1
+
+        return await answer(request, served, form, where, count, read)
+
+    @post("/box", status_code=200, opt=said(boxes_body()))
+    async def boxes(
+        request: Asker,
+        where: Where = None,
+        having: Having = None,
+        columns: Carry = "",
+        ids: Ids = "number",
+        count: bool = numbers,
+        snapshot: Snapshot = None,
+    ) -> ASGIResponse:
+        """Answer with all objects in each box, ordered by (query, id)."""
+        served = serving.named(snapshot)
+        form = form_of(request, where, having, columns, ids, count)
+        no_arrow(request)
+        async with bodies.of(request) as body:
+
+            def read(stop: Stop) -> tuple[list[list[Shape]], int]:
+                found, _ = lists_in(body, "boxes", 4, limits.bulk_queries, stop.check)
+                shapes: list[list[Shape]] = []
+                for at in range(0, len(found), SHAPES):
+                    stop.check()
+                    shapes += numbered(found[at : at + SHAPES], at)
+                return shapes, 1
+
+            return await answer(request, served, form, where, count, read)
+
+    def numbered(found: NDArray[np.float64], at: int) -> list[list[Shape]]:
+        try:
+            return boxes_of(found, space)
+        except ValueError as error:
+            raise ValueError(f"of the boxes from {at} on: {error}" if at else str(error)) from None
+
+    @post("/within", status_code=200, opt=said(polygon_body()))
+    async def within(
+        request: Asker,
+        where: Where = None,
+        having: Having = None,
+        columns: Carry = "",
+        ids: Ids = "number",
+        count: bool = numbers,
+        snapshot: Snapshot = None,
+    ) -> ASGIResponse:
+        """Answer with all objects within polygons or on their edges, ordered by (query, id)."""
+        served = serving.named(snapshot)
+        form = form_of(request, where, having, columns, ids, count)
+        no_arrow(request)
+        async with bodies.of(request, body_bytes(limits.corners)) as body:
+
+            def read(stop: Stop) -> tuple[list[list[Shape]], int]:
+                shape, corners = geojson_in(body, limits.corners)
+                return polygons_of(shape, space), corners
+
+            return await answer(request, served, form, where, count, read)
+
+    return [box, boxes, within]
+
+
+SHAPES = 256
+"""Boxes that are covered with discs before it is asked whether anybody still waits: that is work in Python."""
+
+
+def middles_of(served: Served, shapes: list[list[Shape]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return for each shape a place amid the discs that cover it, and how far from there the furthest of them reaches.
+
+    That is what the access log has of a shape.
+    """
+    space = served.index.space
+    vectors, radii = [], []
+    for whole in shapes:
+        if not whole:
+            continue
+        centres = np.concatenate([shape.discs.centres for shape in whole])
+        middle = centres.mean(axis=0)
+        if space.dimension == 3:
+            length = float(np.linalg.norm(middle))
+            middle = middle / length if length > 1e-9 else centres[0]
+        reach = distance(centres, np.broadcast_to(middle, centres.shape))
+        radii.append(float((reach + np.concatenate([shape.discs.radii for shape in whole])).max()))
+        vectors.append(middle)
+    return space.positions(np.array(vectors).reshape(-1, space.dimension)), np.array(radii)
+
+
+def no_arrow(request: Asker) -> None:
+    """Refuse a body that is an Arrow stream.
+
+    Raises
+    ------
+    Problem
+        415 if it is.
+    """
+    if is_arrow(request):
+        raise Problem(415, "shapes are read as JSON: send application/json", limit="content-type", value=ARROW.decode())
+
+
+def sides(geographic: bool) -> tuple[Any, ...]:
+    """Return the parameters of a box, named as the space's coordinates are."""
+    x, y = ((-180, 180), (-90, 90)) if geographic else ((-1e90, 1e90), (-1e90, 1e90))
+    names = ("west", "south", "east", "north") if geographic else ("xmin", "ymin", "xmax", "ymax")
+    unit = "Degrees" if geographic else "Units of the CRS"
+    return tuple(
+        Parameter(query=name, ge=low, le=high, description=f"{unit}; the box is closed.")
+        for name, (low, high) in zip(names, (x, y, x, y), strict=True)
+    )
+
+
+def said(body: dict[str, Any]) -> dict[str, Any]:
+    """Return what the OpenAPI text says of a question about shapes."""
+    return {"responses": responses(EITHER, arrow=True, kept=False), "body": body}
+
+
+def boxes_body() -> dict[str, Any]:
+    """Return how the OpenAPI text describes a body of boxes."""
+    box = {"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4}
+    schema = {
+        "type": "object", "properties": {"boxes": array(box)}, "required": ["boxes"], "additionalProperties": False,
+    }  # fmt: skip
+    return _body(schema, {"boxes": [[2.2, 48.8, 2.5, 48.9]]})
+
+
+def polygon_body() -> dict[str, Any]:
+    """Return how the OpenAPI text describes a body of polygons."""
+    kinds = ["Polygon", "MultiPolygon", "Feature", "FeatureCollection"]
+    one = {"type": "object", "properties": {"type": {"enum": kinds}}, "required": ["type"]}
+    ring = [[2.2, 48.8], [2.5, 48.8], [2.35, 48.9], [2.2, 48.8]]
+    return _body({"anyOf": [one, array(one)]}, {"type": "Polygon", "coordinates": [ring]})
+
+
+def _body(schema: dict[str, Any], example: Any) -> dict[str, Any]:
+    return {"required": True, "content": {JSON.decode(): {"schema": schema, "example": example}}}

@@ -5,10 +5,9 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from starlette.requests import ClientDisconnect
 
 from dtoss.serve import pool as pool_module
-from dtoss.serve.pool import Pool, Stopped
+from dtoss.serve.pool import ClientGone, Pool, Stopped
 from dtoss.serve.problems import Problem
 
 LONG = 10.0
@@ -131,7 +130,7 @@ def test_a_client_that_goes_away_frees_its_place(made, begun):
         await until(lambda: pool._inside == 1 + (not begun))
         await asyncio.sleep(2 * pool_module.WATCHED_FROM)
         left.set()
-        with pytest.raises(ClientDisconnect):
+        with pytest.raises(ClientGone):
             await ours
         await until(lambda: pool._inside == (not begun))
         go.set()

@@ -1,0 +1,226 @@
+"""Places in an Arrow IPC stream that a stranger sent.
+
+The stream is read here and not by a library in C++: nothing but columns of plain numbers is wanted, each message says
+where they are, and every such number is held against the body before memory is looked at. What else Arrow knows
+(dictionaries, compression, nested and extension types, big-endian numbers) is refused by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.serve.bulk.flat_tables import I16, I32, I64, U8, U32, Malformed, Table, read, root_of
+from dtoss.serve.problems import Problem
+
+CONTINUED = 0xFFFFFFFF
+"""What a message begins with."""
+MOST_BATCHES = 10_000
+MOST_METADATA = 1_000_000
+"""Bytes of a message's metadata."""
+LONGEST_NAME = 100
+OLDEST_VERSION = 3
+"""Of the metadata: V4, which Arrow writes since 0.8."""
+SCHEMA, DICTIONARY, RECORDS = 1, 2, 3
+"""What a message is."""
+WHOLE, FLOATING = 2, 3
+"""Types of columns that are read: integers and floating-point numbers."""
+_NODE = Struct("<qq")
+
+
+def columns_in(
+    stream: bytes, wanted: Sequence[str], optional: Sequence[str], most: int, check: Callable[[], None]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of a stream by their names, float64, as long as one another.
+
+    Parameters
+    ----------
+    stream
+        All of it.
+    wanted
+        Names of the columns that have to be there.
+    optional
+        Names of those that may be there too, and no others.
+    most
+        Rows at the most.
+    check
+        Is called between batches.
+
+    Raises
+    ------
+    Problem
+        413 if there are more rows, 400 if it is no such stream; it says what is wrong.
+    """
+    try:
+        return _columns_in(stream, wanted, optional, most, check)
+    except Malformed as wrong:
+        names = ", ".join([*wanted, *(f"perhaps {name}" for name in optional)])
+        raise Problem(
+            400,
+            f"the body is not an Arrow stream that is read here: {wrong}; send columns of numbers called {names}, "
+            "without nulls and not compressed",
+            limit="body",
+        ) from None
+
+
+def _columns_in(
+    stream: bytes, wanted: Sequence[str], optional: Sequence[str], most: int, check: Callable[[], None]
+) -> dict[str, NDArray[np.float64]]:
+    found = _message(stream, 0)
+    if found is None:
+        raise Malformed("it is empty")
+    header, at, body = found
+    if body or header.number(1, U8) != SCHEMA:
+        raise Malformed("it does not begin with a schema")
+    names, kinds = _schema(header, wanted, optional)
+    pieces: dict[str, list[NDArray[np.float64]]] = {name: [np.zeros(0)] for name in names}
+    rows = batches = 0
+    while (found := _message(stream, at)) is not None:
+        header, begin, body = found
+        at = begin + body
+        batches += 1
+        check()
+        if batches > MOST_BATCHES:
+            raise Malformed(f"it has more than {MOST_BATCHES:,} batches")
+        kind = header.number(1, U8)
+        if kind == DICTIONARY:
+            raise Malformed("it has a dictionary")
+        if kind != RECORDS:
+            raise Malformed(f"message {batches} is of kind {kind} and no batch of rows")
+        length, columns = _batch(header, stream, begin, body, names, kinds, rows, most)
+        rows += length
+        for name, column in zip(names, columns, strict=True):
+            pieces[name].append(column)
+    return {name: np.concatenate(parts) for name, parts in pieces.items()}
+
+
+def _message(stream: bytes, at: int) -> tuple[Table, int, int] | None:
+    """Return a message's table, where its body begins and how long it is; None at the end of the stream."""
+    if at == len(stream):
+        return None
+    if len(stream) - at < 8 or U32.unpack_from(stream, at)[0] != CONTINUED:
+        raise Malformed(f"no message begins at byte {at}")
+    size: int = I32.unpack_from(stream, at + 4)[0]
+    if size == 0:
+        return None
+    begin = at + 8 + size
+    if not 8 <= size <= MOST_METADATA or begin > len(stream):
+        raise Malformed(f"the message at byte {at} claims {size:,} bytes of metadata")
+    header = root_of(stream[at + 8 : begin])
+    body = header.number(3, I64)
+    if not 0 <= body <= len(stream) - begin:
+        raise Malformed(f"the message at byte {at} claims a body of {body:,} bytes, and {len(stream) - begin:,} follow")
+    if header.number(0, I16) < OLDEST_VERSION:
+        raise Malformed("it is of a version before V4")
+    return header, begin, body
+
+
+def _schema(message: Table, wanted: Sequence[str], optional: Sequence[str]) -> tuple[list[str], list[np.dtype]]:
+    """Return the names and types of the columns."""
+    schema = message.table(2)
+    if schema is None:
+        raise Malformed("its schema is missing")
+    if schema.number(0, I16) != 0:
+        raise Malformed("its numbers are big-endian")
+    names: list[str] = []
+    kinds = []
+    for field in schema.tables(1, 1_000):
+        name = field.text(0, LONGEST_NAME)
+        if name not in wanted and name not in optional:
+            raise Malformed(f"column {name!r} is not known")
+        if name in names:
+            raise Malformed(f"column {name!r} is there twice")
+        names.append(name)
+        kinds.append(_kind(field, name))
+    for name in wanted:
+        if name not in names:
+            raise Malformed(f"column {name!r} is missing")
+    return names, kinds
+
+
+def _kind(field: Table, name: str) -> np.dtype:
+    """Return the type of a column's numbers."""
+    kind, told = field.number(2, U8), field.table(3)
+    if field.table(4) is not None:
+        raise Malformed(f"column {name!r} is encoded by a dictionary")
+    if told is None or kind not in (WHOLE, FLOATING) or field.tables(5, 0):
+        raise Malformed(f"column {name!r} is not of numbers")
+    if kind == FLOATING:
+        codes = {0: "<f2", 1: "<f4", 2: "<f8"}
+        code = codes.get(told.number(0, I16))
+    else:
+        width = told.number(0, I32)
+        code = f"<{'i' if told.number(1, U8) else 'u'}{width // 8}" if width in (8, 16, 32, 64) else None
+    if code is None:
+        raise Malformed(f"column {name!r} is not of numbers that are read here")
+    return np.dtype(code)
+
+
+def _batch(
+    message: Table,
+    stream: bytes,
+    begin: int,
+    body: int,
+    names: list[str],
+    kinds: list[np.dtype],
+    rows: int,
+    most: int,
+) -> tuple[int, list[NDArray[np.float64]]]:
+    """Return how many rows a batch has, and its columns."""
+    batch = message.table(2)
+    if batch is None:
+        raise Malformed("a batch is missing")
+    length = batch.number(0, I64)
+    if length < 0:
+        raise Malformed(f"a batch claims {length} rows")
+    if rows + length > most:
+        raise Problem(
+            413,
+            f"there are {rows + length:,} places or more: at most {most:,} go into a request; send them in several",
+            limit="bulk_queries",
+            value=rows + length,
+            bound=most,
+        )
+    if batch.table(3) is not None:
+        raise Malformed("a batch is compressed")
+    nodes, count = batch.vector(1, 16)
+    buffers, places = batch.vector(2, 16)
+    if count != len(names) or places != 2 * count or batch.vector(4, 8)[1]:
+        raise Malformed(f"a batch has {count} columns in {places} buffers: {len(names)} in {2 * len(names)} are wanted")
+    columns = []
+    for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        own, nulls = _NODE.unpack_from(batch.message, nodes + 16 * i)
+        if own != length:
+            raise Malformed(f"column {name!r} has {own} rows in a batch of {length}")
+        valid = _buffer(batch.message, buffers + 32 * i, begin, body)
+        at, size = _buffer(batch.message, buffers + 32 * i + 16, begin, body)
+        if size < length * kind.itemsize:
+            raise Malformed(f"column {name!r} has {size} bytes for {length} rows")
+        _no_nulls(stream, valid, length, nulls, name, rows)
+        columns.append(np.frombuffer(stream, kind, length, at).astype(np.float64))
+    return length, columns
+
+
+def _buffer(message: bytes, at: int, begin: int, body: int) -> tuple[int, int]:
+    """Return where in the stream a buffer begins, and how long it is."""
+    offset, size = read(message, at, I64), read(message, at + 8, I64)
+    if not (0 <= offset <= body and 0 <= size <= body - offset):
+        raise Malformed(f"a buffer at {offset} of {size} bytes is not within its body of {body}")
+    return begin + offset, size
+
+
+def _no_nulls(stream: bytes, valid: tuple[int, int], length: int, nulls: int, name: str, rows: int) -> None:
+    """Refuse a column that has nulls, by the row of the first."""
+    at, size = valid
+    if size == 0:
+        if nulls:
+            raise Malformed(f"column {name!r} claims {nulls} nulls and does not say where")
+        return
+    if 8 * size < length:
+        raise Malformed(f"column {name!r} says of {8 * size} rows whether they are null, and has {length}")
+    bits = np.unpackbits(np.frombuffer(stream, np.uint8, -(-length // 8), at), bitorder="little")[:length]
+    if not bits.all():
+        raise Malformed(f"column {name!r} is null in row {rows + int(bits.argmin())}")

@@ -1,0 +1,104 @@
+"""Bodies of requests, read within limits: of one, of the time it takes, and of all that are in hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from dtoss.serve.limits import Limits
+from dtoss.serve.pool import ClientGone
+from dtoss.serve.problems import Problem
+from dtoss.serve.ready import Asker
+
+LARGEST_TOGETHER = 8
+"""Times the largest body: what all bodies in hand may take together."""
+
+
+class Bodies:
+    """The bodies that a worker reads and has read.
+
+    Parameters
+    ----------
+    limits
+        Of requests.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._held = 0
+
+    @asynccontextmanager
+    async def of(self, request: Asker, most: int | None = None) -> AsyncIterator[bytes]:
+        """Give the body of a request, and count it as long as the ``with`` lasts.
+
+        Parameters
+        ----------
+        request
+            Whose body nobody has read.
+        most
+            Bytes; ``body_bytes`` of the limits when None.
+
+        Raises
+        ------
+        Problem
+            413 if it has more, 408 if it does not come, 503 if all in hand are too many.
+        ClientGone
+            If the client went away before its end.
+        """
+        most = min(most or self._limits.body_bytes, self._limits.body_bytes)
+        said = request.headers.get("content-length")
+        if said is not None and said.isdigit() and int(said) > most:
+            raise _too_long(int(said), most)
+        held = 0
+        chunks: list[bytes] = []
+        try:
+            try:
+                async with asyncio.timeout(self._limits.idle_seconds):
+                    more = True
+                    while more:
+                        message: Any = await request.receive()
+                        if message["type"] == "http.disconnect":
+                            raise ClientGone
+                        chunk, more = message.get("body", b""), message.get("more_body", False)
+                        held += len(chunk)
+                        self._held += len(chunk)
+                        if held > most:
+                            raise _too_long(held, most)
+                        self._check()
+                        chunks.append(chunk)
+            except TimeoutError:
+                raise Problem(
+                    408,
+                    f"the body did not come within {self._limits.idle_seconds:g} seconds: {held:,} bytes did",
+                    limit="idle_seconds",
+                    bound=self._limits.idle_seconds,
+                ) from None
+            body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            chunks.clear()
+            yield body
+        finally:
+            self._held -= held
+
+    def _check(self) -> None:
+        most = LARGEST_TOGETHER * self._limits.body_bytes
+        if self._held > most:
+            raise Problem(
+                503,
+                f"bodies of {self._held:,} bytes are in hand: at most {most:,} are held; ask again in a second",
+                limit="body_bytes",
+                value=self._held,
+                bound=most,
+                retry_after=1,
+            )
+
+
+def _too_long(size: int, most: int) -> Problem:
+    return Problem(
+        413,
+        f"the body has {size:,} bytes or more: at most {most:,} are read; send it in several requests",
+        limit="body_bytes",
+        value=size,
+        bound=most,
+    )

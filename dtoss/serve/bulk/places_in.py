@@ -1,0 +1,98 @@
+"""The places of a request's body, JSON or Arrow, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.arguments import distances
+from dtoss.geometry.space import Space, as_positions
+from dtoss.serve.answers import ARROW
+from dtoss.serve.bulk.arrow_in import columns_in
+from dtoss.serve.bulk.json_in import lists_in
+from dtoss.serve.pool import Stop
+from dtoss.serve.problems import Problem
+from dtoss.serve.ready import Asker
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Places that are asked about.
+
+    Parameters
+    ----------
+    positions
+        float64 (m, 2), legal.
+    radius
+        float64 (m,), or None where the body has none.
+    """
+
+    positions: NDArray[np.float64]
+    radius: NDArray[np.float64] | None
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+def is_arrow(request: Asker) -> bool:
+    """Return whether a body is an Arrow stream.
+
+    Raises
+    ------
+    Problem
+        415 if it is neither that nor JSON.
+    """
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind == ARROW.decode():
+        return True
+    if kind == "application/json" or kind.endswith("+json"):
+        return False
+    raise Problem(
+        415,
+        f"the body is of type {kind[:100]!r}: application/json or {ARROW.decode()} is read",
+        limit="content-type",
+        value=kind[:100],
+        bound=["application/json", ARROW.decode()],
+    )
+
+
+def places_in(body: bytes, arrow: bool, space: Space, most: int, stop: Stop, radius: bool = False) -> Places:
+    """Return the places of a body.
+
+    Parameters
+    ----------
+    body
+        As it came.
+    arrow
+        Whether it is an Arrow stream.
+    space
+        What positions mean.
+    most
+        Places at the most.
+    stop
+        Is asked between pieces.
+    radius
+        Whether there may be a radius for each.
+
+    Raises
+    ------
+    Problem
+        413 if there are more, 400 if it cannot be read.
+    ValueError
+        If a position or a radius is not legal; it names the row.
+    """
+    names = ("lon", "lat") if space.geographic else ("x", "y")
+    if arrow:
+        columns = columns_in(body, names, ("radius",) if radius else (), most, stop.check)
+        positions = np.stack([columns[name] for name in names], axis=1)
+        radii = columns.get("radius")
+    else:
+        positions, radii = lists_in(body, "positions", 2, most, stop.check, radius)
+    positions = as_positions(positions, space)
+    if radii is not None:
+        radii = distances("radius", radii, len(positions))
+        if len(endless := np.flatnonzero(radii == np.inf)):
+            raise ValueError(f"radius row {int(endless[0])} is inf: a finite number is wanted")
+    return Places(positions, radii)

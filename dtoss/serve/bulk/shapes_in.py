@@ -1,0 +1,80 @@
+"""Polygons in the GeoJSON that a stranger sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from dtoss.serve.problems import Problem
+
+CORNER_BYTES = 400
+"""Bytes of GeoJSON for each corner that is allowed, properties included: the interpreter is held while it is read."""
+LISTS = 3
+"""Brackets for each corner that is allowed: a ring has at least three of them, and stands in two lists."""
+
+
+def body_bytes(corners: int) -> int:
+    """Return how long GeoJSON may be."""
+    return corners * CORNER_BYTES
+
+
+def geojson_in(body: bytes, corners: int) -> tuple[Any, int]:
+    """Return the shape of a body, or a list of shapes, and how many corners there are.
+
+    Parameters
+    ----------
+    body
+        A Polygon, MultiPolygon, Feature or FeatureCollection, or a list of them.
+    corners
+        Of all of them, at the most.
+
+    Raises
+    ------
+    Problem
+        413 if there are more, 400 if the body is anything else.
+    """
+    if (lists := body.count(b"[")) > LISTS * corners:
+        raise _too_many(lists // LISTS, corners)
+    try:
+        shape = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Problem(400, f"the body is not JSON: {str(error).splitlines()[0]}", limit="body") from None
+    listed = shape if isinstance(shape, list) else [shape]
+    if not all(isinstance(one, Mapping) for one in listed):
+        raise Problem(
+            400,
+            "the body is no GeoJSON: Polygon, MultiPolygon, Feature, FeatureCollection or a list of them is wanted",
+            limit="body",
+        )
+    found = sum(map(_corners, listed))
+    if found > corners:
+        raise _too_many(found, corners)
+    return shape, found
+
+
+def _corners(shape: Any) -> int:
+    """Return how many corners there are in a shape, as far as it is one."""
+    found = 0
+    waiting = [shape]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Mapping):
+            waiting += [one.get("geometry"), one.get("coordinates"), one.get("features")]
+        elif isinstance(one, list):
+            if one and not isinstance(one[0], (list, Mapping)):
+                found += 1
+            else:
+                waiting += one
+    return found
+
+
+def _too_many(found: int, most: int) -> Problem:
+    return Problem(
+        413,
+        f"the shapes have {found:,} corners or more: at most {most:,} are searched within; simplify them",
+        limit="corners",
+        value=found,
+        bound=most,
+    )
