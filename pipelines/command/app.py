@@ -10,6 +10,7 @@ import dtoss
 from pipelines.command import care, cycles, planning, queries, store
 from pipelines.command.export import export
 from pipelines.command.quick import UsageError
+from pipelines.command.serve import serve
 from pipelines.command.verify import verify
 from pipelines.command.warm import warm
 
@@ -39,6 +40,7 @@ app.command()(cycles.run)
 app.command()(queries.knn)
 app.command("range")(queries.range_)
 app.command()(queries.within)
+app.command()(serve)
 app.command()(store.info)
 app.command()(store.rollback)
 app.command()(verify)

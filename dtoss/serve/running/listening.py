@@ -26,7 +26,7 @@ BACKLOG = 2_048
 """Connections that wait to be accepted."""
 SECONDS_TO_TURN = 0.5
 """After SIGTERM: for how long an idle connection may still ask, and hear with its answer that it is closed."""
-SECONDS_TO_ANSWER = 3.2
+SECONDS_TO_ANSWER = 2.6
 """After SIGTERM: when requests that are still in hand are abandoned."""
 SPARE_FILES = 256
 """Files that a worker opens beside its connections."""
@@ -54,6 +54,7 @@ async def listen(
     parent: int,
     ready: Callable[[], None],
     hangup: Callable[[], None],
+    every_second: Callable[[], None],
     ending: Callable[[], None],
 ) -> int:
     """Answer requests until SIGTERM comes or the parent is gone; return how many connections were cut off then.
@@ -74,6 +75,8 @@ async def listen(
         Is called once connections are accepted.
     hangup
         Is called at SIGHUP.
+    every_second
+        Is called once a second.
     ending
         Is called when the worker begins to end.
     """
@@ -108,6 +111,7 @@ async def listen(
             await asyncio.wait_for(stop.wait(), 1.0)
         _date(shared, config)
         guard.sweep(list(shared.connections), loop.time())
+        every_second()
     ending()
     guard.draining = True
     await _take_the_rest(loop, place, make, patience)

@@ -63,7 +63,7 @@ def work(post, *, limits, tls):
         left = await listen(
             config, partial(GuardedProtocol, guard=guard), post.socket, guard, parent=post.parent, ready=post.ready,
             hangup=lambda: print("hangup", post.number, flush=True),
-            ending=lambda: print("ending", post.number, flush=True),
+            every_second=lambda: None, ending=lambda: print("ending", post.number, flush=True),
         )  # fmt: skip
         print("left", left, flush=True)
 

@@ -1,0 +1,99 @@
+"""A server from its beginning to its end: what the parent makes before the fork, and takes away at last."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+import shutil
+import ssl
+from collections.abc import Callable
+from functools import partial
+from secrets import token_hex
+
+import numpy as np
+
+from dtoss.errors import InputError
+from dtoss.serve.running.processes import keep_running
+from dtoss.serve.running.sockets import Port, hold
+from dtoss.serve.serving import Served
+from dtoss.serve.settings import Settings
+from dtoss.serve.telling.metrics import forget, prepare
+
+
+def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[Served, str], None]) -> int:
+    """Return the exit code of a server that has run until it was told to end; 1 where its workers kept dying.
+
+    Parameters
+    ----------
+    settings
+        What it was told.
+    no_auth
+        Whether others than this machine may ask without a token.
+    ready
+        Is called with the first snapshot and the server's URL once all workers listen.
+
+    Raises
+    ------
+    InputError
+        If something that it was told cannot be: a port, a certificate, a file of tokens, a log.
+    StoreError
+        If there is no snapshot, or it is damaged.
+    """
+    _check_certificate(settings)
+    port = hold(settings.host, settings.port)
+    folder = None
+    try:
+        if not (port.is_loopback or settings.token_file or no_auth):
+            raise InputError(
+                f"--host {settings.host} lets other machines ask: name those who may by --token-file, or say --no-auth"
+            )
+        folder = prepare()
+        return _run(settings, port, folder, ready)
+    finally:
+        port.close()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_certificate(settings: Settings) -> None:
+    cert, key = settings.tls_cert, settings.tls_key
+    if (cert is None) != (key is None):
+        raise InputError("--tls-cert and --tls-key go together: one of them is missing")
+    if cert is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+        except OSError as error:  # ssl's own are among them
+            raise InputError(f"--tls-cert {cert}, --tls-key {key}: {error.strerror or error}") from None
+
+
+def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, str], None]) -> int:
+    # only now: the client of Prometheus looks for its folder when it is loaded
+    from dtoss.serve.entry.doors import Doors
+    from dtoss.serve.running.worker import Common, run_worker
+    from dtoss.serve.swapping.preparing import first
+    from dtoss.serve.telling.log_lines import Log
+    from dtoss.serve.telling.shared_counts import SharedCounts
+
+    Doors(settings.token_file, settings.rate, settings.cors)
+    log = Log(settings.log)
+    verified = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.int64)[:1]
+    common = Common(settings, first(settings, verified), SharedCounts(settings.workers), verified, folder, token_hex(4))
+    url = port.url("http" if settings.tls_cert is None else "https")
+
+    def began() -> None:
+        log.event("started", snapshot=common.first.name, url=url, workers=settings.workers, pid=os.getpid())
+        ready(common.first, url)
+
+    def died(number: int, pid: int, fate: str) -> None:
+        common.counts.of(number).end(restarts=True)
+        forget(pid, folder)
+        log.event("worker died", number=number, pid=pid, fate=fate)
+
+    # pages that nobody writes to stay shared: a collection would write to all of them
+    gc.collect()
+    gc.freeze()
+    code = keep_running(port, settings.workers, partial(run_worker, common=common), ready=began, died=died)
+    log.event("ended", code=code)
+    log.close()
+    return code

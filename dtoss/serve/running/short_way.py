@@ -1,0 +1,86 @@
+"""One question by the short way before anybody asks: it rests on what is inside uvicorn, and that may change."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any, cast
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from dtoss.serve.front import RequestIds
+from dtoss.serve.hot_protocol import Desk, HotProtocol
+from dtoss.serve.running.connections import Guard
+from dtoss.serve.state import WorkerState
+
+TURNS = 10
+"""Of the loop, within which the answer has to be there."""
+
+
+class _Silent:
+    """Takes everything and tells nobody; lets everybody in."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *values, **named: "" if name == "admit" else None
+
+
+class _Written(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+        self.data = b""
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.data += data
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+async def short_way_works(state: WorkerState, config: Config) -> str | None:
+    """Return None if two questions of a connection are answered by the short way, else what went wrong.
+
+    Parameters
+    ----------
+    state
+        Of the worker; neither its metrics nor its logs hear of it.
+    config
+        Of uvicorn, loaded.
+    """
+    silent = cast(Any, _Silent())
+    unheard = replace(state, metrics=silent, accesses=silent, doors=silent, log=silent)
+    loop = asyncio.get_running_loop()
+    space = state.serving.now.index.space
+    names = b"lon=%.1f&lat=%.1f" if space.geographic else b"x=%.1f&y=%.1f"
+    bounds = state.serving.now.index.bounds
+    x, y = (0.0, 0.0) if bounds is None else ((bounds[0] + bounds[2]) / 2, (bounds[1] + bounds[3]) / 2)
+    request = b"GET /knn?" + names % (x, y) + b"&k=1 HTTP/1.1\r\nhost: here\r\n\r\n"
+    transport = _Written()
+    guard = Guard(state.settings.limits, 1, lambda: "", lambda status, sent: None)
+    try:
+        desk = Desk(unheard, loop, RequestIds())
+        hot = HotProtocol(config, ServerState(), {}, loop, guard=guard, desk=desk)
+        hot.connection_made(transport)
+        for number in (1, 2):
+            hot.data_received(request)
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            if transport.data.count(b"HTTP/1.1 200 OK\r\n") != number or hot.tasks:
+                said = transport.data[-200:].decode(errors="replace")
+                return f"question {number} was answered by {said!r}" if said else f"question {number} was not answered"
+        hot.connection_lost(None)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None

@@ -1,0 +1,179 @@
+"""One worker: what it is made of after the fork, and the order in which that begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import uvloop
+from numpy.typing import NDArray
+from uvicorn.config import Config
+
+from dtoss.serve.app import application
+from dtoss.serve.entry.doors import Doors
+from dtoss.serve.hot_protocol import Desk, HotProtocol
+from dtoss.serve.pool import Pool
+from dtoss.serve.running.connections import Guard, GuardedProtocol
+from dtoss.serve.running.listening import listen, room_for
+from dtoss.serve.running.processes import Post
+from dtoss.serve.running.short_way import short_way_works
+from dtoss.serve.serving import Served, Serving
+from dtoss.serve.settings import Settings
+from dtoss.serve.state import WorkerState
+from dtoss.serve.swapping.preparing import adopted
+from dtoss.serve.swapping.watching import Watcher
+from dtoss.serve.telling.accesses import Accesses
+from dtoss.serve.telling.log_lines import Log
+from dtoss.serve.telling.metrics import Metrics
+from dtoss.serve.telling.shared_counts import SharedCounts
+
+
+@dataclass(frozen=True, eq=False)
+class Common:
+    """What the parent has made for all workers, before the fork.
+
+    Parameters
+    ----------
+    settings
+        What the server was told.
+    first
+        The snapshot that it begins with.
+    counts
+        Of the short way, in shared memory.
+    verified
+        int64 (1,) in shared memory: which commit's files were verified.
+    metrics_folder
+        Where Prometheus' client keeps numbers.
+    name
+        A random one, of this server: files of the access log carry it.
+    """
+
+    settings: Settings
+    first: Served
+    counts: SharedCounts
+    verified: NDArray[np.int64]
+    metrics_folder: str
+    name: str
+
+
+def run_worker(post: Post, common: Common) -> int:
+    """Return the exit code of a worker that has answered requests until it was told to end."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(post, common))
+
+
+async def _run(post: Post, common: Common) -> int:
+    loop = asyncio.get_running_loop()
+    state = _state_of(post, common)
+    settings, metrics, log = state.settings, state.metrics, state.log
+    watcher = Watcher(state, loop, common.verified)
+    if post.again:
+        watcher.look(loop_runs=False)
+    front, desk = application(state, loop)
+    most = room_for(settings.limits.connections)
+    if most < settings.limits.connections:
+        log.event("few files", connections=most, wanted=settings.limits.connections, way_out="ulimit -n, LimitNOFILE=")
+
+    def refused(status: int, sent: int) -> None:
+        metrics.answered("other", status, 0.0, sent)
+
+    guard = Guard(settings.limits, most, lambda: desk.ids.take(None), refused)
+    config = config_of(front, settings)
+    protocol = await _protocol(state, config, guard, desk)
+    told: list[Served] = []
+
+    def every_second() -> None:
+        served = state.serving.now
+        if not told or told[0] is not served:
+            told[:] = [served]
+            metrics.serves(served.name, served.commit, served.made, len(served.index))
+
+    every_second()
+    watcher.start()
+    gc.collect()
+    gc.freeze()
+    left = await listen(
+        config,
+        protocol,
+        post.socket,
+        guard,
+        parent=post.parent,
+        ready=post.ready,
+        hangup=state.doors.reload,
+        every_second=every_second,
+        ending=lambda: watcher.stop(0.0),
+    )
+    state.pool.close()
+    state.accesses.close()
+    log.event("worker ended", cut_off=left)
+    log.close()
+    return 0
+
+
+def _state_of(post: Post, common: Common) -> WorkerState:
+    settings = common.settings
+    metrics = Metrics(common.counts, post.number, common.metrics_folder)
+    log = Log(settings.log, slow=settings.slow, worker=post.number, dropped=metrics.dropped)
+    limits = settings.limits
+    pool = Pool(
+        settings.threads,
+        limits.pool_queue,
+        limits.pool_seconds,
+        metrics,
+        lambda error: log.event("work in the pool failed", error=error),
+    )
+    return WorkerState(
+        number=post.number,
+        settings=settings,
+        serving=Serving(adopted(common.first, limits.evaluations, pool.submit, metrics.evaluated)),
+        pool=pool,
+        accesses=Accesses(
+            settings.access_log,
+            common.first.index.space,
+            sample=settings.access_sample,
+            digits=settings.access_round,
+            server=common.name,
+            worker=post.number,
+            metrics=metrics,
+            log=log,
+        ),
+        metrics=metrics,
+        doors=Doors(settings.token_file, settings.rate, settings.cors, workers=settings.workers, tell=log.event),
+        log=log,
+    )
+
+
+def config_of(app: Any, settings: Settings) -> Config:
+    """Return uvicorn's configuration, loaded: what it does not do for us is switched off."""
+    config = Config(
+        app,
+        http=GuardedProtocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=settings.limits.idle_seconds,  # type: ignore[arg-type]
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    config.load()
+    return config
+
+
+async def _protocol(state: WorkerState, config: Config, guard: Guard, desk: Desk) -> Callable[..., GuardedProtocol]:
+    """Return what makes connections: with the short way, unless it is switched off or uvicorn has changed."""
+    if not state.settings.hot:
+        return partial(GuardedProtocol, guard=guard)
+    if (wrong := await short_way_works(state, config)) is not None:
+        state.log.event("warning", what="the short way does not work with this uvicorn: all go the long one", why=wrong)
+        return partial(GuardedProtocol, guard=guard)
+    return partial(HotProtocol, guard=guard, desk=desk)

@@ -1,0 +1,158 @@
+"""The command that answers over HTTP."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from pipelines.command import options
+from pipelines.command.options import seconds_or_none
+from pipelines.command.output import say_compiling
+
+LIBRARIES = ("uvicorn", "uvloop", "httptools", "litestar", "orjson", "msgspec", "prometheus_client")
+"""What the extra brings."""
+
+
+def serve(
+    store: options.Store,
+    snapshot: Annotated[
+        str | None, typer.Option(help="Serve this one, whatever becomes current; else the current one, always.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; not only loopback needs --token-file.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8080,
+    workers: Annotated[int, typer.Option(help="Processes that answer; they share the snapshot's memory.", min=1)] = 1,
+    threads: Annotated[
+        int, typer.Option(help="Threads of each worker for bulk, shapes and what takes long.", min=1)
+    ] = 2,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Compare all checksums before a snapshot is served.")
+    ] = True,
+    max_age: Annotated[
+        str | None, typer.Option(help="An older snapshot is not ready (/readyz): 10min, 1h.", metavar="TIME")
+    ] = None,
+    limits: Annotated[str | None, typer.Option(help="TOML file of limits of requests.", metavar="FILE")] = None,
+    token_file: Annotated[
+        str | None, typer.Option(help="Who may ask: lines of a name and a token; read anew at SIGHUP.", metavar="FILE")
+    ] = None,
+    no_auth: Annotated[
+        bool, typer.Option("--no-auth", help="Let every machine that reaches the host ask without a token.")
+    ] = False,
+    tls_cert: Annotated[str | None, typer.Option(help="Certificate chain, PEM.", metavar="FILE")] = None,
+    tls_key: Annotated[str | None, typer.Option(help="Its key, PEM.", metavar="FILE")] = None,
+    cors: Annotated[
+        list[str] | None, typer.Option(help="Origin whose pages may ask; * for all; may be repeated.", metavar="ORIGIN")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Requests of each token: 1000/s, 600/min.", metavar="NUMBER/TIME")
+    ] = None,
+    access_log: Annotated[
+        str | None, typer.Option(help="Folder of the access log, or off; STORE/accesses if not given.", metavar="DIR")
+    ] = None,
+    access_sample: Annotated[
+        str, typer.Option(help="Requests of each minute that the access log keeps, or all.", metavar="NUMBER")
+    ] = "1000",
+    access_round: Annotated[
+        int | None, typer.Option(help="Digits behind the point of places in the access log.", min=0, max=15)
+    ] = None,
+    slow: Annotated[str, typer.Option(help="Requests that take so long are logged.", metavar="TIME")] = "100ms",
+    log: Annotated[str | None, typer.Option(help="File of the log; stderr if not given.", metavar="FILE")] = None,
+    hot: Annotated[
+        bool, typer.Option("--hot/--no-hot", help="Answer frequent questions by a short way below the framework.")
+    ] = True,
+    as_json: options.Json = False,
+) -> int:
+    """Answer questions over HTTP, from the newest snapshot always."""
+    _check_libraries()
+    say_compiling("open")
+    from dtoss.serve.limits import Limits, limits_of
+    from dtoss.serve.running.server import run_server
+    from dtoss.serve.serving import Served
+    from dtoss.serve.settings import Settings
+
+    settings = Settings(
+        store=store,
+        snapshot=snapshot,
+        host=host,
+        port=port,
+        workers=workers,
+        threads=threads,
+        verify=verify,
+        max_age=seconds_or_none(max_age),
+        limits=Limits() if limits is None else limits_of(limits),
+        token_file=token_file,
+        rate=None if rate is None else rate_of(rate),
+        cors=tuple(cors or ()),
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        access_log=None if access_log == "off" else access_log or accesses_of(store),
+        access_sample=None if access_sample == "all" else _whole(access_sample),
+        access_round=access_round,
+        slow=_seconds(slow),
+        log=log,
+        hot=hot,
+    )
+
+    def ready(served: Served, url: str) -> None:
+        objects = len(served.index)
+        if as_json:
+            facts: dict[str, Any] = {"snapshot": served.name, "objects": objects, "store": store, "url": url}
+            print(json.dumps(facts | {"workers": workers}), flush=True)
+        else:
+            print(f"serving {served.name} ({objects:,} objects) of {store} on {url}", file=sys.stderr, flush=True)
+
+    code = run_server(settings, no_auth=no_auth, ready=ready)
+    if code:
+        print("error: workers died six times within a minute; the log says how", file=sys.stderr)
+    return code
+
+
+def _check_libraries() -> None:
+    from importlib.util import find_spec
+
+    from dtoss.errors import InputError
+
+    missing = [name for name in LIBRARIES if find_spec(name) is None]
+    if missing:
+        raise InputError(f"the server needs {', '.join(missing)}: pip install 'dtoss[serve]'")
+
+
+def accesses_of(store: str) -> str:
+    """Return where the access log of a store lies; options of an object store's URI stay at its end."""
+    path, mark, rest = store.partition("?")
+    return f"{path.rstrip('/')}/accesses{mark}{rest}"
+
+
+def rate_of(text: str) -> float:
+    """Return the requests/s that a text such as ``1000/s``, ``600/min`` or ``5/2s`` means.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    from pipelines.rows.durations import seconds_of
+
+    number, _, time = text.partition("/")
+    try:
+        seconds = seconds_of(time if time.strip()[:1].isdigit() else f"1{time.strip()}")
+        rate = float(number) / seconds
+    except (ValueError, ZeroDivisionError):
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise ValueError(f"--rate is {text!r}: a number of requests and a time are wanted, as in 1000/s or 600/min")
+    return rate
+
+
+def _seconds(text: str) -> float:
+    from pipelines.rows.durations import seconds_of
+
+    return seconds_of(text)
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"--access-sample is {text!r}: a whole number of requests is wanted, or all")
+    return int(text)
