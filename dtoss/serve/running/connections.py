@@ -126,10 +126,10 @@ class GuardedProtocol(HttpToolsProtocol):
         if cycle is None or cycle.response_complete:
             self._count(len(data))
             return
-        self._head_bytes = 0
+        received, self._head_bytes = self._head_bytes + len(data), 0
         if self.guard.draining:
             cycle.keep_alive = False
-        if len(data) > HEAD_BYTES and sum(map(len, chain.from_iterable(self.headers))) > HEAD_BYTES:
+        if received > HEAD_BYTES and sum(map(len, chain.from_iterable(self.headers))) > HEAD_BYTES:
             self._refuse(_too_long())
 
     def _count(self, received: int) -> None:

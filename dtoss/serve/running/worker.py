@@ -174,6 +174,6 @@ async def _protocol(state: WorkerState, config: Config, guard: Guard, desk: Desk
     if not state.settings.hot:
         return partial(GuardedProtocol, guard=guard)
     if (wrong := await short_way_works(state, config)) is not None:
-        state.log.event("warning", what="the short way does not work with this uvicorn: all go the long one", why=wrong)
+        state.log.event("no short way", detail=f"it does not work with this uvicorn: all go the long way; {wrong}")
         return partial(GuardedProtocol, guard=guard)
     return partial(HotProtocol, guard=guard, desk=desk)

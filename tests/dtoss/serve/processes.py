@@ -22,6 +22,11 @@ from dtoss.serve.running.processes import keep_running
 from dtoss.serve.running.sockets import hold
 
 
+def say(*words):
+    """A line at once and whole: several processes write to one pipe."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
 def app_of(post):
     async def app(scope, receive, send):
         path = scope["path"]
@@ -56,16 +61,16 @@ def work(post, *, limits, tls):
     config.load()
 
     def refused(status, size):
-        print("refused", status, flush=True)
+        say("refused", status)
 
     async def run():
         guard = Guard(limits, limits.connections, lambda: "an-id", refused)
         left = await listen(
             config, partial(GuardedProtocol, guard=guard), post.socket, guard, parent=post.parent, ready=post.ready,
-            hangup=lambda: print("hangup", post.number, flush=True),
-            every_second=lambda: None, ending=lambda: print("ending", post.number, flush=True),
+            hangup=lambda: say("hangup", post.number),
+            every_second=lambda: None, ending=lambda: say("ending", post.number),
         )  # fmt: skip
-        print("left", left, flush=True)
+        say("left", left)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
@@ -82,8 +87,8 @@ def main(workers, *told):
             port,
             int(workers),
             partial(work, limits=limits, tls=tls),
-            ready=lambda: print("ready", port.address[1], flush=True),
-            died=lambda number, pid, fate: print("died", number, pid, fate, flush=True),
+            ready=lambda: say("ready", port.address[1]),
+            died=lambda number, pid, fate: say("died", number, pid, fate),
         )
     )
 
