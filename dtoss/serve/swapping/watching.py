@@ -171,7 +171,7 @@ class Watcher:
     def _warned(self, message: str) -> None:
         if message != self._told:
             self._told = message
-            self._state.log.event("warning", what=message)
+            self._state.log.event("warning", detail=message)
 
     _told = ""
 
