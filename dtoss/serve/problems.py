@@ -62,4 +62,5 @@ class Problem(Exception):
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Return the headers that only this problem has."""
-        return [] if self.retry_after is None else [(b"retry-after", b"%d" % self.retry_after)]
+        found = [] if self.retry_after is None else [(b"retry-after", b"%d" % self.retry_after)]
+        return [(b"www-authenticate", b'Bearer realm="dtoss"'), *found] if self.status == 401 else found

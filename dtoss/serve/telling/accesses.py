@@ -36,7 +36,7 @@ class Told(Protocol):
 class Lines(Protocol):
     """Where a failure is logged: :class:`.log_lines.Log` is one."""
 
-    def event(self, what: str, **facts: Any) -> None:
+    def event(self, what: str, /, **facts: Any) -> None:
         """Log what has happened."""
 
 

@@ -99,7 +99,7 @@ class Log:
         facts |= {"token": token} if token else {}
         self.event("request", **facts, **({} if detail is None else {"detail": detail}))
 
-    def event(self, what: str, **facts: Any) -> None:
+    def event(self, what: str, /, **facts: Any) -> None:
         """Log what has happened, at once and without waiting; an exception among the facts is told with its trace."""
         told = {name: _shown(value) for name, value in facts.items()}
         moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
