@@ -1,4 +1,4 @@
-"""How many requests a second this machine answers from a store: a ``[[server]]`` block for the planner.
+"""How many requests a second this machine answers from a store, or a server over HTTP: a ``[[server]]`` block.
 
 Also a script: ``python -m pipelines.calibrate --store STORE``, or by spark-submit, with the options of
 ``dtoss calibrate``.
@@ -10,7 +10,6 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
@@ -19,18 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dtoss
-from ceps.costs import Curve, RequestCosts
+from ceps.costs import RequestCosts
 from ceps.texts import how_many
 from dtoss.errors import InputError
+from pipelines.calibration.blocks import block, memory_of_partitions
+from pipelines.calibration.curves import KS, RADII, curve, weights_by_k
 
 BATCHES = (16, 256, 1024, 4096)
 """Requests that a thread answers at a time, where it answers several."""
-MEMORY_SHARE = 0.8
-"""Of the machine's memory, what partitions may fill."""
-KS = (1, 8, 64, 512, 4096)
-"""The k of which the cost of a question is measured, as far as there are so many objects."""
-RADII = 8
-"""Radii of which it is measured: from the nearest object to all of them, each so many times the one before."""
 TURNS = 3
 """Turns in which a question and the base question are measured, the best of each counts."""
 NEAR = 1024
@@ -203,7 +198,7 @@ def calibrate(
         raise InputError(f"{store} holds no objects: rebuild it from some first")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     counts = sorted({1, cores} if threads is None else set(threads))
-    places = _places(index, np.random.default_rng(seed), 4 * max(BATCHES))
+    places = places_of_objects(index, np.random.default_rng(seed), 4 * max(BATCHES))
     each = seconds / 2 / (len(counts) * sum(len(sizes) for _, sizes in WAYS.values()) * 1.2)
     question = Question(k=k)
     found = tuple(
@@ -218,15 +213,14 @@ def calibrate(
         least = min(rate.p99 for rate in found if rate.way == way)
         raise InputError(f"p99 was {1000 * least:.3g} ms at best, the limit is {1000 * limit:g} ms: raise it (--p99)")
     costs = _costs(index, places, question, chosen, seconds / 2)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Calibration(best, way, found, costs, k, limit, len(index), int(MEMORY_SHARE * memory), cores)
+    return Calibration(best, way, found, costs, k, limit, len(index), memory_of_partitions(), cores)
 
 
 def _best(rates: Sequence[Rate], limit: float) -> Rate | None:
     return max((rate for rate in rates if rate.p99 <= limit), key=lambda rate: rate.per_second, default=None)
 
 
-def _places(index: dtoss.Index, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+def places_of_objects(index: dtoss.Index, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
     """Return places of objects drawn at random, float64 (count, 2), in random order."""
     sizes = np.array([part.objects for part in index.parts.facts])
     drawn = np.bincount(rng.choice(len(sizes), count, p=sizes / sizes.sum()), minlength=len(sizes))
@@ -291,9 +285,8 @@ def _costs(index: dtoss.Index, places: NDArray[np.float64], base: Question, rate
             plain = max(plain, _measure(index, places, base, rate.way, 1, rate.batch, each).per_second)
             slower = max(slower, _measure(index, places, question, rate.way, 1, batch, each).per_second)
         weights.append(plain / slower)
-    at = ks.index(base.k or 1)  # the base question counts as 1, a smaller one as no more, a larger one as no less
-    by_k = [*np.minimum(weights[:at], 1.0), 1.0, *np.maximum(weights[at + 1 : len(ks)], 1.0)]
-    return RequestCosts(_curve(ks, by_k), _curve(radii, weights[len(ks) :]))
+    by_k = weights_by_k(ks, weights, base.k or 1)
+    return RequestCosts(curve(ks, by_k), curve(radii, weights[len(ks) :]))
 
 
 def _radii(index: dtoss.Index, places: NDArray[np.float64]) -> list[float]:
@@ -310,13 +303,6 @@ def _radii(index: dtoss.Index, places: NDArray[np.float64]) -> list[float]:
     return sorted({float(f"{radius:.3g}") for radius in np.geomspace(first, far, RADII)})
 
 
-def _curve(asked: Sequence[float], weights: Sequence[float]) -> Curve:
-    """Return pairs that never fall: what asks for more does not cost less, whatever was measured."""
-    rising = np.maximum.accumulate(np.array(weights, np.float64))
-    pairs = [(float(at), float(f"{weight:.3g}")) for at, weight in zip(asked, rising, strict=True)]
-    return tuple(pair for before, pair in zip([(0.0, 0.0), *pairs], pairs, strict=False) if pair[0] > before[0])
-
-
 def server_block(measured: Calibration, name: str, dollars_per_hour: float | None) -> str:
     """Return TOML text of a server type with what was measured; without a price, a comment where it is missing."""
     chosen = measured.chosen
@@ -325,22 +311,10 @@ def server_block(measured: Calibration, name: str, dollars_per_hour: float | Non
         f"{how_many(chosen.threads, 'thread')} on {measured.cores} cores, pieces of {chosen.batch}, "
         f"p99 {1000 * chosen.p99:.3g} ms, in process"
     )
-    price = "# dollars_per_hour is missing: write dollars_per_hour = its price here, 0 for a machine of your own"
-    if dollars_per_hour is not None:
-        price = f"dollars_per_hour = {dollars_per_hour:g}"
-    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-    lines = ["[[server]]", f'name = "{quoted}"', f"requests_per_second = {_rounded(chosen.per_second)} # {chosen.way}"]
-    lines += [f"# {way}: {_said(rate)}" for way, rate in measured.best.items()]
-    lines += [f"bytes = {measured.bytes} # {MEMORY_SHARE:.0%} of this machine's memory", price]
-    for key, asked, curve in (
-        ("cost_by_k", "k", measured.costs.by_k),
-        ("cost_by_radius", "radius", measured.costs.by_radius),
-    ):
-        if curve:
-            pairs = ", ".join(f"[{at:g}, {weight:g}]" for at, weight in curve)
-            lines.append(f"{key} = [{pairs}] # {asked}, and how many questions for k = {measured.k} cost as much")
-    lines += [f'source = "{how}"', f'date = "{datetime.now(UTC).date().isoformat()}"']
-    return "\n".join(lines) + "\n"
+    remarks = [f"{way}: {_said(rate)}" for way, rate in measured.best.items()]
+    remarks.append("in process, without HTTP, which no server reaches: dtoss calibrate --url measures one")
+    rate = f"{_rounded(chosen.per_second)} # {chosen.way}"
+    return block(name, rate, remarks, measured.bytes, dollars_per_hour, measured.costs, measured.k, how)
 
 
 def facts(measured: Calibration) -> dict[str, Any]:

@@ -89,8 +89,9 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "rows": {"spark"},
         "cycles": {"rows", "spark"},
         "loop": {"cycles", "rows"},
-        "": {"cycles", "rows", "loop", "spark"},
-        "command": {"", "cycles", "rows", "loop", "spark"},
+        "calibration": set(),
+        "": {"calibration", "cycles", "rows", "loop", "spark"},
+        "command": {"", "calibration", "cycles", "rows", "loop", "spark"},
     },
     "datasets": {
         "tables": set(),

@@ -177,14 +177,16 @@ class RemoteIndex:
         places = self._server.places(positions, crs)
         radius = None
         if max_distance is not None:
-            radius = np.minimum(distances("max_distance", max_distance, len(places)), FARTHEST)
-        asked = {"k": k} | self._asked(where, having, columns)
+            if np.ndim(max_distance):
+                raise ValueError("max_distance is an array: a server takes one for all positions")
+            radius = float(np.minimum(distances("max_distance", max_distance, 1), FARTHEST)[0])
+        asked = {"k": k, "max_distance": radius} | self._asked(where, having, columns)
         plain = len(places) == 1 and where is None and having is None and not columns and k <= HOT
         if plain and not self.space.to_lonlat:
-            told = self._server.at(places[0]) | {"k": k, "max_distance": None if radius is None else radius[0]}
+            told = self._server.at(places[0]) | {"k": k, "max_distance": radius}
             told["ids"] = "string" if self.string_ids else None
             return hits_of_document(self._server.ask("GET", "/knn", told, accept=JSON), self.string_ids)
-        return self._bulk("/knn", places, radius, asked, most=max(HITS_AT_A_TIME // k, 1))
+        return self._bulk("/knn", places, None, asked, most=max(HITS_AT_A_TIME // k, 1))
 
     def range(
         self,
@@ -455,8 +457,6 @@ class RemoteIndex:
         first: int = 0,
     ) -> Hits:
         """Return the hits of places, whose numbers begin with ``first``."""
-        if route == "/knn" and radius is not None and len(radius) and (radius == radius[0]).all():
-            parameters, radius = parameters | {"max_distance": radius[0]}, None
         server = self._server
 
         def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:

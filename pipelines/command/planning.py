@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dtoss.compiled.kept_places import only_native
+from dtoss.errors import InputError
 from dtoss.export.targets import check_file, check_folder
+from pipelines.command.asking import token_of
+from pipelines.command.options import TokenFile
 from pipelines.command.output import print_table, start_spark
 
 if TYPE_CHECKING:
@@ -272,30 +275,94 @@ def report(
 
 
 def calibrate(
-    store: Annotated[str, typer.Option("--store", help="Path or URI of the store.", show_default=False)],
+    store: Annotated[
+        str | None, typer.Option("--store", help="Path or URI of the store; with --url, its objects are places asked.")
+    ] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Of dtoss serve: measure the server, over HTTP.")] = None,
     k: Annotated[int, typer.Option("-k", help="How many nearest each request asks for.")] = 8,
     p99: Annotated[float, typer.Option("--p99", help="Milliseconds within which 99 % must be answered.")] = 50.0,
-    seconds: Annotated[float, typer.Option(help="How long to measure, about.")] = 4.0,
+    seconds: Annotated[
+        float | None, typer.Option(help="How long to measure, about: 4; with --url, to hold the rate: 60.")
+    ] = None,
     name: Annotated[str, typer.Option(help="Of the server type.")] = "this-machine",
     dollars_per_hour: Annotated[float | None, typer.Option(help="Its price; 0 for a machine of your own.")] = None,
     rate: Annotated[
-        Literal["singly", "gathered", "batches"],
-        typer.Option(help="The block's: questions one by one, gathered by a server, or in arrays of many."),
-    ] = "singly",
+        Literal["singly", "gathered", "batches"] | None,
+        typer.Option(help="The block's: questions one by one, gathered by a server, or in arrays of many; no --url."),
+    ] = None,
+    accesses: Annotated[
+        str | None, typer.Option(help="With --url: the server's access log, whose places are asked.", metavar="LOG")
+    ] = None,
+    connections: Annotated[int, typer.Option(help="With --url: over which requests are sent.")] = 64,
+    processes: Annotated[
+        int | None, typer.Option(help="With --url: that send requests; half of the cores if not given.")
+    ] = None,
+    token_file: TokenFile = None,
     as_json: Json = False,
 ) -> None:
-    """Measure how many requests a second this machine answers, and print a [[server]] block."""
+    """Measure how many requests a second this machine answers, or a server, and print a [[server]] block."""
+    if url is not None:
+        if rate is not None:
+            raise ValueError("--rate is for what is measured in process: with --url requests come one by one")
+        _calibrate_url(
+            url, store, accesses, name, dollars_per_hour, as_json, k=k, limit=p99 / 1000,
+            seconds=60.0 if seconds is None else seconds, connections=connections, processes=processes,
+            token=token_of(token_file),
+        )  # fmt: skip
+        return
+    if store is None:
+        raise ValueError(
+            "--store STORE is wanted, to measure this machine in process, or --url URL, to measure a server"
+        )
+    if accesses is not None or token_file is not None or processes is not None:
+        raise ValueError("--accesses, --processes and --token-file are for a server, named by --url")
     with only_native():  # what is measured is code for this processor
         from pipelines.calibrate import calibrate as run
         from pipelines.calibrate import facts, rows, server_block
 
-        measured = run(store, k=k, limit=p99 / 1000, seconds=seconds, way=rate)
+        measured = run(store, k=k, limit=p99 / 1000, seconds=4.0 if seconds is None else seconds, way=rate or "singly")
     for line in rows(measured):
         print(line, file=sys.stderr)
     if as_json:
         print(json.dumps(facts(measured)))
         return
     print(server_block(measured, name, dollars_per_hour), end="")
+
+
+def _calibrate_url(
+    url: str,
+    store: str | None,
+    accesses: str | None,
+    name: str,
+    dollars_per_hour: float | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Measure a server and print its block."""
+    if (store is None) == (accesses is None):
+        raise ValueError("--url needs to know where requests come from: one of --accesses LOG and --store STORE")
+    from numpy.random import default_rng
+
+    import dtoss
+    from pipelines.calibration.blocks import block_over_http, facts_over_http
+    from pipelines.calibration.over_http import PLACES, measure_server, places_of_log
+
+    if accesses is not None:
+        names = ("lon", "lat") if dtoss.connect(url, token=how["token"]).space.geographic else ("x", "y")
+        places, source = places_of_log(accesses, names), "places of the access log"
+    else:
+        from pipelines.calibrate import places_of_objects
+
+        assert store is not None
+        index = dtoss.open(store)
+        if not len(index):
+            raise InputError(f"{store} holds no objects: rebuild it from some first")
+        places, source = places_of_objects(index, default_rng(0), PLACES), "places of objects"
+    measured = measure_server(url, places, source=source, say=lambda line: print(line, file=sys.stderr), **how)
+    if as_json:
+        print(json.dumps(facts_over_http(measured)))
+        return
+    print(block_over_http(measured, name, dollars_per_hour), end="")
 
 
 def _number_or_column(text: str | None, kind: type[int] | type[float]) -> Any:

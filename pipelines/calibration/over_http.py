@@ -1,0 +1,275 @@
+"""How many requests a second a server answers over HTTP, and what other questions cost there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+import dtoss
+from ceps.costs import RequestCosts
+from dtoss.client.address import Address, address_of
+from dtoss.client.wire import target
+from dtoss.errors import InputError
+from pipelines.calibration.curves import KS, RADII, curve, weights_by_k
+from pipelines.calibration.search import Held, highest
+from pipelines.calibration.sender import Where
+from pipelines.calibration.senders import Senders, Window
+
+PLACES = 16_384
+"""Places that requests come from, in turn."""
+FEW = 64
+"""Of them, those from which radii are chosen."""
+MOST_HITS = 5_000.0
+"""Hits of a question, in the mean, up to which radii are measured."""
+TURNS = 2
+"""Turns in which a question and the base question are measured, the best of each counts."""
+QUICK = 2.0
+"""Seconds of the windows by which the rate is looked for, at the most."""
+
+
+@dataclass(frozen=True)
+class OverHttp:
+    """What was measured of a server.
+
+    Parameters
+    ----------
+    held
+        The highest rate, and what was tried.
+    costs
+        What questions for other k and radii cost, in the base question.
+    k, limit
+        What was asked for, and the seconds that 99 % had.
+    objects, snapshot, version
+        What the server says of itself at the end.
+    url
+        Of the server.
+    connections, processes
+        Over which, and from which, requests were sent.
+    here
+        Whether the server is on this machine.
+    source
+        Where requests come from.
+    """
+
+    held: Held
+    costs: RequestCosts
+    k: int
+    limit: float
+    objects: int
+    snapshot: str
+    version: str
+    url: str
+    connections: int
+    processes: int
+    here: bool
+    source: str
+
+
+def measure_server(
+    url: str,
+    places: NDArray[np.float64],
+    *,
+    source: str,
+    k: int = 8,
+    limit: float = 0.050,
+    seconds: float = 60.0,
+    connections: int = 64,
+    processes: int | None = None,
+    token: str | None = None,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda line: None,
+) -> OverHttp:
+    """Return the highest rate at which a server answers 99 % within a limit, and what other questions cost there.
+
+    Single requests (``GET /knn``) come at random times that do not depend on one another nor on the answers before. A
+    request's latency counts from when it was due. The rate is looked for in short windows, by doubling and halving,
+    and then held for the whole time, or the next lower one that can be. What other questions cost is measured with as
+    many requests at a time as there are connections, in turns with the base question.
+
+    Parameters
+    ----------
+    url
+        Of the server.
+    places
+        float64 (n, 2). Where requests come from.
+    source
+        What these are, in words.
+    k
+        At least 1: the base question.
+    limit
+        Seconds that 99 % of requests may take.
+    seconds
+        For how long the rate has to be held.
+    connections
+        Over which requests are sent.
+    processes
+        That send them; half of the cores when None. Each is busy for as long as it measures.
+    token
+        Where the server wants one.
+    seed
+        Of the places and times.
+    say
+        Is told each window as it ends.
+
+    Raises
+    ------
+    DtossError
+        If the server cannot be asked.
+    InputError
+        The limit cannot be kept, the server holds no objects, or the processes that send are too slow.
+    ValueError
+        An argument is out of its bounds.
+    """
+    for name, value in (("k", k), ("limit", limit), ("seconds", seconds), ("connections", connections)):
+        if not value > 0:
+            raise ValueError(f"{name} is {value}: a number above 0 is wanted")
+    processes = max((os.cpu_count() or 1) // 2, 1) if processes is None else processes
+    if not 1 <= processes <= connections:
+        raise ValueError(f"processes is {processes}: 1 to {connections}, the number of connections, is wanted")
+    server = dtoss.connect(url, token=token)
+    if not len(server):
+        raise InputError(f"{url} serves no objects: rebuild its store from some first")
+    rng = np.random.default_rng(seed)
+    drawn = places[rng.integers(0, len(places), min(PLACES, 4 * len(places)))]
+    server.knn(drawn[0], k)  # what is wrong with the question says so
+    address = address_of(url)
+
+    def requests(route: str, **more: Any) -> list[bytes]:
+        return [_request(address, token, server, place, route, more) for place in drawn.tolist()]
+
+    where = Where(address.host, address.port, address.scheme == "https", connections)
+    with Senders(where, processes) as senders:
+        senders.load(requests("/knn", k=k))
+        quick = min(QUICK, seconds)
+        held = highest(
+            lambda rate, span: senders.at_rate(rate, span, max(1.0, 2 * limit), rng),
+            limit, seconds, quick, lambda window: say(said(window)),
+        )  # fmt: skip
+        costs = _costs(server, senders, requests, drawn[:FEW], k, min(seconds / 100, 0.5))
+    return OverHttp(
+        held, costs, k, limit, len(server), server.snapshot, server.version, server.url, connections, processes,
+        _is_here(address.host), source,
+    )  # fmt: skip
+
+
+def places_of_log(path: str, names: tuple[str, str], seed: int = 0, count: int = PLACES) -> NDArray[np.float64]:
+    """Return places of requests in an access log, drawn by their weights, float64 (count, 2).
+
+    Parameters
+    ----------
+    path
+        A file or a folder of Parquet, as ``dtoss serve --access-log`` writes it.
+    names
+        Of the coordinates.
+    seed
+        Of the draw.
+    count
+        How many.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it holds no places.
+    """
+    try:
+        read = ds.dataset(path if "://" in path else str(Path(path)), format="parquet")
+        kept = [name for name in (*names, "weight") if name in read.schema.names]
+        table = read.to_table(columns=kept)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"--accesses {path} cannot be read as Parquet: {' '.join(str(error).split())}") from None
+    if not set(names) <= set(kept) or not len(table):
+        raise InputError(f"--accesses {path} holds no places: columns {' and '.join(names)} with rows are wanted")
+    places = np.stack([table[name].cast(pa.float64()).to_numpy() for name in names], axis=1)
+    weight = table["weight"].cast(pa.float64()).to_numpy() if "weight" in kept else np.ones(len(places))
+    usable = np.isfinite(places).all(axis=1) & (weight > 0)
+    if not usable.any():
+        raise InputError(f"--accesses {path} holds no places: all of its {len(places):,} rows lack one, or a weight")
+    rng = np.random.default_rng(seed)
+    return places[usable][rng.choice(int(usable.sum()), count, p=weight[usable] / weight[usable].sum())]
+
+
+def said(window: Window) -> str:
+    """Return a window as a line."""
+    failed = window.statuses.total() - window.statuses[200]
+    line = (
+        f"{window.rate:,.0f} requests/s for {window.seconds:g} s: p50 {1000 * window.p50:.3g} ms, p99 "
+        f"{1000 * window.p99:.3g} ms, sent late by {1000 * window.lag:.2g} ms"
+    )
+    return f"{line}, {failed:,} failed" if failed else line
+
+
+def _request(
+    address: Address, token: str | None, server: dtoss.RemoteIndex, place: list[float], route: str, more: dict[str, Any]
+) -> bytes:
+    names = ("lon", "lat") if server.space.geographic else ("x", "y")
+    asked = target(address.prefix + route, dict(zip(names, place, strict=True)) | more)
+    who = f"Authorization: Bearer {token}\r\n" if token else ""
+    return f"GET {asked} HTTP/1.1\r\nHost: {address.authority}\r\n{who}\r\n".encode()
+
+
+def _costs(
+    server: dtoss.RemoteIndex,
+    senders: Senders,
+    requests: Callable[..., list[bytes]],
+    few: NDArray[np.float64],
+    k: int,
+    seconds: float,
+) -> RequestCosts:
+    """Return what questions cost in the base question, measured in turns with it."""
+    ks = [one for one in sorted({one for one in KS if one <= len(server)} | {k}) if _answers(server, few[0], one)]
+    radii = _radii(server, few)
+    base = requests("/knn", k=k)
+    weights = []
+    for asked in [requests("/knn", k=one) for one in ks] + [requests("/range", radius=radius) for radius in radii]:
+        plain = slower = 0.0
+        for _ in range(TURNS):
+            for which, own in ((base, False), (asked, True)):
+                senders.load(which)
+                rate, statuses = senders.at_most(seconds)
+                wrong = statuses.total() - statuses[200]
+                if wrong:
+                    raise InputError(f"the server answers {wrong:,} requests with {statuses}, not with 200")
+                slower, plain = (max(slower, rate), plain) if own else (slower, max(plain, rate))
+        weights.append(plain / max(slower, 1 / seconds))
+    return RequestCosts(curve(ks, weights_by_k(ks, weights, k)), curve(radii, weights[len(ks) :]))
+
+
+def _answers(server: dtoss.RemoteIndex, place: NDArray[np.float64], k: int) -> bool:
+    """Return whether a server answers so large a k."""
+    try:
+        server.knn(place, k)
+    except ValueError:
+        return False
+    return True
+
+
+def _radii(server: dtoss.RemoteIndex, few: NDArray[np.float64]) -> list[float]:
+    """Return radii from where the nearest other place is to where thousands are, each as many times the last.
+
+    Where many objects share a place, the nearest other one is looked for among a hundred of them.
+    """
+    gaps = server.knn(few, min(100, len(server))).distance.reshape(len(few), -1)
+    nearest = np.where(gaps > 0, gaps, np.inf).min(axis=1)
+    if not np.isfinite(nearest).any():
+        return []
+    first = last = float(np.median(nearest[np.isfinite(nearest)]))
+    most = min(MOST_HITS, len(server) / 2)
+    while server.count(few, 2 * last).mean() <= most:
+        last *= 2
+    return sorted({float(f"{radius:.3g}") for radius in np.geomspace(first, max(last, 2 * first), RADII)})
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

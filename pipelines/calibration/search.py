@@ -1,0 +1,142 @@
+"""The highest rate that keeps a limit: by doubling and halving in short windows, then held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import floor, log10
+
+from dtoss.errors import InputError
+from pipelines.calibration.senders import Window
+
+FIRST = 250.0
+"""Requests/s that are tried first."""
+LEAST = 0.5
+"""Requests/s below which nothing is tried."""
+NEAR = 1.04
+"""The search ends where what is held and what is not are so near."""
+HOLDS = 6
+"""Rates that are tried for the whole time, each a little lower than the last."""
+STEP = 0.95
+"""By how much."""
+LATE = 0.1
+"""Share of the limit by which senders may come late to 1 % of the requests."""
+REFUSED = (400, 401, 403, 404, 405, 413, 414, 429, 431)
+"""Statuses that say that such requests are not answered, however few there are."""
+
+Measure = Callable[[float, float], Window]
+"""Measures at a rate for so many seconds."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """The highest rate that was held.
+
+    Parameters
+    ----------
+    window
+        What was seen, for the whole time.
+    tried
+        All that was measured, in turn.
+    """
+
+    window: Window
+    tried: tuple[Window, ...]
+
+
+def highest(
+    measure: Measure, limit: float, seconds: float, quick: float, say: Callable[[Window], None] = lambda window: None
+) -> Held:
+    """Return the highest rate at which 99 % of the requests are answered within a limit.
+
+    Parameters
+    ----------
+    measure
+        Measures at a rate.
+    limit
+        Seconds that 99 % of requests may take.
+    seconds
+        For how long the rate has to be held.
+    quick
+        Seconds of the windows by which it is looked for.
+    say
+        Is told each window.
+
+    Raises
+    ------
+    InputError
+        If the limit cannot be kept at any rate, the server refuses requests, or the senders come late, so that the
+        figure would be theirs.
+    """
+    tried: list[Window] = []
+
+    def kept(rate: float, span: float) -> bool:
+        window = measure(rate, span)
+        tried.append(window)
+        say(window)
+        _check(window)
+        return window.p99 <= limit and not late(window, limit)
+
+    low, high = 0.0, FIRST
+    while kept(high, quick):
+        low, high = high, 2 * high
+    while low == 0.0:
+        if high / 2 < LEAST:
+            least = min(window.p99 for window in tried)
+            _refuse(tried, limit)
+            raise InputError(
+                f"p99 was {1000 * least:.3g} ms at best, the limit is {1000 * limit:g} ms: raise it (--p99)"
+            )
+        if kept(high / 2, quick):
+            low = high / 2
+        else:
+            high /= 2
+    while high / low > NEAR:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if kept(middle, quick) else (low, middle)
+    for attempt in range(HOLDS):
+        rate = rounded_down(low * STEP**attempt)
+        if kept(rate, seconds):
+            _refuse(tried, limit)
+            return Held(tried[-1], tuple(tried))
+    _refuse(tried, limit)
+    raise InputError(
+        f"{rate:g} requests/s were not kept for {seconds:g} s, though more were for {quick:g} s: is something else "
+        "busy on these machines?"
+    )
+
+
+def late(window: Window, limit: float) -> bool:
+    """Return whether the senders came so late that what was measured is their slowness."""
+    return window.lag > LATE * limit
+
+
+def rounded_down(rate: float) -> float:
+    """Return a rate with three digits, not above it.
+
+    Examples
+    --------
+    >>> rounded_down(12_399.0), rounded_down(0.98765), rounded_down(250.0)
+    (12300.0, 0.987, 250.0)
+    """
+    unit = 10.0 ** (floor(log10(rate)) - 2)
+    return round(floor(rate / unit * (1 + 1e-12)) * unit, 12)
+
+
+def _check(window: Window) -> None:
+    for status in REFUSED:
+        if window.statuses[status] > 0.01 * window.statuses.total():
+            why = "; without a rate limit (--rate) it may answer more" if status == 429 else ""
+            raise InputError(
+                f"the server answers {window.statuses[status]:,} requests with {status}, not with 200{why}"
+            )
+
+
+def _refuse(tried: Sequence[Window], limit: float) -> None:
+    """Refuse a figure whose bound is that the senders were late, and not that the server was slow."""
+    lowest = min((w for w in tried if w.p99 > limit or late(w, limit)), key=lambda w: w.rate, default=None)
+    if lowest is not None and late(lowest, limit):
+        raise InputError(
+            f"the requests were sent late: by {1000 * lowest.lag:.3g} ms of 99 % at {lowest.rate:,.0f} requests/s, so "
+            "the server may answer more than was measured; ask from another machine, or by more --processes"
+        )

@@ -1,0 +1,332 @@
+"""One process that sends requests when they are due and notes when they were answered: nothing else may make it late.
+
+A request is due at its time, whether the answers before it have come or not (an open loop). It waits where no
+connection is free, and its latency counts from when it was due, so that a server that falls behind cannot hide it.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import select
+import socket
+import ssl
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+AT_ONCE = 1 << 18
+"""Bytes that are read at a time."""
+SLEEPS = 2e-4
+"""Seconds to the next request from which on the process sleeps; it looks again and again below that."""
+CONNECT = 10.0
+"""Seconds that a connection may take to be made."""
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_END = b"\r\n0\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where requests go.
+
+    Parameters
+    ----------
+    host, port
+        Of the server.
+    tls
+        Whether connections are encrypted.
+    connections
+        How many a process has.
+    """
+
+    host: str
+    port: int
+    tls: bool
+    connections: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a process saw of a window.
+
+    Parameters
+    ----------
+    latency
+        float64 (n,). Seconds from when each request was due to its answer, infinite where none came or it was no 200.
+    lag
+        float64 (n,). Seconds by which the process came later to each request than it was due.
+    statuses
+        Answers by status; 0 stands for connections that broke and answers that did not come.
+    """
+
+    latency: NDArray[np.float64]
+    lag: NDArray[np.float64]
+    statuses: Counter[int]
+
+
+@dataclass
+class Link:
+    """A connection and the request that is on it.
+
+    Parameters
+    ----------
+    where
+        Where it leads.
+    sock
+        Made by :meth:`open`.
+    number
+        Of the request that waits for its answer, -1 without one.
+    left
+        Bytes that are still to come; infinite where the answer says itself when it ends.
+    tail
+        The last bytes that came, or the beginning of a header that is not whole.
+    status
+        Of the answer.
+    """
+
+    where: Where
+    sock: Any = None
+    number: int = -1
+    left: float = 0
+    tail: bytes = b""
+    status: int = 0
+
+    def open(self) -> None:
+        """Connect; what was on an older connection is lost.
+
+        Raises
+        ------
+        OSError
+            If the server cannot be reached.
+        """
+        self.close()
+        sock: Any = socket.create_connection((self.where.host, self.where.port), CONNECT)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.where.tls:
+            sock = ssl.create_default_context().wrap_socket(sock, server_hostname=self.where.host)
+        sock.setblocking(False)
+        self.sock, self.number, self.left, self.tail = sock, -1, 0, b""
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self.sock is not None:
+            self.sock.close()
+            self.sock = None
+
+    def came(self) -> bool:
+        """Read what has come, and return whether the answer is whole.
+
+        Raises
+        ------
+        OSError
+            If the connection broke.
+        """
+        while True:
+            try:
+                data = self.sock.recv(AT_ONCE)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                return False
+            if not data:
+                raise ConnectionResetError
+            if self._whole(data):
+                return True
+            if not self.where.tls:
+                return False
+
+    def _whole(self, data: bytes) -> bool:
+        if self.left == 0:
+            data = self.tail + data
+            end = data.find(b"\r\n\r\n")
+            if end < 0:
+                self.tail = data
+                return False
+            self.status = int(data[9:12])
+            length = _LENGTH.search(data, 0, end + 2)
+            self.left = inf if length is None else int(length.group(1)) + end + 4
+            self.tail = b""
+        if self.left == inf:
+            self.tail = (self.tail + data)[-len(_END) :]
+            whole = self.tail == _END
+        else:
+            self.left -= len(data)
+            whole = self.left <= 0
+        if whole:
+            self.left, self.tail = 0, b""
+        return whole
+
+
+@dataclass
+class Sender:
+    """Connections that send requests.
+
+    Parameters
+    ----------
+    where
+        Where they lead.
+    requests
+        Bytes of the requests, sent in turn.
+    """
+
+    where: Where
+    requests: Sequence[bytes] = ()
+    links: dict[int, Link] = field(default_factory=dict)
+    poll: Any = None
+
+    def connect(self) -> None:
+        """Open all connections anew, so that none has an answer on its way.
+
+        Raises
+        ------
+        OSError
+            If the server cannot be reached.
+        """
+        self.close()
+        self.poll = select.poll()
+        for _ in range(self.where.connections):
+            self._add(Link(self.where))
+
+    def close(self) -> None:
+        """Close all connections."""
+        for link in self.links.values():
+            link.close()
+        self.links = {}
+
+    def _add(self, link: Link) -> None:
+        link.open()
+        self.links[link.sock.fileno()] = link
+        self.poll.register(link.sock.fileno(), select.POLLIN)
+
+    def _again(self, number: int, link: Link) -> None:
+        """Open a connection that broke again."""
+        self.poll.unregister(number)
+        del self.links[number]
+        self._add(link)
+
+    def _send(self, link: Link, request: bytes) -> None:
+        """Send a request, on another connection where the server has closed the old one meanwhile."""
+        try:
+            link.sock.send(request)
+        except ConnectionError:
+            number = link.number
+            self._again(link.sock.fileno(), link)
+            link.number = number
+            link.sock.send(request)
+
+    def at_times(self, due: NDArray[np.float64], begin: float, patience: float) -> Seen:
+        """Send each request when it is due, and return what was seen.
+
+        Parameters
+        ----------
+        due
+            float64 (n,), ascending. Seconds after the beginning.
+        begin
+            On the monotonic clock.
+        patience
+            Seconds after the last is due for which answers are waited for.
+
+        Raises
+        ------
+        OSError
+            If a connection cannot be opened again.
+        """
+        count, times, requests = len(due), due.tolist(), self.requests
+        latency, lag, statuses = [inf] * count, [0.0] * count, Counter[int]()
+        idle, waiting = list(self.links.values()), deque[int]()
+        at = done = 0
+        last = (times[-1] if count else 0.0) + patience
+        while done < count:
+            now = monotonic() - begin
+            while at < count and times[at] <= now:
+                lag[at] = now - times[at]
+                waiting.append(at)
+                at += 1
+            while waiting and idle:
+                link = idle.pop()
+                link.number = waiting.popleft()
+                self._send(link, requests[link.number % len(requests)])
+            rest = (times[at] if at < count else last) - now
+            if rest <= 0 and at == count:
+                break
+            if rest > SLEEPS:
+                select.select(list(self.links), [], [], rest - SLEEPS / 2)
+            for number, _ in self.poll.poll(0):
+                link = self.links[number]
+                try:
+                    if not link.came():
+                        continue
+                    status = link.status
+                except OSError:
+                    status, asked = 0, link.number
+                    self._again(number, link)
+                    if asked < 0:
+                        continue
+                    link.number = asked
+                statuses[status] += 1
+                if status == 200:
+                    latency[link.number] = monotonic() - begin - times[link.number]
+                link.number = -1
+                idle.append(link)
+                done += 1
+        if done < count:
+            statuses[0] += count - done
+            self.connect()
+        return Seen(np.array(latency), np.array(lag), statuses)
+
+    def one_after_another(self, begin: float, seconds: float) -> tuple[int, Counter[int]]:
+        """Send the next request on each connection when the one before is answered; return how many were, by status.
+
+        Parameters
+        ----------
+        begin
+            On the monotonic clock.
+        seconds
+            For how long; what is answered later does not count.
+
+        Raises
+        ------
+        OSError
+            If a connection broke.
+        """
+        self.connect()
+        statuses = Counter[int]()
+        select.select([], [], [], max(begin - monotonic(), 0.0))
+        sent = 0
+        for link in self.links.values():
+            link.sock.send(self.requests[sent % len(self.requests)])
+            sent += 1
+        while (rest := begin + seconds - monotonic()) > 0:
+            for number, _ in self.poll.poll(rest * 1000):
+                link = self.links[number]
+                if link.came():
+                    statuses[link.status] += 1
+                    link.sock.send(self.requests[sent % len(self.requests)])
+                    sent += 1
+        self.connect()
+        return statuses[200], statuses
+
+
+def work(pipe: Any, where: Where) -> None:
+    """Do what comes by a pipe until it ends: a name of a method and its arguments; the answer goes back."""
+    gc.disable()
+    sender = Sender(where)
+    try:
+        while True:
+            name, arguments = pipe.recv()
+            try:
+                if name == "requests":
+                    sender.requests = arguments[0]
+                    pipe.send(None)
+                else:
+                    pipe.send(getattr(sender, name)(*arguments))
+            except OSError as error:
+                pipe.send(error)
+    except (EOFError, KeyboardInterrupt):
+        pass
+    finally:
+        sender.close()
