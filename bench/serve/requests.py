@@ -132,32 +132,12 @@ def _us(text: str) -> float:
 
 def serve_command(store: str, *options: str) -> list[str]:
     """Return the command of a server of a store on a free port, without an access log in the store."""
-    return [
-        sys.executable, "-c", "from pipelines.command.main import main; main()", "serve", "--store", store, "--port", "0",
-        "--access-log", str(Path(tempfile.gettempdir()) / "dtoss-bench-accesses"), *options,
-    ]  # fmt: skip
+    program = [sys.executable, "-c", "from pipelines.command.main import main; main()", "serve"]
+    accesses = str(Path(tempfile.gettempdir()) / "dtoss-bench-accesses")
+    return [*program, "--store", store, "--port", "0", "--access-log", accesses, *options]
 
 
-EMPTY = '''
-import asyncio, sys, uvloop
-from uvicorn.config import Config
-from uvicorn.server import Server
-BODY = b"x" * int(sys.argv[2])
-HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(BODY)), (b"etag", b'"20260101T000000.000000Z-00000000"'),
-           (b"x-dtoss-snapshot", b"20260101T000000.000000Z"), (b"cache-control", b"no-cache"), (b"vary", b"accept"), (b"x-request-id", b"000000-0")]
-if sys.argv[1] == "bare":
-    async def app(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        await send({"type": "http.response.body", "body": BODY})
-else:
-    from litestar import Litestar, get
-    from dtoss.serve.ready import Ready
-    from litestar.response.base import ASGIResponse
-    @get(["/", "/{rest:path}"])
-    async def empty() -> ASGIResponse:
-        return Ready(BODY, HEADERS)
-    app = Litestar([empty], openapi_config=None, logging_config=None)
-async def main():
+def main():
     server = Server(Config(app, port=0, access_log=False, log_level="warning", lifespan="off", server_header=False, ws="none", proxy_headers=False))
     running = asyncio.create_task(server._serve())
     while not server.started:
@@ -181,8 +161,8 @@ def main() -> None:
     targets = targets_of(given.store)
     index = dtoss.open(given.store)
     body = 60 + 8 * (len(b'{"id":,"distance":}') + 7 + 18)
-    empty = [sys.executable, "-c", EMPTY]
-    on = r"on (http://\S+)"
+    empty = [sys.executable, "-m", "bench.serve.empty"]
+    on = r"on (http://[0-9.:]+)"
     with (
         pinned(serve_command(given.store), on) as short,
         pinned(serve_command(given.store, "--no-hot"), on) as long,

@@ -101,7 +101,9 @@ def serve(
             facts: dict[str, Any] = {"snapshot": served.name, "objects": objects, "store": store, "url": url}
             print(json.dumps(facts | {"workers": workers}), flush=True)
         else:
-            print(f"serving {served.name} ({objects:,} objects) of {store} on {url}", file=sys.stderr, flush=True)
+            # in one piece: the log writes to the same place
+            said = f"serving {served.name} ({objects:,} objects) of {store} on {url}\n"
+            print(said, end="", file=sys.stderr, flush=True)
 
     code = run_server(settings, no_auth=no_auth, ready=ready)
     if code:

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 from numpy.typing import NDArray
 
@@ -50,7 +50,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     limits, serving = state.settings.limits, state.serving
     space = serving.now.index.space
     west_of, south_of, east_of, north_of = sides(space.geographic)
-    numbers = Parameter(default=False, description="Only how many objects there are, and no list.")
+    numbers = QueryParameter(default=False, description="Only how many objects there are, and no list.")
 
     def form_of(request: Asker, where: str | None, having: str | None, columns: str, ids: str, count: bool) -> Form:
         check_condition(where, limits.condition_length)
@@ -209,7 +209,7 @@ def sides(geographic: bool) -> tuple[Any, ...]:
     names = ("west", "south", "east", "north") if geographic else ("xmin", "ymin", "xmax", "ymax")
     unit = "Degrees" if geographic else "Units of the CRS"
     return tuple(
-        Parameter(query=name, ge=low, le=high, description=f"{unit}; the box is closed.")
+        QueryParameter(name=name, ge=low, le=high, description=f"{unit}; the box is closed.")
         for name, (low, high) in zip(names, (x, y, x, y), strict=True)
     )
 
