@@ -137,17 +137,6 @@ def serve_command(store: str, *options: str) -> list[str]:
     return [*program, "--store", store, "--port", "0", "--access-log", accesses, *options]
 
 
-def main():
-    server = Server(Config(app, port=0, access_log=False, log_level="warning", lifespan="off", server_header=False, ws="none", proxy_headers=False))
-    running = asyncio.create_task(server._serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
-    print("listening on http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1], file=sys.stderr, flush=True)
-    await running
-uvloop.run(main())
-'''
-
-
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
