@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from dtoss.queries.range_stream import COUNTED, pieces_of
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.arrow_out import BATCH_HITS
-from dtoss.serve.bulk.rows import Form, Rows, rows_of, rows_of_hits
+from dtoss.serve.bulk.rows import Form, Rows, parts_of, rows_of, rows_of_hits
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.serving import Served
 from dtoss.serve.telling.metrics import Metrics
 
+SEARCHED = 1 << 18
+"""Hits that are searched for at a time: the more places there are, the nearer the next one is along the curve."""
 REVERSED = 64
 """Places that are asked about their reverse nearest at a time: that is work in Python."""
 
@@ -53,7 +55,7 @@ def nearest(
     """
     index = served.index
     needed = places_needed(served, form)
-    step = max(BATCH_HITS // k, 1)
+    step = max(SEARCHED // k, 1)
     found: list[tuple[int, RawHits]] = []
     for at in range(0, len(positions), step):
         stop.check()
@@ -61,7 +63,8 @@ def nearest(
         found.append((at, index.search(positions[rows], radius[rows], k, where, places=needed)))
         tell_reads(metrics, found[-1][1])
     full = form.having is None and all(bool((piece.count == k).all()) for _, piece in found)
-    return (rows_of(served, at, piece, form) for at, piece in found), k if full and found else None
+    parts = ((at + first, part) for at, piece in found for first, part in parts_of(piece))
+    return (rows_of(served, first, part, form) for first, part in parts), k if full and found else None
 
 
 def counted(
