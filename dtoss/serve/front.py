@@ -77,6 +77,7 @@ class Front:
         added = [(b"x-request-id", request_id.encode()), *self._state.doors.cors(headers.get(b"origin"))]
         sent = _Sent(send, added)
         detail = None
+        self._state.metrics.in_hand(1)
         try:
             if b"origin" in headers and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
                 await sent.whole(204, self._state.doors.preflight(headers[b"origin"]), b"")
@@ -95,6 +96,7 @@ class Front:
             hidden = Problem(500, f"the server failed; its log says more under {request_id}")
             await sent.whole(500, [(b"content-type", PROBLEM_TYPE)], hidden.body(request_id))
         finally:
+            self._state.metrics.in_hand(-1)
             self._tell(scope, sent, perf_counter() - began, detail)
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:

@@ -25,6 +25,7 @@ from dtoss.serve.problems import Problem
 from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.shared_counts import HOT_ROUTES
 
 ELSEWHERE = frozenset(
     (b"if-none-match", b"origin", b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"range")
@@ -139,7 +140,7 @@ class HotRequest:
         desk.count(self.kind, seconds, len(body))
         if seconds >= desk.state.settings.slow:
             desk.state.log.request(
-                id=self.id, route=("/knn", "/range", "/objects/{id}")[self.kind], status=200, seconds=seconds,
+                id=self.id, route=HOT_ROUTES[self.kind], status=200, seconds=seconds,
                 token=str(self.scope.get(ADMITTED, "")), detail=None,
             )  # fmt: skip
 

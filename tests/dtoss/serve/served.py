@@ -77,6 +77,9 @@ class Heard:
     def read(self, partitions, queries):
         pass
 
+    def in_hand(self, change):
+        pass
+
     def waiting(self, requests):
         pass
 
