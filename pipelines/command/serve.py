@@ -97,13 +97,12 @@ def serve(
 
     def ready(served: Served, url: str) -> None:
         objects = len(served.index)
-        if as_json:
-            facts: dict[str, Any] = {"snapshot": served.name, "objects": objects, "store": store, "url": url}
-            print(json.dumps(facts | {"workers": workers}), flush=True)
-        else:
-            # in one piece: the log writes to the same place
-            said = f"serving {served.name} ({objects:,} objects) of {store} on {url}\n"
-            print(said, end="", file=sys.stderr, flush=True)
+        facts: dict[str, Any] = {"snapshot": served.name, "objects": objects, "store": store, "url": url}
+        line = f"serving {served.name} ({objects:,} objects) of {store} on {url}"
+        # at once, as the log may write to the same pipe
+        say = sys.stdout if as_json else sys.stderr
+        say.write((json.dumps(facts | {"workers": workers}) if as_json else line) + "\n")
+        say.flush()
 
     code = run_server(settings, no_auth=no_auth, ready=ready)
     if code:
@@ -116,7 +115,13 @@ def _check_libraries() -> None:
 
     from dtoss.errors import InputError
 
-    missing = [name for name in LIBRARIES if find_spec(name) is None]
+    missing = []
+    for name in LIBRARIES:
+        try:
+            found = find_spec(name)
+        except ImportError:
+            found = None
+        missing += [name] if found is None else []
     if missing:
         raise InputError(f"the server needs {', '.join(missing)}: pip install 'dtoss[serve]'")
 

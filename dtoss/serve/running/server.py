@@ -70,6 +70,7 @@ def _check_certificate(settings: Settings) -> None:
 def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, str], None]) -> int:
     # only now: the client of Prometheus looks for its folder when it is loaded
     from dtoss.serve.entry.doors import Doors
+    from dtoss.serve.running.rehearsal import load_framework
     from dtoss.serve.running.worker import Common, run_worker
     from dtoss.serve.swapping.preparing import first
     from dtoss.serve.telling.log_lines import Log
@@ -82,14 +83,15 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
     url = port.url("http" if settings.tls_cert is None else "https")
 
     def began() -> None:
-        log.event("started", snapshot=common.first.name, url=url, workers=settings.workers, pid=os.getpid())
         ready(common.first, url)
+        log.event("started", snapshot=common.first.name, url=url, workers=settings.workers, pid=os.getpid())
 
     def died(number: int, pid: int, fate: str) -> None:
         common.counts.of(number).end(restarts=True)
         forget(pid, folder)
         log.event("worker died", number=number, pid=pid, fate=fate)
 
+    load_framework(settings, common.first)
     # pages that nobody writes to stay shared: a collection would write to all of them
     gc.collect()
     gc.freeze()

@@ -21,7 +21,7 @@ from dtoss.serve.pool import Pool
 from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.running.listening import listen, room_for
 from dtoss.serve.running.processes import Post
-from dtoss.serve.running.short_way import short_way_works
+from dtoss.serve.running.rehearsal import short_way_works
 from dtoss.serve.serving import Served, Serving
 from dtoss.serve.settings import Settings
 from dtoss.serve.state import WorkerState

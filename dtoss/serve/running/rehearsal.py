@@ -1,4 +1,7 @@
-"""One question by the short way before anybody asks: it rests on what is inside uvicorn, and that may change."""
+"""What is tried before anybody asks: the framework is loaded before the fork, and the short way asked once after it.
+
+The short way rests on what is inside uvicorn, and that may change.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,12 @@ from typing import Any, cast
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from dtoss.serve.app import application
 from dtoss.serve.front import RequestIds
 from dtoss.serve.hot_protocol import Desk, HotProtocol
 from dtoss.serve.running.connections import Guard
+from dtoss.serve.serving import Served, Serving
+from dtoss.serve.settings import Settings
 from dtoss.serve.state import WorkerState
 
 TURNS = 10
@@ -47,6 +53,16 @@ class _Written(asyncio.Transport):
 
     def resume_reading(self) -> None:
         pass
+
+
+def load_framework(settings: Settings, served: Served) -> None:
+    """Make an application and forget it: what the framework loads for it is shared by all workers that are forked."""
+    silent = cast(Any, _Silent())
+    loop = asyncio.new_event_loop()
+    try:
+        application(WorkerState(0, settings, Serving(served), silent, silent, silent, silent, silent), loop)
+    finally:
+        loop.close()
 
 
 async def short_way_works(state: WorkerState, config: Config) -> str | None:

@@ -1,0 +1,312 @@
+"""``dtoss serve`` as users run it: one line when it is ready, one line when it cannot be, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow.dataset as ds
+import pytest
+
+import dtoss
+from dtoss.errors import InputError
+from dtoss.serve.limits import Limits, limits_of
+from pipelines.command.serve import accesses_of, rate_of
+from tests.dtoss.serve.started import answer, asked, dialled, get, started
+from tests.dtoss.serve.watched import commit
+
+ROOT = Path(__file__).parents[3]
+START = "from pipelines.command.main import main; main()"
+READY = r"^serving \S+ \(400 objects\) of \S+ on https?://127\.0\.0\.1:(\d+)$"
+KNN = "/knn?lon=10&lat=50&k=3"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return Path(commit(tmp_path_factory.mktemp("serve") / "store"))
+
+
+@pytest.fixture
+def own_store(tmp_path):
+    return Path(commit(tmp_path / "store"))
+
+
+def serving(store, *options):
+    return started("-c", START, "serve", "--store", store, "--port", 0, *options, ready=READY)
+
+
+def events(server, what):
+    return [told for line in server.lines if line.startswith("{") and (told := json.loads(line))["event"] == what]
+
+
+def refused(*options):
+    """The line on stderr of a command that cannot be, whose exit code is 2."""
+    done = subprocess.run(
+        [sys.executable, "-c", START, "serve", *map(str, options)], cwd=ROOT, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr[len("error: ") : -1]
+
+
+def logged(folder):
+    """Requests that an access log stands for."""
+    return sum(ds.dataset(folder, format="parquet").to_table()["weight"].to_pylist())
+
+
+def test_a_server_answers_until_it_is_told_to_end(own_store):
+    """Two workers under load by both ways: every request is answered, none is lost, and the access log has them all."""
+    index = dtoss.open(str(own_store))
+    hits = index.knn([10.0, 50.0], 3)
+    wanted = list(zip(hits.id.tolist(), hits.distance.tolist(), strict=True))
+    with serving(own_store, "--workers", 2) as server:
+        counts, wrong, begun = [], [], threading.Barrier(9)
+
+        def ask_all_the_time(path):
+            count = 0
+            with dialled(server.port) as sock:
+                begun.wait()
+                while True:
+                    sock.sendall(get(path))
+                    got = answer(sock)
+                    if got is None:
+                        wrong.append("a request was lost")
+                        return
+                    found = [(hit["id"], hit["distance"]) for hit in json.loads(got[2])["hits"]]
+                    if got[0] != 200 or found != wanted:
+                        wrong.append(got)
+                        return
+                    count += 1
+                    if got[1].get("connection") == "close":
+                        counts.append(count)
+                        return
+
+        paths = [KNN] * 6 + [f"{KNN}&where=speed%20is%20not%20null", f"{KNN}&columns="]
+        threads = [threading.Thread(target=ask_all_the_time, args=(path,)) for path in paths]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        time.sleep(1)
+        code, seconds = server.stop()
+        for thread in threads:
+            thread.join(20)
+        assert wrong == []
+        assert code == 0
+        assert seconds < 5
+        assert len(counts) == 8
+        assert logged(own_store / "accesses") == sum(counts)
+        assert [told["cut_off"] for told in events(server, "worker ended")] == [0, 0]
+        assert not [
+            file for file in (own_store / "accesses").rglob("*") if file.is_file() and file.suffix != ".parquet"
+        ]
+
+
+def test_a_killed_worker_loses_only_what_it_had_in_hand(own_store):
+    """Another serves what is current by then, even if the parent's snapshot is gone; the others go on; it is counted."""
+    with serving(own_store, "--workers", 2) as server:
+        (parent,) = [told["pid"] for told in until(server, "started")]
+        workers = children(parent)
+        assert len(workers) == 2
+        first = asked(server.port, KNN)[1]["x-dtoss-snapshot"]
+        commit(own_store, seed=1)
+        until(server, "swapped", 2)
+        second = asked(server.port, KNN)[1]["x-dtoss-snapshot"]
+        assert first < second
+        os.kill(workers[0], signal.SIGKILL)
+        (died,) = until(server, "worker died")
+        assert (died["pid"], died["fate"]) == (workers[0], "SIGKILL")
+        assert {asked(server.port, KNN)[1]["x-dtoss-snapshot"] for _ in range(50)} == {second}
+        deadline = time.monotonic() + 20
+        while len(listening := sockets(server.port)) < 2:
+            assert time.monotonic() < deadline, listening
+        assert {asked(server.port, KNN)[1]["x-dtoss-snapshot"] for _ in range(50)} == {second}
+        assert set(children(parent)) != set(workers)
+        text = asked(server.port, "/metrics")[2].decode()
+        assert re.search(
+            r"^dtoss_worker_restarts\w* 1(\.0)?$|^dtoss_worker_restarts\w*\{[^}]*\} 1(\.0)?$", text, re.M
+        ), text
+        assert server.stop()[0] == 0
+
+
+def until(server, what, times=1):
+    server.until(rf'^{{"time":"[^"]*","event":"{what}"', times)
+    return events(server, what)
+
+
+def children(pid):
+    text = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False).stdout
+    return sorted(map(int, text.split()))
+
+
+def sockets(port):
+    """Sockets that listen on a port."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return [line for line in lines if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"]
+
+
+def test_both_ways_give_the_same_bytes_and_json_tells_programs_where(store):
+    """--no-hot answers by the framework alone."""
+    options = ["serve", "--store", str(store), "--port", "0", "--access-log", "off", "--json"]
+    ready = (
+        r'^\{"snapshot": "[^"]+", "objects": 400, "store": "[^"]+", "url": "http://127\.0\.0\.1:(\d+)", "workers": 1\}$'
+    )
+    found = []
+    for way in ("--hot", "--no-hot"):
+        with started("-c", START, *options, way, ready=ready) as server:
+            status, headers, body = asked(server.port, KNN, "x-request-id: one")
+            found.append((status, headers.keys() - {"date"}, headers["etag"], body))
+            metrics = asked(server.port, "/metrics")[2].decode()
+            (by,) = re.findall(r'^dtoss_requests_total\{route="/knn",status="200",way="(\w+)"\} 1\.0$', metrics, re.M)
+            assert by == ("short" if way == "--hot" else "framework")
+    assert found[0] == found[1]
+    assert not (Path(store) / "accesses").exists()
+
+
+def test_who_may_ask_and_how_much(store, tmp_path):
+    """Tokens are read anew at SIGHUP; limits come from their file; all over TLS."""
+    from tests.dtoss.serve.test_connections import certificate
+
+    tokens, limits, log = tmp_path / "tokens", tmp_path / "limits.toml", tmp_path / "log"
+    tokens.write_text("one secret-of-one-1234567890\n")
+    limits.write_text("k = 5\nline_bytes = 200\n")
+    cert, key = certificate(tmp_path, "here.example")
+    trust = ssl.create_default_context(cafile=cert)
+    options = ["--token-file", tokens, "--limits", limits, "--tls-cert", cert, "--tls-key", key, "--log", log]
+    with serving(store, *options, "--access-log", tmp_path / "accesses", "--slow", "0ms") as server:
+
+        def said(path, token="secret-of-one-1234567890"):
+            with trust.wrap_socket(dialled(server.port), server_hostname="here.example") as sock:
+                sock.sendall(get(path, f"authorization: Bearer {token}"))
+                return answer(sock)
+
+        assert [said(KNN)[0], said(KNN, "another")[0]] == [200, 401]
+        status, _, body = said("/knn?lon=10&lat=50&k=6")
+        assert (status, json.loads(body)["bound"]) == (400, 5)
+        assert said(f"/knn?lon=10&lat=50&columns={'x' * 200}")[0] == 414
+        tokens.write_text("two secret-of-two-1234567890\n")
+        server.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 10
+        while said(KNN, "secret-of-two-1234567890")[0] != 200:
+            assert time.monotonic() < deadline
+        assert said(KNN)[0] == 401
+        assert server.stop()[0] == 0
+        assert len(server.lines) == 1
+    assert logged(tmp_path / "accesses") == 2
+    text = log.read_text()
+    assert "secret" not in text
+    assert {json.loads(line)["event"] for line in text.splitlines()} >= {"started", "request", "worker ended", "ended"}
+
+
+def test_what_cannot_be_is_one_line(store, tmp_path):
+    """With the way out, and exit code 2."""
+    (tmp_path / "limits").write_text("kk = 3")
+    with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(3) as several:
+        port = other.getsockname()[1]
+        cert, key, nowhere = tmp_path / "cert", tmp_path / "key", tmp_path / "nowhere"
+        cases = {
+            f"port {port} of 127.0.0.1 cannot be had": ("--port", port),
+            "name those who may by --token-file, or say --no-auth": ("--host", "0.0.0.0"),
+            "go together": ("--tls-cert", cert),
+            f"{cert}, --tls-key {key}: No such file": ("--tls-cert", cert, "--tls-key", key),
+            "nobody": ("--token-file", tmp_path / "nobody"),
+            "1000/s or 600/min": ("--rate", "many"),
+            "no duration": ("--slow", "100"),
+            "a whole number of requests is wanted, or all": ("--access-sample", "1.5"),
+            "there is no limit 'kk'; there are body_bytes, ": ("--limits", tmp_path / "limits"),
+            "cannot be written": ("--log", tmp_path / "none" / "log"),
+            str(nowhere): ("--store", nowhere),
+            "has no snapshot '20200101T000000.000000Z'; it has": ("--snapshot", "20200101T000000.000000Z"),
+        }
+        base = ("--store", store, "--port", 0)
+        for why, line in zip(cases, several.map(lambda one: refused(*base, *one), cases.values()), strict=True):
+            assert why in line
+
+
+def test_a_damaged_store_is_named_at_the_start(own_store):
+    """The file, in one line; nothing was served before."""
+    file = max((one for one in own_store.rglob("*") if one.is_file()), key=lambda one: one.stat().st_size)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.chmod(0o644)
+    file.write_bytes(data)
+    assert file.name in refused("--store", own_store, "--port", 0)
+
+
+def test_help_loads_no_library():
+    """Nor does finding out that the extra is missing, which is one line."""
+    code = """
+import sys
+BLOCKED = {blocked!r}
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in BLOCKED:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Blocker())
+from pipelines.command.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    heavy = {{"numpy", "numba", "pyarrow", "uvicorn", "litestar", "uvloop", "orjson"}} & {{*sys.modules}}
+    assert not heavy, heavy
+"""
+    run = [sys.executable, "-c", code.format(blocked=()), "serve", "--help"]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert "--access-sample NUMBER" in done.stdout
+    run = [sys.executable, "-c", code.format(blocked=("uvicorn", "msgspec")), "serve", "--store", "x"]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (
+        2, "error: the server needs uvicorn, msgspec: pip install 'dtoss[serve]'\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("k = 0", "k is 0: a whole number above 0 is wanted"),
+        ("k = 1.5", "k is 1.5: a whole number"),
+        ("k = true", "k is True: a whole number"),
+        ("idle_seconds = inf", "idle_seconds is inf: a number above 0"),
+        ("idle_seconds = nan", "idle_seconds is nan: a number above 0"),
+        ('k = "1"', "k is '1': a whole number"),
+        ("k", "Expected '='"),
+        ("[k]\na = 1", "k is {'a': 1}: a whole number"),
+    ],
+)
+def test_wrong_limits_are_refused(tmp_path, text, why):
+    """With the name, the value, and what is wanted."""
+    file = tmp_path / "limits.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=re.escape(why)):
+        limits_of(str(file))
+
+
+def test_limits_that_are_not_named_stay(tmp_path):
+    """A whole number will do for seconds."""
+    file = tmp_path / "limits.toml"
+    file.write_text("# few\nk = 7\nidle_seconds = 3\n")
+    assert limits_of(str(file)) == Limits(k=7, idle_seconds=3.0)
+    with pytest.raises(InputError, match="nothing: No such file"):
+        limits_of(str(tmp_path / "nothing"))
+
+
+def test_rates_and_places_of_logs():
+    """As people write them; options of an object store's URI stay where they are."""
+    assert np.allclose([rate_of(text) for text in ("1000/s", "600/min", "5/2s", "0.5/ms")], [1000, 10, 2.5, 500])
+    for text in ("1000", "/s", "x/s", "-1/s", "1/", "nan/s", "inf/s", "1/0s"):
+        with pytest.raises(ValueError, match="600/min"):
+            rate_of(text)
+    assert accesses_of("a/b/") == "a/b/accesses"
+    assert accesses_of("s3://bucket/store?scheme=http") == "s3://bucket/store/accesses?scheme=http"
