@@ -52,10 +52,8 @@ def events(server, what):
 
 def refused(*options):
     """The line on stderr of a command that cannot be, whose exit code is 2."""
-    done = subprocess.run(
-        [sys.executable, "-c", START, "serve", *map(str, options)], cwd=ROOT, capture_output=True, text=True, timeout=60,
-        check=False,
-    )  # fmt: skip
+    run = [sys.executable, "-c", START, "serve", *map(str, options)]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
@@ -115,7 +113,7 @@ def test_a_server_answers_until_it_is_told_to_end(own_store):
 
 
 def test_a_killed_worker_loses_only_what_it_had_in_hand(own_store):
-    """Another serves what is current by then, even if the parent's snapshot is gone; the others go on; it is counted."""
+    """Another serves what is current by then, not what the parent has opened; the others go on."""
     with serving(own_store, "--workers", 2) as server:
         (parent,) = [told["pid"] for told in until(server, "started")]
         workers = children(parent)
