@@ -182,8 +182,11 @@ class Watcher:
 
     def _run(self) -> None:
         yield_processor()
+        # one worker after another: what the first has verified the others need not
+        self._stop.wait(LOOK_SECONDS * self._state.number / max(self._state.settings.workers, 1))
         while not self._stop.is_set():
-            self.look()
+            with suppress(Exception):  # a full disk may keep the log from being written
+                self.look()
             self._stop.wait(LOOK_SECONDS)
 
 

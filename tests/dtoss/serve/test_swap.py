@@ -200,6 +200,19 @@ def test_a_thread_looks_each_second_until_it_is_stopped(store, monkeypatch):
         assert worker.serving.now.commit == 2
 
 
+def test_a_log_that_cannot_be_written_stops_no_swaps(store, monkeypatch):
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.02)
+    with watched(store) as worker:
+        worker.told.event = lambda *_, **__: [][1]
+        worker.watcher.start()
+        for seed in (1, 2):
+            commit(store, seed)
+            ends = time.monotonic() + WAIT
+            while worker.serving.now.commit != seed + 1 and time.monotonic() < ends:
+                time.sleep(0.01)
+            assert worker.serving.now.commit == seed + 1
+
+
 def test_a_named_snapshot_has_no_watcher(store):
     before = threading.active_count()
     with watched(store, snapshot=Store(store).current()) as worker:
