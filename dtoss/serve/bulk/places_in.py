@@ -36,6 +36,10 @@ class Places:
         return len(self.positions)
 
 
+AS_JSON = ("application/json", "application/x-www-form-urlencoded", "")
+"""Types of bodies that are read as JSON: the second is what curl says of any body."""
+
+
 def is_arrow(request: Asker) -> bool:
     """Return whether a body is an Arrow stream.
 
@@ -47,7 +51,7 @@ def is_arrow(request: Asker) -> bool:
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind == ARROW.decode():
         return True
-    if kind == "application/json" or kind.endswith("+json"):
+    if kind in AS_JSON or kind.endswith("+json"):
         return False
     raise Problem(
         415,
