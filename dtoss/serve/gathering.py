@@ -21,7 +21,7 @@ SIZES = (1, 8, 32, 64)
 """What k is rounded up to: the k nearest are the first of more."""
 MOST = SIZES[-1]
 """The largest k, and more hits than a range has whose answer is small."""
-ROUNDED = tuple(next((size for size in SIZES if size >= k), 0) for k in range(MOST + 1))
+ROUNDED = (0, *(next(size for size in SIZES if size >= k) for k in range(1, MOST + 1)))
 KNN, RANGE, OBJECT = 0, 1, 2
 """Kinds of hot questions: the numbers of their routes in the metrics."""
 

@@ -78,7 +78,7 @@ def block_over_http(measured: OverHttp, name: str, dollars_per_hour: float | Non
     )
     remarks = [
         f"p50 {1000 * window.p50:.3g} ms, p99 {1000 * window.p99:.3g} ms of {1000 * measured.limit:g}; sent late by "
-        f"{1000 * window.lag:.2g} ms at most (p99), by {how_many(measured.processes, 'process')}"
+        f"{1000 * window.lag:.2g} ms (p99) by {how_many(measured.processes, 'process')}"
     ]
     rate = f"{window.rate:.10g} # over HTTP"
     memory = memory_of_partitions() if measured.here else None
@@ -90,8 +90,8 @@ def facts_over_http(measured: OverHttp) -> dict[str, Any]:
     window = measured.held.window
     return {
         "requests_per_second": window.rate, "p50_seconds": window.p50, "p99_seconds": window.p99, "rate": "over HTTP",
-        "seconds": window.seconds, "sent_late_p99_seconds": window.lag, "failed": window.statuses.total()
-        - window.statuses[200], "k": measured.k, "objects": measured.objects, "snapshot": measured.snapshot,
+        "seconds": window.seconds, "sent_late_p99_seconds": window.lag, "spare": window.spare, 
+        "failed": window.statuses.total() - window.statuses[200], "k": measured.k, "objects": measured.objects, "snapshot": measured.snapshot,
         "version": measured.version, "url": measured.url, "connections": measured.connections,
         "processes": measured.processes, "places": measured.source,
         "tried": [

@@ -30,6 +30,8 @@ FEW = 64
 """Of them, those from which radii are chosen."""
 MOST_HITS = 5_000.0
 """Hits of a question, in the mean, up to which radii are measured."""
+SPANS = (0.1, 0.6)
+"""Seconds that a question is asked for, where its cost is measured: the least and the most."""
 TURNS = 2
 """Turns in which a question and the base question are measured, the best of each counts."""
 QUICK = 2.0
@@ -154,7 +156,7 @@ def measure_server(
             lambda rate, span: senders.at_rate(rate, span, max(1.0, 2 * limit), rng),
             limit, seconds, quick, lambda window: say(said(window)),
         )  # fmt: skip
-        costs = _costs(server, senders, requests, drawn[:FEW], k, min(seconds / 100, 0.5))
+        costs = _costs(server, senders, requests, drawn[:FEW], k, float(np.clip(seconds / 100, *SPANS)))
     return OverHttp(
         held, costs, k, limit, len(server), server.snapshot, server.version, server.url, connections, processes,
         _is_here(address.host), source,
@@ -202,7 +204,8 @@ def said(window: Window) -> str:
     failed = window.statuses.total() - window.statuses[200]
     line = (
         f"{window.rate:,.0f} requests/s for {window.seconds:g} s: p50 {1000 * window.p50:.3g} ms, p99 "
-        f"{1000 * window.p99:.3g} ms, sent late by {1000 * window.lag:.2g} ms"
+        f"{1000 * window.p99:.3g} ms, sent late by {1000 * window.lag:.2g} ms, "
+        f"{window.spare:.0%} to spare"
     )
     return f"{line}, {failed:,} failed" if failed else line
 

@@ -18,9 +18,11 @@ NEAR = 1.04
 HOLDS = 6
 """Rates that are tried for the whole time, each a little lower than the last."""
 STEP = 0.95
-"""By how much."""
+"""By how much, at first; each step is as much longer."""
 LATE = 0.1
 """Share of the limit by which senders may come late to 1 % of the requests."""
+SPARE = 0.1
+"""Share of the time in which a sender has nothing to do, at the least: else the server waits for it."""
 REFUSED = (400, 401, 403, 404, 405, 413, 414, 429, 431)
 """Statuses that say that such requests are not answered, however few there are."""
 
@@ -75,7 +77,7 @@ def highest(
         tried.append(window)
         say(window)
         _check(window)
-        return window.p99 <= limit and not late(window, limit)
+        return window.p99 <= limit
 
     low, high = 0.0, FIRST
     while kept(high, quick):
@@ -95,7 +97,7 @@ def highest(
         middle = (low * high) ** 0.5
         low, high = (middle, high) if kept(middle, quick) else (low, middle)
     for attempt in range(HOLDS):
-        rate = rounded_down(low * STEP**attempt)
+        rate = rounded_down(low * STEP ** (attempt * (attempt + 1) / 2))
         if kept(rate, seconds):
             _refuse(tried, limit)
             return Held(tried[-1], tuple(tried))
@@ -107,8 +109,8 @@ def highest(
 
 
 def late(window: Window, limit: float) -> bool:
-    """Return whether the senders came so late that what was measured is their slowness."""
-    return window.lag > LATE * limit
+    """Return whether the senders came so late, or had so much to do, that what was measured is their slowness."""
+    return window.lag > LATE * limit or window.spare < SPARE
 
 
 def rounded_down(rate: float) -> float:
@@ -134,9 +136,11 @@ def _check(window: Window) -> None:
 
 def _refuse(tried: Sequence[Window], limit: float) -> None:
     """Refuse a figure whose bound is that the senders were late, and not that the server was slow."""
-    lowest = min((w for w in tried if w.p99 > limit or late(w, limit)), key=lambda w: w.rate, default=None)
-    if lowest is not None and late(lowest, limit):
+    missed = [window for window in tried if window.p99 > limit]
+    if missed and all(late(window, limit) for window in missed):
+        lowest = min(missed, key=lambda window: window.rate)
         raise InputError(
-            f"the requests were sent late: by {1000 * lowest.lag:.3g} ms of 99 % at {lowest.rate:,.0f} requests/s, so "
-            "the server may answer more than was measured; ask from another machine, or by more --processes"
+            f"the senders were the slow ones: at {lowest.rate:,.0f} requests/s the busiest had "
+            f"{lowest.spare:.0%} of its time to spare, and requests were sent up to {1000 * lowest.lag:.3g} ms late (p99); the server may answer "
+            "more: ask from another machine, or by more --processes"
         )

@@ -61,12 +61,15 @@ class Seen:
         float64 (n,). Seconds from when each request was due to its answer, infinite where none came or it was no 200.
     lag
         float64 (n,). Seconds by which the process came later to each request than it was due.
+    spare
+        Share of the time in which the process had nothing to do. Without any, answers wait until it reads them.
     statuses
         Answers by status; 0 stands for connections that broke and answers that did not come.
     """
 
     latency: NDArray[np.float64]
     lag: NDArray[np.float64]
+    spare: float
     statuses: Counter[int]
 
 
@@ -239,10 +242,15 @@ class Sender:
         latency, lag, statuses = [inf] * count, [0.0] * count, Counter[int]()
         idle, waiting = list(self.links.values()), deque[int]()
         at = done = 0
+        spare, before, busy = 0.0, 0.0, True
         last = (times[-1] if count else 0.0) + patience
         while done < count:
             now = monotonic() - begin
+            if not busy:
+                spare += now - before
+            before, busy = now, False
             while at < count and times[at] <= now:
+                busy = True
                 lag[at] = now - times[at]
                 waiting.append(at)
                 at += 1
@@ -256,7 +264,7 @@ class Sender:
             if rest > SLEEPS:
                 select.select(list(self.links), [], [], rest - SLEEPS / 2)
             for number, _ in self.poll.poll(0):
-                link = self.links[number]
+                link, busy = self.links[number], True
                 try:
                     if not link.came():
                         continue
@@ -276,7 +284,7 @@ class Sender:
         if done < count:
             statuses[0] += count - done
             self.connect()
-        return Seen(np.array(latency), np.array(lag), statuses)
+        return Seen(np.array(latency), np.array(lag), spare / max(before, 1e-9), statuses)
 
     def one_after_another(self, begin: float, seconds: float) -> tuple[int, Counter[int]]:
         """Send the next request on each connection when the one before is answered; return how many were, by status.

@@ -33,6 +33,8 @@ class Window:
         Seconds from when a request was due within which so many were answered.
     lag
         Seconds within which senders came to 99 % of the requests after these were due.
+    spare
+        Share of the time in which the busiest sender had nothing to do.
     statuses
         Answers by status; 0 where none came.
     """
@@ -42,6 +44,7 @@ class Window:
     p50: float
     p99: float
     lag: float
+    spare: float
     statuses: Counter[int]
 
 
@@ -134,7 +137,7 @@ class Senders:
         if not len(latency):
             latency, lag = np.array([np.inf]), np.array([0.0])
         p50, p99 = np.quantile(latency, (0.5, 0.99), method="higher").tolist()
-        return Window(rate, seconds, p50, p99, float(np.quantile(lag, 0.99)), statuses)
+        return Window(rate, seconds, p50, p99, float(np.quantile(lag, 0.99)), min(one.spare for one in seen), statuses)
 
     def at_most(self, seconds: float) -> tuple[float, Counter[int]]:
         """Return the requests/s that are answered where each connection always waits for one, and all by status.

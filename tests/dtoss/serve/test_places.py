@@ -95,6 +95,12 @@ def test_frequent_questions_take_the_short_way_and_all_others_do_not(both):
         assert len(server.heard.accesses) == 5
     assert sorted(hot.heard.hot_answers) == [0, 1, 2]
     assert [route for route, _ in hot.heard.answers] == ["/knn", "/knn"]
+    for count in (2, 9, 63, 64):
+        hot.heard.hot_answers.clear()
+        radius = float(index.knn((x, y), 65).distance[count - 1])
+        hits = one.get("/range", **place, radius=repr(radius))["hits"]
+        turn(hot)
+        assert hot.heard.hot_answers == [1] * (len(hits) < 64), f"{len(hits)} hits"
     assert cold.heard.hot_answers == []
     assert len(cold.heard.answers) == 5
 
