@@ -43,7 +43,9 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     """Return the routes of questions about many places."""
     limits, serving = state.settings.limits, state.serving
     space = serving.now.index.space
-    nearest_of = QueryParameter(default=DEFAULT_K, ge=1, le=limits.k, description="How many of the nearest objects.")
+    nearest_of: Any = QueryParameter(
+        default=DEFAULT_K, ge=1, le=limits.k, description="How many of the nearest objects."
+    )
     most, radius_of = distance("At most so far away", wanted=False), distance("How far, of all places", wanted=False)
 
     def said(answer: Schema, *, radius: bool = False) -> dict[str, Any]:

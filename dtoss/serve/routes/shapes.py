@@ -50,7 +50,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     limits, serving = state.settings.limits, state.serving
     space = serving.now.index.space
     west_of, south_of, east_of, north_of = sides(space.geographic)
-    numbers = QueryParameter(default=False, description="Only how many objects there are, and no list.")
+    numbers: Any = QueryParameter(default=False, description="Only how many objects there are, and no list.")
 
     def form_of(request: Asker, where: str | None, having: str | None, columns: str, ids: str, count: bool) -> Form:
         check_condition(where, limits.condition_length)
