@@ -56,7 +56,7 @@ class Guard:
         self._seen: dict[GuardedProtocol, tuple[Any, float]] = {}
 
     def sweep(self, connections: Iterable[Any], now: float) -> None:
-        """Close connections whose header takes too long.
+        """Close connections whose header takes too long, and those whose client does not read its answer.
 
         Parameters
         ----------
@@ -72,15 +72,24 @@ class Guard:
         """
         seen: dict[GuardedProtocol, tuple[Any, float]] = {}
         for connection in connections:
-            cycle = connection.cycle
-            if connection.timeout_keep_alive_task is None and (cycle is None or cycle.response_complete):
-                scope, since = self._seen.get(connection, (None, now))
-                since = since if scope is connection.scope else now
-                seen[connection] = (connection.scope, since)
+            cycle, mark = connection.cycle, None
+            if unread := connection.transport.get_write_buffer_size():
+                mark = unread
+            elif connection.timeout_keep_alive_task is None and (cycle is None or cycle.response_complete):
+                mark = connection.scope
+            else:
+                continue
+            before, since = self._seen.get(connection, (mark, now))
+            same = before == mark if unread else before is mark
+            seen[connection] = (mark, since if same else now)
         self._seen = seen
-        for connection, (scope, since) in seen.items():
+        for connection, (mark, since) in seen.items():
+            if type(mark) is int:
+                if now - since >= self.idle_seconds:
+                    connection.transport.abort()
+                continue
             # of one that has sent nothing yet no header is late: it is idle
-            bound = self.idle_seconds if scope is None else self.header_seconds
+            bound = self.idle_seconds if mark is None else self.header_seconds
             if now - since >= bound:
                 connection.late(bound)
 

@@ -2,7 +2,8 @@
 
 ``python -m tests.dtoss.serve.processes WORKERS [LIMIT=VALUE ...] [CERT KEY]``: the answer of ``/`` names the worker's
 number and process, and whether it stands in for another; ``/slow`` takes a second, ``/long`` ten; ``/die`` ends the
-worker; ``/echo`` returns how long the body is; ``/early`` answers before it has read one.
+worker; ``/echo`` returns how long the body is; ``/early`` answers before it has read one;
+``/big`` with 50 MB.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def app_of(post):
             os._exit(3)
         if path == "/early":
             body = b"early"
+        if path == "/big":
+            body = b"b" * 50_000_000
         if path == "/echo":
             size, more = 0, True
             while more:

@@ -6,6 +6,7 @@ import json
 import ssl
 import subprocess
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -128,6 +129,26 @@ def test_headers_that_take_too_long_are_refused():
         assert server.until(r"^refused") == ["refused 408", "refused 408"]
         for sock in (slow, silent, again, patient):
             sock.close()
+
+
+def test_answers_that_nobody_reads_are_dropped():
+    """A client that reads, however slowly, gets all of it."""
+    with started(*TRIVIAL, "idle_seconds=2") as server, dialled(server.port) as stuck, dialled(server.port) as slow:
+        for sock in (stuck, slow):
+            sock.sendall(get("/big"))
+        ends, read = time.monotonic() + 5, 0
+        while time.monotonic() < ends:
+            read += len(slow.recv(100_000))
+            time.sleep(0.02)
+        assert read < 50_000_000
+        while len(piece := slow.recv(1_000_000)) and (read := read + len(piece)) < 50_000_000:
+            pass
+        assert read >= 50_000_000
+        kept = 0
+        with suppress(ConnectionResetError):
+            while piece := stuck.recv(1_000_000):
+                kept += len(piece)
+        assert kept < 50_000_000
 
 
 def test_connections_are_counted():
