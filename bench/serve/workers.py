@@ -1,4 +1,4 @@
-"""What a further worker costs: memory of its own before and after every route was asked, and how connections are shared.
+"""What a further worker costs: memory of its own, before and after every route was asked; how connections are shared.
 
     python -m bench.serve.workers [STORE] [--objects N] [--partitions P] [--workers W] [--rounds N]
 
