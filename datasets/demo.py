@@ -170,7 +170,9 @@ Try next:
   dtoss knn   --store {store} --queries {out / "places.csv"} --out {out / "answers.csv"} -k 3
   python -m datasets.fleet --taxis {objects} --cities {cities} --at {MOMENT + 300:g} --out {later}
   dtoss rebuild {later} --store {store} --pivots keep
-  dtoss info  --store {store}"""
+  dtoss info  --store {store}
+  dtoss serve --store {store} &
+  curl 'http://127.0.0.1:8080/knn?lon={lon:.4f}&lat={lat:.4f}&k=3'"""
     )
 
 
