@@ -1,0 +1,192 @@
+"""What docs/serve.md shows works against a real server: each curl, the tables of limits and metrics, the unit."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dtoss
+from dtoss.serve.limits import Limits
+from tests.dtoss.snapshots.damaged_stores import stored
+
+ROOT = Path(__file__).parents[3]
+DOCUMENT = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
+FIRST = "dtoss serve --store demo/store --workers 2"
+RUN = [sys.executable, "-c", "from pipelines.command.main import main; main()"]
+PLAIN, SAFE = "http://127.0.0.1:8080", "https://127.0.0.1:8443"
+FAILING = ("/nothing", "/knn?lon=10")
+
+if shutil.which("curl") is None:
+    pytest.skip("there is no curl", allow_module_level=True)
+
+
+def commands(heading=None):
+    """Lines of shell below a heading, or of the whole document; continued ones as one."""
+    below = DOCUMENT if heading is None else DOCUMENT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", below, re.DOTALL | re.MULTILINE)
+    return [line for kind, block in blocks if not kind for line in re.sub(r"\\\n\s*", "", block).splitlines()]
+
+
+def table(heading):
+    """The cells of the rows of a table below a heading."""
+    below = DOCUMENT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in below.splitlines() if line[:2] == "| "][
+        1:
+    ]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder as the document has it: a store, a certificate and a token."""
+    folder = tmp_path_factory.mktemp("serve")
+    rng = np.random.default_rng(0)
+    there = re.search(r"lon=([\d.]+)&lat=([\d.]+)", DOCUMENT)
+    places = rng.normal([float(there[1]), float(there[2])], 0.02, (3_000, 2))
+    index = dtoss.build(np.arange(3_000), places, partitions=3, columns={"occupied": rng.integers(0, 2, 3_000)})
+    (folder / "demo").mkdir()
+    stored(index, str(folder / "demo" / "store"), kinds={"occupied": "bigint"})
+    making = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 "
+        "-addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem"
+    )
+    subprocess.run(shlex.split(making), cwd=folder, check=True, capture_output=True, timeout=60)
+    return folder
+
+
+@contextmanager
+def serving(place, line):
+    """A server as a line of the document starts it, on a free port of loopback; yields its URL."""
+    name, *arguments = shlex.split(line.replace("0.0.0.0", "127.0.0.1"))
+    assert name == "dtoss"
+    if "--port" in arguments:
+        at = arguments.index("--port")
+        del arguments[at : at + 2]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "DTOSS_QUIET": "1"}
+    run = [*RUN, *arguments, "--port", "0", "--json"]
+    with subprocess.Popen(run, cwd=place, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+    assert process.returncode == 0
+
+
+def ran(line, place, url, **environment):
+    """Run a line in a shell, as one would, but with the server's port; return what it printed."""
+    assert "127.0.0.1:80" in line or "127.0.0.1:8443" in line or "curl" not in line
+    line = line.replace(PLAIN, url).replace(SAFE, url).replace("curl", "curl -sS --fail-with-body --max-time 30", 1)
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=place, env=os.environ | environment, capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, (line, done.stdout, done.stderr)
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def url(place):
+    """The first server of the document."""
+    with serving(place, FIRST) as found:
+        yield found
+
+
+def curls(heading=None):
+    return [line for line in commands(heading) if line.startswith("curl")]
+
+
+def test_each_curl_but_those_of_tokens_and_metrics_answers(place, url):
+    """With objects: an example that finds nothing shows nothing."""
+    assert FIRST in commands()
+    others = [line for line in curls() if line not in (*curls("Who may ask"), *curls("Metrics"))]
+    assert [line for line in commands() if "curl" in line] == curls()
+    assert len(others) >= len(curls("Routes")) >= 8
+    names = set()
+    for line in others:
+        found = json.loads(ran(line, place, url))
+        assert len(found["snapshot"]) > 10, line
+        assert found.get("hits") != [] or "reverse_nearest" in line, line
+        assert found.get("count") != 0, line
+        names.add(re.search(r"8080(/\w+)", line)[1])
+    asked = {name for row in table("Routes") for name in re.findall(r"(/\w+)", row[0])}
+    assert asked - names == {"/snapshot", "/healthz", "/readyz", "/metrics"}
+
+
+def test_routes_are_those_of_the_server(place, url):
+    paths = set(json.loads(ran(f"curl {PLAIN}/openapi.json", place, url))["paths"])
+    named = set(re.findall(r"/[\w.]+(?:/\{\w+\})?", " ".join(row[0] for row in table("Routes"))))
+    assert {name.replace("{id}", "{object_id}") for name in named} == paths - {"/openapi.json"}
+    assert "`GET /openapi.json`" in DOCUMENT
+
+
+def test_each_metric_is_explained_and_each_that_is_explained_is_there(place, url):
+    for path in (*FAILING, "/box?west=9.9&south=49.9&east=10.1&north=50.1"):
+        subprocess.run(["curl", "-sS", "--max-time", "30", url + path], check=True, capture_output=True)
+    (line,) = curls("Metrics")
+    there = set(re.findall(r"^# HELP (\S+) ", ran(line, place, url), re.MULTILINE))
+    explained = {name for row in table("Metrics") for name in re.findall(r"`(dtoss_\w+)`", row[0])}
+    assert explained == there
+
+
+def test_limits_are_those_of_the_program():
+    told = {row[0].strip("`"): float(row[1].replace(",", "")) for row in table("Limits")}
+    assert told == asdict(Limits())
+
+
+def test_with_tokens_over_tls(place):
+    """As the document says: the token opens, no token does not, and health needs none."""
+    make, write, start, *asking = commands("Who may ask")
+    (token,) = ran(f"{make}; echo $TOKEN", place, "").split()
+    ran(write, place, "", TOKEN=token)
+    assert token not in (place / "tokens").read_text()
+    with serving(place, start) as url:
+        answers = [json.loads(ran(line, place, url, TOKEN=token)) for line in asking]
+        assert len(answers[0]["hits"]) == 8
+        assert answers[1] == {"alive": True}
+        for header in ("", "-H 'Authorization: Bearer another'"):
+            with pytest.raises(AssertionError, match="Authorization: Bearer TOKEN"):
+                ran(f"curl --cacert cert.pem {header} '{SAFE}/knn?lon=10.0&lat=50.0'", place, url)
+            with pytest.raises(AssertionError, match="Authorization: Bearer TOKEN"):
+                ran(f"curl --cacert cert.pem {header} '{SAFE}/metrics'", place, url)
+        page = f"curl -i --cacert cert.pem -H 'Origin: https://map.example.org' -H 'Authorization: Bearer {token}'"
+        assert "access-control-allow-origin: https://map.example.org" in ran(f"{page} {SAFE}/snapshot", place, url)
+
+
+def test_the_log_of_places_is_where_the_document_says(place):
+    """All of what was asked here, once the server has ended."""
+    import pyarrow.parquet as pq
+
+    with serving(place, f"{FIRST} --access-log places") as url:
+        for _ in range(5):
+            ran(f"curl '{PLAIN}/knn?lon=10.0&lat=50.0&k=3'", place, url)
+        (bulk,) = (line for line in curls() if "positions" in line)
+        ran(bulk, place, url)
+    files = [str(file.relative_to(place / "places")) for file in (place / "places").rglob("*") if file.is_file()]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d/\d{3}-\w+-[01]-\d+\.parquet", file) for file in files)
+    tables = [pq.read_table(place / "places" / file) for file in files]
+    assert sum(sum(table["weight"].to_pylist()) for table in tables) == 5 + 2
+    told = re.findall(r"`(\w+)`", " ".join(row[0] for row in table("The access log")))
+    assert [name for name in told if name not in ("x", "y")] == tables[0].column_names
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
+def test_the_unit_is_one(tmp_path):
+    (unit,) = re.findall(r"^```ini\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
+    assert "/opt/dtoss/bin/dtoss serve --store" in unit
+    file = tmp_path / "dtoss.service"
+    file.write_text(unit.replace("/opt/dtoss/bin/dtoss", "/bin/true"))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(file)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
