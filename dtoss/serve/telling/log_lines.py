@@ -25,6 +25,8 @@ WAITING = 10_000
 """Lines that wait to be written; further ones are dropped."""
 LONGEST = 3_000
 """Characters of a text in a line: whole lines of several processes stay whole in one pipe up to 4,096 bytes."""
+REQUESTS_A_SECOND = 100
+"""Lines of requests of one process in a second; further ones are dropped, so that a flood of errors fills no disk."""
 STDERR = 2
 SECONDS_TO_END = 1.0
 """How long :meth:`Log.close` waits for the last lines."""
@@ -64,6 +66,7 @@ class Log:
         self._dropped = dropped
         self._pid = 0
         self._queue: queue.Queue[bytes | None] = queue.Queue(WAITING)
+        self._second = self._lines = 0
         self._thread: threading.Thread | None = None
         self._lock = Lock()
         self._open: int | None = None
@@ -77,6 +80,8 @@ class Log:
         self, *, id: str, route: str, status: int, seconds: float, token: str = "", detail: str | None = None
     ) -> None:
         """Log a request that was slow or not answered well; others leave no line.
+
+        Of those of one second the first hundred are logged, and further ones counted as dropped.
 
         Parameters
         ----------
@@ -94,6 +99,12 @@ class Log:
             What was wrong, or why it took so long.
         """
         if 0 < status < 400 and seconds < self._slow and detail is None:
+            return
+        if (second := int(time.monotonic())) != self._second:
+            self._second, self._lines = second, 0
+        self._lines += 1
+        if self._lines > REQUESTS_A_SECOND:
+            self._drop(1)
             return
         facts = {"id": id, "route": route, "status": status, "seconds": round(seconds, 6)}
         facts |= {"token": token} if token else {}

@@ -116,7 +116,7 @@ class Sample:
             x, y = np.round(x, digits), np.round(y, digits)
         table = pa.table(
             {
-                "t": pa.array(t).cast(TIMES),
+                "t": pa.array(t.view("datetime64[us]"), TIMES),
                 names[0]: x.copy(),
                 names[1]: y.copy(),
                 "k": pa.array(np.nan_to_num(k).astype(np.int32), mask=~(k >= 1)),

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 import warnings
+from types import SimpleNamespace
 
 import pytest
 
 from dtoss.errors import InputError
+from dtoss.serve.telling import log_lines
 from dtoss.serve.telling.log_lines import LONGEST, WAITING, Log
 
 REQUEST = {"id": "a-1", "route": "/knn", "token": "map"}
@@ -40,6 +42,22 @@ def test_slow_and_failed_requests_leave_a_line_each_and_others_none(tmp_path):
         },
         {"event": "request", "worker": 3, **REQUEST, "status": 0, "seconds": 0.01},
     ]  # fmt: skip
+
+
+def test_a_flood_of_errors_is_cut_off_and_counted(tmp_path, monkeypatch):
+    """A hundred requests in each second; what happens to the server is logged all the same."""
+    now, dropped = [50.0], []
+    monkeypatch.setattr(log_lines, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    log = Log(str(tmp_path / "log"), dropped=dropped.append)
+    for number in range(300):
+        now[0] += 0.006
+        log.request(**REQUEST, status=429, seconds=0.0)
+        if number == 150:
+            log.event("swapped")
+    log.close()
+    found = [line["event"] for line in lines(tmp_path / "log")]
+    assert (found.count("request"), found.count("swapped")) == (200, 1)
+    assert sum(dropped) == 100
 
 
 def failing():
