@@ -124,6 +124,11 @@ class Watcher:
 
         verify = self._state.settings.verify and int(self._verified[0]) != head.mark
         fresh, took = prepare(self._store, head, conditions, verify=verify, breathe=self._breathe)
+        ours, its = now.index.space, fresh.index.space
+        if ours != its:  # routes have the names and bounds of coordinates
+            raise StoreError(
+                f"its CRS is {its.crs} ({its.metric}), and this server answers in {ours.crs} ({ours.metric}): restart it"
+            )
         if verify:
             self._verified[0] = head.mark
         return fresh, took

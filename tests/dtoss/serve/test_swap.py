@@ -263,6 +263,18 @@ def test_a_flipped_byte_is_refused_and_the_old_one_answers(tmp_path, kind):
         assert answers(worker.serving.now.index) == answers(town(3))
 
 
+def test_a_snapshot_in_another_crs_is_refused(store):
+    """Coordinates have names and bounds, which clients go by."""
+    with watched(store) as server:
+        commit(store, seed=1, plane=True)
+        assert not server.watcher.look()
+        assert "its CRS is none (plane)" in server.serving.refused
+        assert server.serving.now.index.space.metric == "sphere"
+        commit(store, seed=2)
+        assert server.watcher.look()
+        assert server.serving.refused is None
+
+
 def test_a_refused_commit_is_tried_again_after_a_while(store, monkeypatch):
     with watched(store) as worker:
         commit(store, 1)
