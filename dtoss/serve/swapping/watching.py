@@ -126,9 +126,8 @@ class Watcher:
         fresh, took = prepare(self._store, head, conditions, verify=verify, breathe=self._breathe)
         ours, its = now.index.space, fresh.index.space
         if ours != its:  # routes have the names and bounds of coordinates
-            raise StoreError(
-                f"its CRS is {its.crs} ({its.metric}), and this server answers in {ours.crs} ({ours.metric}): restart it"
-            )
+            this = f"this server answers in {ours.crs} ({ours.metric})"
+            raise StoreError(f"its CRS is {its.crs} ({its.metric}), and {this}: restart it")
         if verify:
             self._verified[0] = head.mark
         return fresh, took
