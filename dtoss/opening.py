@@ -106,8 +106,24 @@ def map_files(store: Store, manifest: dict[str, Any]) -> MappedFiles:
     return MappedFiles(tuple(others), first)
 
 
-def verify_files(store: Store, manifest: dict[str, Any], files: MappedFiles | None = None) -> None:
+def verify_files(
+    store: Store,
+    manifest: dict[str, Any],
+    files: MappedFiles | None = None,
+    breathe: Callable[[], None] | None = None,
+) -> None:
     """Compare the SHA-256 of all files of a snapshot: of those that were mapped, and of the others as they are now.
+
+    Parameters
+    ----------
+    store
+        Where it is.
+    manifest
+        The snapshot's.
+    files
+        Those that were mapped.
+    breathe
+        Is called after each half megabyte.
 
     Raises
     ------
@@ -120,7 +136,7 @@ def verify_files(store: Store, manifest: dict[str, Any], files: MappedFiles | No
         held[manifest["borders"]["file"]] = files.borders
     for entry in entries_of(manifest):
         source = held.get(entry["file"]) or store.source(manifest["snapshot"], entry["file"], entry["bytes"])
-        check_sum(source, entry)
+        check_sum(source, entry, breathe=breathe)
 
 
 def _open(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) -> Index:

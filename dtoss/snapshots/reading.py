@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from dtoss.errors import StoreError
@@ -17,8 +18,24 @@ if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
 
 
-def check_sum(source: Source, entry: dict[str, Any], kind: Literal["sha256", "xxh64"] = "sha256") -> None:
+def check_sum(
+    source: Source,
+    entry: dict[str, Any],
+    kind: Literal["sha256", "xxh64"] = "sha256",
+    breathe: Callable[[], None] | None = None,
+) -> None:
     """Compare a file's checksum with its entry in the manifest.
+
+    Parameters
+    ----------
+    source
+        The file.
+    entry
+        What the manifest says of it.
+    kind
+        Which of its checksums.
+    breathe
+        As :func:`dtoss.snapshots.partition_file.checksum`, for SHA-256.
 
     Raises
     ------
@@ -30,7 +47,7 @@ def check_sum(source: Source, entry: dict[str, Any], kind: Literal["sha256", "xx
 
         made = xxh64(source.data)
     else:
-        made = checksum(source.data)
+        made = checksum(source.data, breathe)
     if made != entry[kind]:
         raise StoreError(
             f"{source.path} does not have the checksum that the manifest states: it is damaged; roll back or rebuild"

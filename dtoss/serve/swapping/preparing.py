@@ -132,7 +132,7 @@ def prepare(
     breathe()
     took.open = (now := time.perf_counter()) - began
     if verify:
-        verify_files(store, manifest, files)
+        verify_files(store, manifest, files, breathe)
     took.verify = (then := time.perf_counter()) - now
     warm(index, breathe)
     evaluated = conditions(index)

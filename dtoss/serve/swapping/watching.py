@@ -24,7 +24,7 @@ LOOK_SECONDS = 1.0
 """Between two looks at the store."""
 AGAIN_SECONDS = 60.0
 """After which a commit that was refused is tried again: a disk may have been away."""
-BREATH_SECONDS = 0.0005
+BREATH_SECONDS = 0.0001
 """That the thread sleeps after each piece of work, so that the loop has its turn."""
 SWITCH_SECONDS = 0.001
 """How long a thread keeps the interpreter from another that waits for it."""
