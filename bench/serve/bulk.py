@@ -18,6 +18,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -162,8 +163,7 @@ def row(name: str, pid: int, ask: Callable[[], int], sent: int, alone: float, op
 
 def processor(pid: int) -> float:
     """Return the processor seconds of a process."""
-    with open(f"/proc/{pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
