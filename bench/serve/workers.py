@@ -1,11 +1,10 @@
 """What a further worker costs: memory of its own, before and after every route was asked; how connections are shared.
 
-    python -m bench.serve.workers [STORE] [--objects N] [--partitions P] [--workers W] [--rounds N]
+    python -m bench.serve.workers [STORE] [--objects N] [--partitions P] [--workers W] [--rounds N] [--conditions C]
 
-Without a store one is made, of a number of objects. Each worker is asked every route, in each round about other places
-and other conditions. Pages are counted by the kernel: those that only this worker has and has written to
-(Private_Dirty), those that only it has mapped and not written to (files' pages that no other worker has touched yet),
-and its share of all (Pss).
+Without a store one is made, of a number of objects. Each worker is asked every route, in each round about other places.
+Pages are counted by the kernel: those that only this worker has and has written to (Private_Dirty), those that only it
+has mapped and not written to (files' pages that no other worker has touched yet), and its share of all (Pss).
 """
 
 from __future__ import annotations
@@ -71,12 +70,14 @@ def one_of_each(port: int, workers: int) -> tuple[list[http.client.HTTPConnectio
     return list(found.values()), shares
 
 
-def ask_all(connection: http.client.HTTPConnection, rng: np.random.Generator, places: NDArray[np.float64]) -> None:
+def ask_all(
+    connection: http.client.HTTPConnection, rng: np.random.Generator, places: NDArray[np.float64], conditions: int
+) -> None:
     """Ask every route of one worker."""
     some = places[rng.integers(0, len(places), EACH)].clip([-179, -85], [179, 85])
-    above = int(rng.integers(100, 119))
     for (x, y), number in zip(some.tolist(), rng.integers(0, len(places), EACH).tolist(), strict=True):
         at = f"lon={x}&lat={y}"
+        above = 60 + int(rng.integers(conditions))
         for path in (
             f"/knn?{at}&k=8", f"/knn?{at}&k=20&columns=speed", f"/knn?{at}&k=8&where=speed%20%3E%20{above}",
             f"/range?{at}&radius=2000", f"/range?{at}&radius=20000&limit=50", f"/count?{at}&radius=5000",
@@ -118,6 +119,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=128)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--conditions", type=int, default=1, help="different ones that are in use")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = given.store or made_store(str(Path(folder) / "store"), given.objects, given.partitions)
@@ -148,7 +150,7 @@ def measure(parent: int, path: str, told: dict[str, object], given: argparse.Nam
         row(f"worker {number}", "0", pid)
     for turn in range(1, given.rounds + 1):
         for connection in connections:
-            ask_all(connection, rng, places)
+            ask_all(connection, rng, places, given.conditions)
         for number, pid in enumerate(workers):
             row(f"worker {number}", f"{turn} x all routes", pid)
 

@@ -66,6 +66,9 @@ def serve(
 ) -> int:
     """Answer questions over HTTP, from the newest snapshot always."""
     _check_libraries()
+    from dtoss.serve.running.memory import give_back
+
+    give_back()
     say_compiling("open")
     from dtoss.serve.limits import Limits, limits_of
     from dtoss.serve.running.server import run_server
