@@ -90,10 +90,10 @@ def facts_over_http(measured: OverHttp) -> dict[str, Any]:
     window = measured.held.window
     return {
         "requests_per_second": window.rate, "p50_seconds": window.p50, "p99_seconds": window.p99, "rate": "over HTTP",
-        "seconds": window.seconds, "sent_late_p99_seconds": window.lag, "spare": window.spare, 
-        "failed": window.statuses.total() - window.statuses[200], "k": measured.k, "objects": measured.objects, "snapshot": measured.snapshot,
-        "version": measured.version, "url": measured.url, "connections": measured.connections,
-        "processes": measured.processes, "places": measured.source,
+        "seconds": window.seconds, "sent_late_p99_seconds": window.lag, "spare": window.spare,
+        "failed": window.statuses.total() - window.statuses[200], "k": measured.k, "objects": measured.objects,
+        "snapshot": measured.snapshot, "version": measured.version, "url": measured.url,
+        "connections": measured.connections, "processes": measured.processes, "places": measured.source,
         "tried": [
             {"requests_per_second": one.rate, "seconds": one.seconds, "p99_seconds": one.p99}
             for one in measured.held.tried

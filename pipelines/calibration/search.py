@@ -141,6 +141,6 @@ def _refuse(tried: Sequence[Window], limit: float) -> None:
         lowest = min(missed, key=lambda window: window.rate)
         raise InputError(
             f"the senders were the slow ones: at {lowest.rate:,.0f} requests/s the busiest had "
-            f"{lowest.spare:.0%} of its time to spare, and requests were sent up to {1000 * lowest.lag:.3g} ms late (p99); the server may answer "
-            "more: ask from another machine, or by more --processes"
+            f"{lowest.spare:.0%} of its time to spare, and requests were sent up to {1000 * lowest.lag:.3g} ms late "
+            "(p99); the server may answer more: ask from another machine, or by more --processes"
         )

@@ -13,6 +13,7 @@ from litestar.response.base import ASGIResponse
 from dtoss.serve.answers import headers_of
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Ready
+from dtoss.serve.routes.parameters import Snapshot
 from dtoss.serve.routes.schemas import responses, told
 from dtoss.serve.state import WorkerState
 
@@ -29,10 +30,11 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         return max(time.time() - serving.now.made, 0.0)
 
     @get("/snapshot", opt={"responses": responses(FACTS, kept=False)})
-    async def snapshot() -> ASGIResponse:
-        """Return what is served: the snapshot, its commit, objects, CRS, columns and age."""
-        served = serving.now
-        body = orjson.dumps({"snapshot": served.name, **served.facts, "age_seconds": round(age(), 3)})
+    async def facts(snapshot: Snapshot = None) -> ASGIResponse:
+        """Return what is served: the snapshot, its commit, objects, CRS, columns and age; or another that is open."""
+        served = serving.named(snapshot)
+        old = max(time.time() - served.made, 0.0)
+        body = orjson.dumps({"snapshot": served.name, **served.facts, "age_seconds": round(old, 3)})
         return Ready(body, headers_of(served, len(body), None))
 
     @get("/healthz", opt={"responses": responses(ALIVE, kept=False)})
@@ -68,4 +70,4 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         kind = b"text/plain; version=0.0.4; charset=utf-8"
         return Ready(text, headers_of(serving.now, len(text), None, kind))
 
-    return [snapshot, healthz, readyz, metrics]
+    return [facts, healthz, readyz, metrics]

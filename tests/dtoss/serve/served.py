@@ -125,7 +125,7 @@ def served_of(index, name=NAME, later=lambda work: work()):
 
 
 @contextmanager
-def running(index, *, hot=True, doors=None, **given):
+def running(index, *, hot=True, doors=None, port=0, **given):
     """A worker of an index; ``at`` is its address."""
     settings = Settings("nowhere", hot=hot, **given)
     heard = Heard()
@@ -133,7 +133,8 @@ def running(index, *, hot=True, doors=None, **given):
     serving = Serving(served_of(index, later=pool.submit))
     state = WorkerState(0, settings, serving, pool, heard, heard, doors or Doors(), heard)
     listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
     ready, held = threading.Event(), SimpleNamespace()
 
     async def serve():
