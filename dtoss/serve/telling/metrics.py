@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,9 +61,9 @@ class Metrics:
 
         self._here = counts.of(worker)
         self._here.begin(os.getpid())
-        self._lock = threading.Lock()
         self.hot = self._here.hot
         self.gathered = self._here.gathered
+        self.read = self._here.read
         self.in_hand = self._here.in_hand
         self.serves = self._here.serve
         registry = prometheus.CollectorRegistry()
@@ -120,11 +119,6 @@ class Metrics:
         count()
         observe(seconds)
         add(bytes)
-
-    def read(self, partitions: int, queries: int) -> None:
-        """Count partitions that questions have read; on the loop or in a thread."""
-        with self._lock:
-            self._here.read(partitions, queries)
 
     def swapped(self, seconds: float) -> None:
         """Count a swap."""

@@ -62,7 +62,10 @@ class SharedCounts:
 
 
 class WorkerCounts:
-    """What one worker counts; only its loop writes here, and its parent between two lives of it.
+    """What one worker counts; only it writes here, and its parent between two lives of it.
+
+    Threads may call this too: the interpreter lets another one run at calls and at jumps back only, so none of the
+    additions is torn.
 
     Parameters
     ----------
