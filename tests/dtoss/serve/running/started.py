@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SECONDS = 90
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.serve.running.sockets import hold, is_loopback
-from tests.dtoss.serve.started import answer, asked, dialled, get, started
+from tests.dtoss.serve.running.started import answer, asked, dialled, get, started
 
-TRIVIAL = ("-m", "tests.dtoss.serve.processes")
+TRIVIAL = ("-m", "tests.dtoss.serve.running.processes")
 
 
 def workers_of(port, count):

@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import pytest
 
-from tests.dtoss.serve.started import answer, asked, dialled, get, started
+from tests.dtoss.serve.running.started import answer, asked, dialled, get, started
 
-TRIVIAL = ("-m", "tests.dtoss.serve.processes", 1)
+TRIVIAL = ("-m", "tests.dtoss.serve.running.processes", 1)
 
 
 @pytest.fixture(scope="module")
