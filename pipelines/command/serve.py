@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipelines.command import options
 from pipelines.command.options import seconds_or_none
 from pipelines.command.output import say_compiling
+
+if TYPE_CHECKING:
+    from dtoss.serve.serving import Served
 
 LIBRARIES = ("uvicorn", "uvloop", "httptools", "litestar", "orjson", "msgspec", "prometheus_client")
 """What the extra brings."""
@@ -72,7 +75,6 @@ def serve(
     say_compiling("open")
     from dtoss.serve.limits import Limits, limits_of
     from dtoss.serve.running.server import run_server
-    from dtoss.serve.serving import Served
     from dtoss.serve.settings import Settings
 
     settings = Settings(

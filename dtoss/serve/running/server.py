@@ -10,15 +10,14 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 from secrets import token_hex
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from dtoss.errors import InputError
-from dtoss.serve.running.processes import keep_running
 from dtoss.serve.running.sockets import Port, hold
-from dtoss.serve.serving import Served
 from dtoss.serve.settings import Settings
-from dtoss.serve.telling.metrics import forget, prepare
+
+if TYPE_CHECKING:
+    from dtoss.serve.serving import Served
 
 
 def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[Served, str], None]) -> int:
@@ -48,6 +47,9 @@ def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[Served, st
             raise InputError(
                 f"--host {settings.host} lets other machines ask: name those who may by --token-file, or say --no-auth"
             )
+        # libraries are loaded only now: what cannot be is said at once
+        from dtoss.serve.telling.metrics import prepare
+
         folder = prepare()
         return _run(settings, port, folder, ready)
     finally:
@@ -68,12 +70,16 @@ def _check_certificate(settings: Settings) -> None:
 
 
 def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, str], None]) -> int:
-    # only now: the client of Prometheus looks for its folder when it is loaded
+    # the client of Prometheus, which looks for its folder when it is loaded, is among these
+    import numpy as np
+
     from dtoss.serve.entry.doors import Doors
+    from dtoss.serve.running.processes import keep_running
     from dtoss.serve.running.rehearsal import load_framework
     from dtoss.serve.running.worker import Common, run_worker
     from dtoss.serve.swapping.preparing import first
     from dtoss.serve.telling.log_lines import Log
+    from dtoss.serve.telling.metrics import forget
     from dtoss.serve.telling.shared_counts import SharedCounts
 
     Doors(settings.token_file, settings.rate, settings.cors)
