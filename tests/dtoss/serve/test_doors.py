@@ -37,15 +37,9 @@ def test_a_token_opens_and_nothing_else_does(file):
         assert doors.admit(f"Bearer {SECRET}".encode()) == "map"
         assert doors.admit(b"bearer first") == "fleet"
         assert doors.admit(b"BEARER  other ") == "fleet"
-    wrong = (
-        b"",
-        b"Bearer",
-        b"Bearer ",
-        b"Bearer map",
-        b"Basic " + SECRET.encode(),
-        SECRET.encode(),
-        b"Bearer \xff\x00",
-    )
+    plain = SECRET.encode()
+    nobody = (b"", b"Bearer", b"Bearer ", b"Bearer map", b"Bearer \xff\x00")
+    wrong = (*nobody, plain, b"Basic " + plain, b"Digest " + plain)
     for header in (*wrong, f"Bearer {SECRET}x".encode(), f"Bearer {SECRET[:-1]}".encode(), b"Bearer firstother"):
         problem = refused(doors, header)
         assert (problem.status, problem.detail.startswith("the token is not known")) == (401, True), header

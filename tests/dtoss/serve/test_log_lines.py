@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -151,11 +152,13 @@ def test_a_forked_process_logs_on(tmp_path):
     wait_for(file)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads
-        child = os.fork()
-    if not child:
-        log.event("child")
-        log.close()
-        os._exit(0)
+        with log._queue.mutex:  # as a thread of the parent may hold it
+            child = os.fork()
+            if not child:
+                signal.alarm(20)
+                log.event("child")
+                log.close()
+                os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     log.event("parent again")
     log.close()
