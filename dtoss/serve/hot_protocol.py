@@ -145,7 +145,9 @@ class HotRequest:
             )  # fmt: skip
 
     def elsewhere(self) -> None:
-        """Go on by way of the framework."""
+        """Go on by way of the framework, unless there is an answer."""
+        if self.response_complete:
+            return
         self.response_complete = True
         if not self.disconnected:
             self.protocol.take_long_way(self)

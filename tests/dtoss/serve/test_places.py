@@ -472,6 +472,23 @@ def test_a_question_on_the_short_way_that_fails_is_asked_on_the_long_one(sphere,
         assert sphere.heard.events[-1][0] == "gathering failed"
 
 
+def test_what_fails_after_an_answer_makes_no_second_one(sphere, monkeypatch):
+    """A log that cannot take a request, say: the connection goes on, answer by answer."""
+
+    def broken(*_):
+        raise RuntimeError("no")
+
+    paths = [f"/knn?lon=10&lat=50&k={k}" for k in range(1, 6)]
+    with Asker(sphere) as asker:
+        monkeypatch.setattr(sphere.heard, "many", broken)
+        for path in paths:
+            assert len(json.loads(asker.raw(path)[2])["hits"]) == int(path[-1])
+        turn(sphere)
+        assert sphere.heard.events[-1][0] == "gathering failed"
+        monkeypatch.undo()
+        assert len(asker.get("/knn", lon=10, lat=50, k=7)["hits"]) == 7
+
+
 def test_a_failure_inside_is_told_without_its_trace(sphere, monkeypatch):
     """The log has it, under the id that the answer carries."""
     monkeypatch.setattr(type(sphere.index), "locate", lambda *_: 1 / 0)
