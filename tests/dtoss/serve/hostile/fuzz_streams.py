@@ -1,4 +1,4 @@
-"""Broken Arrow streams, read in a process of their own: ``python -m tests.dtoss.serve.fuzz_streams [COUNT] [SEED]``.
+"""Broken Arrow streams: ``python -m tests.dtoss.serve.hostile.fuzz_streams [COUNT] [SEED]``.
 
 Each is read or refused, nothing else. Those that are read, and that pyarrow reads too, have the same numbers in both:
 so what is refused is not all there is. Prints how many were read, and how many refused for which status.
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dtoss.serve.bulk.arrow_in import columns_in
 from dtoss.serve.problems import Problem
-from tests.dtoss.serve.streams import broken, seeds, table_in
+from tests.dtoss.serve.bulk.streams import broken, seeds, table_in
 
 MOST = 1_000
 

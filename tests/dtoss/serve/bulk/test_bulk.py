@@ -14,8 +14,8 @@ import pytest
 from dtoss.hits import Hits
 from dtoss.serve.bulk import sending
 from dtoss.serve.limits import Limits
+from tests.dtoss.serve.bulk.streams import ARROW, places_of, stream_of, table_in
 from tests.dtoss.serve.served import NAME, WAIT, Asker, running, target, town, turn
-from tests.dtoss.serve.streams import ARROW, places_of, stream_of, table_in
 
 KINDS = {"sphere": ("sphere", False), "texts": ("sphere", True), "plane": ("plane", False)}
 JSON = "application/json"

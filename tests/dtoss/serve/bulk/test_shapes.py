@@ -7,9 +7,9 @@ import pytest
 
 from dtoss.serve.bulk import areas
 from dtoss.serve.limits import Limits
+from tests.dtoss.serve.bulk.streams import ARROW, stream_of, table_in
+from tests.dtoss.serve.bulk.test_bulk import COLUMNS, JSON, KINDS, hits_in, json_rows, post, rows, same
 from tests.dtoss.serve.served import NAME, Asker, running, target, town
-from tests.dtoss.serve.streams import ARROW, stream_of, table_in
-from tests.dtoss.serve.test_bulk import COLUMNS, JSON, KINDS, hits_in, json_rows, post, rows, same
 
 BOXES = 200
 

@@ -11,7 +11,7 @@ import pytest
 
 from dtoss.serve.bulk.arrow_in import columns_in
 from dtoss.serve.problems import Problem
-from tests.dtoss.serve.streams import places_of, stream_of
+from tests.dtoss.serve.bulk.streams import places_of, stream_of
 
 MOST = 1_000
 
@@ -135,8 +135,8 @@ def test_batches_are_bounded_even_if_they_are_empty():
 def test_broken_streams_are_read_as_pyarrow_reads_them_or_refused():
     """In a process of its own, which has to end well."""
     made = subprocess.run(
-        [sys.executable, "-m", "tests.dtoss.serve.fuzz_streams", "4000", "5"],
-        cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, "-m", "tests.dtoss.serve.hostile.fuzz_streams", "4000", "5"],
+        cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
     assert "compared" in made.stdout
