@@ -153,7 +153,7 @@ def measure_server(
         senders.load(requests("/knn", k=k))
         quick = min(QUICK, seconds)
         held = highest(
-            lambda rate, span: senders.at_rate(rate, span, max(1.0, 2 * limit), rng),
+            lambda rate, span: senders.at_rate(rate, span, 2 * limit + 0.1, rng),
             limit, seconds, quick, lambda window: say(said(window)),
         )  # fmt: skip
         costs = _costs(server, senders, requests, drawn[:FEW], k, float(np.clip(seconds / 100, *SPANS)))

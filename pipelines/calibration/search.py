@@ -21,6 +21,8 @@ STEP = 0.95
 """By how much, at first; each step is as much longer."""
 LATE = 0.1
 """Share of the limit by which senders may come late to 1 % of the requests."""
+ON_TIME = 0.001
+"""Seconds that are never late: a system wakes nobody more exactly when others are busy."""
 SPARE = 0.1
 """Share of the time in which a sender has nothing to do, at the least: else the server waits for it."""
 REFUSED = (400, 401, 403, 404, 405, 413, 414, 429, 431)
@@ -110,7 +112,7 @@ def highest(
 
 def late(window: Window, limit: float) -> bool:
     """Return whether the senders came so late, or had so much to do, that what was measured is their slowness."""
-    return window.lag > LATE * limit or window.spare < SPARE
+    return window.lag > max(LATE * limit, ON_TIME) or window.spare < SPARE
 
 
 def rounded_down(rate: float) -> float:

@@ -174,6 +174,10 @@ class Sender:
         Where they lead.
     requests
         Bytes of the requests, sent in turn.
+    links
+        Its connections by their file descriptors.
+    poll
+        Of these.
     """
 
     where: Where
@@ -242,13 +246,12 @@ class Sender:
         latency, lag, statuses = [inf] * count, [0.0] * count, Counter[int]()
         idle, waiting = list(self.links.values()), deque[int]()
         at = done = 0
-        spare, before, busy = 0.0, 0.0, True
+        spare, slept, before, busy = 0.0, 0.0, 0.0, True
         last = (times[-1] if count else 0.0) + patience
         while done < count:
             now = monotonic() - begin
-            if not busy:
-                spare += now - before
-            before, busy = now, False
+            spare += slept if busy else now - before
+            slept, before, busy = 0.0, now, False
             while at < count and times[at] <= now:
                 busy = True
                 lag[at] = now - times[at]
@@ -262,7 +265,9 @@ class Sender:
             if rest <= 0 and at == count:
                 break
             if rest > SLEEPS:
+                asleep = monotonic()
                 select.select(list(self.links), [], [], rest - SLEEPS / 2)
+                slept = monotonic() - asleep
             for number, _ in self.poll.poll(0):
                 link, busy = self.links[number], True
                 try:
@@ -284,7 +289,7 @@ class Sender:
         if done < count:
             statuses[0] += count - done
             self.connect()
-        return Seen(np.array(latency), np.array(lag), spare / max(before, 1e-9), statuses)
+        return Seen(np.array(latency), np.array(lag), spare / before if before > 0 else 1.0, statuses)
 
     def one_after_another(self, begin: float, seconds: float) -> tuple[int, Counter[int]]:
         """Send the next request on each connection when the one before is answered; return how many were, by status.

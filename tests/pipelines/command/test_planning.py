@@ -436,6 +436,8 @@ def test_calibrate_prints_a_block_that_can_be_planned_with(store, tmp_path, caps
     assert (kind.name, kind.dollars_per_hour) == ('a "b"', 0.25)
     assert kind.requests_per_second > 0
     assert "k = 8 nearest of 600 objects" in kind.source
+    assert kind.source.endswith(", in process")
+    assert "# in process, without HTTP, which no server reaches: dtoss calibrate --url measures one\n" in said.out
     assert run("calibrate", "--store", store, "--seconds", "0.2", "--json", "-k", "3") == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["p99_seconds"] <= 0.05
