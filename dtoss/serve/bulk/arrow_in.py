@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from struct import Struct
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from dtoss.serve.bulk.flat_tables import I16, I32, I64, U8, U32, Malformed, Table, read, root_of
 from dtoss.serve.problems import Problem
 
+Bytes: TypeAlias = bytes | bytearray
 CONTINUED = 0xFFFFFFFF
 """What a message begins with."""
 MOST_BATCHES = 10_000
@@ -32,7 +34,7 @@ _NODE = Struct("<qq")
 
 
 def columns_in(
-    stream: bytes, wanted: Sequence[str], optional: Sequence[str], most: int, check: Callable[[], None]
+    stream: Bytes, wanted: Sequence[str], optional: Sequence[str], most: int, check: Callable[[], None]
 ) -> dict[str, NDArray[np.float64]]:
     """Return the columns of a stream by their names, float64, as long as one another.
 
@@ -67,7 +69,7 @@ def columns_in(
 
 
 def _columns_in(
-    stream: bytes, wanted: Sequence[str], optional: Sequence[str], most: int, check: Callable[[], None]
+    stream: Bytes, wanted: Sequence[str], optional: Sequence[str], most: int, check: Callable[[], None]
 ) -> dict[str, NDArray[np.float64]]:
     found = _message(stream, 0)
     if found is None:
@@ -97,7 +99,7 @@ def _columns_in(
     return {name: np.concatenate(parts) for name, parts in pieces.items()}
 
 
-def _message(stream: bytes, at: int) -> tuple[Table, int, int] | None:
+def _message(stream: Bytes, at: int) -> tuple[Table, int, int] | None:
     """Return a message's table, where its body begins and how long it is; None at the end of the stream."""
     if at == len(stream):
         return None
@@ -109,7 +111,7 @@ def _message(stream: bytes, at: int) -> tuple[Table, int, int] | None:
     begin = at + 8 + size
     if not 8 <= size <= MOST_METADATA or begin > len(stream):
         raise Malformed(f"the message at byte {at} claims {size:,} bytes of metadata")
-    header = root_of(stream[at + 8 : begin])
+    header = root_of(bytes(stream[at + 8 : begin]))
     body = header.number(3, I64)
     if not 0 <= body <= len(stream) - begin:
         raise Malformed(f"the message at byte {at} claims a body of {body:,} bytes, and {len(stream) - begin:,} follow")
@@ -161,7 +163,7 @@ def _kind(field: Table, name: str) -> np.dtype:
 
 def _batch(
     message: Table,
-    stream: bytes,
+    stream: Bytes,
     begin: int,
     body: int,
     names: list[str],
@@ -212,7 +214,7 @@ def _buffer(message: bytes, at: int, begin: int, body: int) -> tuple[int, int]:
     return begin + offset, size
 
 
-def _no_nulls(stream: bytes, valid: tuple[int, int], length: int, nulls: int, name: str, rows: int) -> None:
+def _no_nulls(stream: Bytes, valid: tuple[int, int], length: int, nulls: int, name: str, rows: int) -> None:
     """Refuse a column that has nulls, by the row of the first."""
     at, size = valid
     if size == 0:

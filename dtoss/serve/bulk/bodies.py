@@ -30,7 +30,7 @@ class Bodies:
         self._held = 0
 
     @asynccontextmanager
-    async def of(self, request: Asker, most: int | None = None) -> AsyncIterator[bytes]:
+    async def of(self, request: Asker, most: int | None = None) -> AsyncIterator[bytearray]:
         """Give the body of a request, and count it as long as the ``with`` lasts.
 
         Parameters
@@ -51,8 +51,7 @@ class Bodies:
         said = request.headers.get("content-length")
         if said is not None and said.isdigit() and int(said) > most:
             raise _too_long(int(said), most)
-        held = 0
-        chunks: list[bytes] = []
+        body = bytearray()  # grows in place: to join pieces of 64 MB would hold up the loop
         try:
             try:
                 async with asyncio.timeout(self._limits.idle_seconds):
@@ -62,24 +61,21 @@ class Bodies:
                         if message["type"] == "http.disconnect":
                             raise ClientGone
                         chunk, more = message.get("body", b""), message.get("more_body", False)
-                        held += len(chunk)
                         self._held += len(chunk)
-                        if held > most:
-                            raise _too_long(held, most)
+                        body += chunk
+                        if len(body) > most:
+                            raise _too_long(len(body), most)
                         self._check()
-                        chunks.append(chunk)
             except TimeoutError:
                 raise Problem(
                     408,
-                    f"the body did not come within {self._limits.idle_seconds:g} seconds: {held:,} bytes did",
+                    f"the body did not come within {self._limits.idle_seconds:g} seconds: {len(body):,} bytes did",
                     limit="idle_seconds",
                     bound=self._limits.idle_seconds,
                 ) from None
-            body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-            chunks.clear()
             yield body
         finally:
-            self._held -= held
+            self._held -= len(body)
 
     def _check(self) -> None:
         most = LARGEST_TOGETHER * self._limits.body_bytes

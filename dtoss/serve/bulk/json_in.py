@@ -32,7 +32,7 @@ class Members(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def lists_in(
-    body: bytes, name: str, width: int, most: int, check: Callable[[], None], radius: bool = False
+    body: bytes | bytearray, name: str, width: int, most: int, check: Callable[[], None], radius: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Return the lists of numbers of a body, (n, width), and its radii (n,), if there are any and they may be.
 

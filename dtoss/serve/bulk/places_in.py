@@ -62,7 +62,9 @@ def is_arrow(request: Asker) -> bool:
     )
 
 
-def places_in(body: bytes, arrow: bool, space: Space, most: int, stop: Stop, radius: bool = False) -> Places:
+def places_in(
+    body: bytes | bytearray, arrow: bool, space: Space, most: int, stop: Stop, radius: bool = False
+) -> Places:
     """Return the places of a body.
 
     Parameters

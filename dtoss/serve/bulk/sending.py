@@ -132,6 +132,7 @@ class Pieces(ASGIResponse):
                 for i, piece in enumerate(held):
                     last = self._rest is None and i + 1 == len(held)
                     await self._sent(send, piece, not last)
+                    await asyncio.sleep(0)  # a fast client would get all of them in one turn of the loop
                 held.clear()
                 if gone is not None and gone.done():
                     raise ClientGone

@@ -20,7 +20,7 @@ def body_bytes(corners: int) -> int:
     return corners * CORNER_BYTES
 
 
-def geojson_in(body: bytes, corners: int) -> tuple[Any, int]:
+def geojson_in(body: bytes | bytearray, corners: int) -> tuple[Any, int]:
     """Return the shape of a body, or a list of shapes, and how many corners there are.
 
     Parameters

@@ -5,7 +5,7 @@ import socket
 import struct
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 
 import numpy as np
 import pyarrow as pa
@@ -355,6 +355,27 @@ def test_a_body_that_does_not_come_is_not_waited_for(small):
         answer = client.recv(1 << 16)
     assert answer.startswith(b"HTTP/1.1 408")
     assert b'"limit":"idle_seconds"' in answer
+
+
+def test_bodies_in_hand_are_bounded_together(small):
+    """Eight of the largest; what is given up or answered makes room."""
+    half = b"POST /knn HTTP/1.1\r\nhost: x\r\ncontent-length: 20000\r\n\r\n" + b" " * 19_990
+    with ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(connected(small)).sendall(half)
+        last = stack.enter_context(connected(small))
+        last.sendall(half)
+        answer = last.recv(1 << 16)
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b'"limit":"body_bytes"' in answer
+        assert b"retry-after: 1" in answer
+    for _ in range(200):
+        turn(small)
+        with Asker(small) as asker:
+            status = asker.raw("/knn", "POST", b'{"positions":[[10,50]]}' + b" " * 19_900)[0]
+        if status == 200:
+            break
+    assert status == 200
 
 
 def test_a_client_that_goes_away_in_its_body_leaves_nothing(small):
