@@ -104,6 +104,7 @@ def keep_running(
     *,
     ready: Callable[[], None],
     died: Callable[[int, int, str], None],
+    every_second: Callable[[Callable[[], bool]], None] = lambda interrupted: None,
 ) -> int:
     """Return the exit code of a server, 0 after SIGTERM or SIGINT, 1 where its workers keep dying.
 
@@ -120,6 +121,8 @@ def keep_running(
         Is called once, when all workers listen.
     died
         Is called with the number, the process id and the fate of each worker that has died.
+    every_second
+        Is called once a second, when all workers run; with a function that says whether a signal has come meanwhile.
 
     Raises
     ------
@@ -158,6 +161,8 @@ def keep_running(
                 if not told and len(children) == workers and all(child.ready for child in children.values()):
                     told = True
                     ready()
+                if told:
+                    every_second(lambda: bool(heard.numbers))
         finally:
             _end(heard, children)
             for end in alive:

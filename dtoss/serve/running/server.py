@@ -12,7 +12,7 @@ from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from dtoss.errors import InputError
+from dtoss.errors import InputError, StoreError
 from dtoss.serve.running.sockets import Port, hold
 from dtoss.serve.settings import Settings
 
@@ -74,6 +74,7 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
     import numpy as np
 
     from dtoss.serve.entry.doors import Doors
+    from dtoss.serve.running.following import Following
     from dtoss.serve.running.processes import keep_running
     from dtoss.serve.running.rehearsal import load_framework
     from dtoss.serve.running.worker import Common, run_worker
@@ -85,23 +86,30 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
     Doors(settings.token_file, settings.rate, settings.cors)
     log = Log(settings.log)
     verified = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.int64)[:1]
-    common = Common(settings, first(settings, verified), SharedCounts(settings.workers), verified, folder, token_hex(4))
+    counts = SharedCounts(settings.workers)
+
+    def not_followed(error: StoreError) -> None:
+        log.event("not followed", detail=str(error))
+
+    held = Following(settings, first(settings, verified), counts, not_followed)
+    common = Common(settings, held, counts, verified, folder, token_hex(4))
     url = port.url("http" if settings.tls_cert is None else "https")
 
     def began() -> None:
-        ready(common.first, url)
-        log.event("started", snapshot=common.first.name, url=url, workers=settings.workers, pid=os.getpid())
+        ready(held.served, url)
+        log.event("started", snapshot=held.served.name, url=url, workers=settings.workers, pid=os.getpid())
 
     def died(number: int, pid: int, fate: str) -> None:
-        common.counts.of(number).end(restarts=True)
+        counts.of(number).end(restarts=True)
         forget(pid, folder)
         log.event("worker died", number=number, pid=pid, fate=fate)
 
-    load_framework(settings, common.first)
+    load_framework(settings, held.served)
     # pages that nobody writes to stay shared: a collection would write to all of them
     gc.collect()
     gc.freeze()
-    code = keep_running(port, settings.workers, partial(run_worker, common=common), ready=began, died=died)
+    work = partial(run_worker, common=common)
+    code = keep_running(port, settings.workers, work, ready=began, died=died, every_second=held.look)
     log.event("ended", code=code)
     log.close()
     return code

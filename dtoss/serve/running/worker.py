@@ -19,6 +19,7 @@ from dtoss.serve.entry.doors import Doors
 from dtoss.serve.hot_protocol import Desk, HotProtocol
 from dtoss.serve.pool import Pool
 from dtoss.serve.running.connections import Guard, GuardedProtocol
+from dtoss.serve.running.following import Following
 from dtoss.serve.running.listening import listen, room_for
 from dtoss.serve.running.processes import Post
 from dtoss.serve.running.rehearsal import short_way_works
@@ -42,7 +43,7 @@ class Common:
     settings
         What the server was told.
     first
-        The snapshot that it begins with.
+        Holds the snapshot that a worker begins with.
     counts
         Of the short way, in shared memory.
     verified
@@ -54,7 +55,7 @@ class Common:
     """
 
     settings: Settings
-    first: Served
+    first: Following
     counts: SharedCounts
     verified: NDArray[np.int64]
     metrics_folder: str
@@ -120,6 +121,7 @@ def _state_of(post: Post, common: Common) -> WorkerState:
     metrics = Metrics(common.counts, post.number, common.metrics_folder)
     log = Log(settings.log, slow=settings.slow, worker=post.number, dropped=metrics.dropped)
     limits = settings.limits
+    first = common.first.take()
     pool = Pool(
         settings.threads,
         limits.pool_queue,
@@ -130,11 +132,11 @@ def _state_of(post: Post, common: Common) -> WorkerState:
     return WorkerState(
         number=post.number,
         settings=settings,
-        serving=Serving(adopted(common.first, limits.evaluations, pool.submit, metrics.evaluated)),
+        serving=Serving(adopted(first, limits.evaluations, pool.submit, metrics.evaluated)),
         pool=pool,
         accesses=Accesses(
             settings.access_log,
-            common.first.index.space,
+            first.index.space,
             sample=settings.access_sample,
             digits=settings.access_round,
             server=common.name,

@@ -141,7 +141,7 @@ def prepare(
     return Served(index, head.name, head.number, made, evaluated, _facts(index, head, manifest)), took
 
 
-def first(settings: Settings, verified: NDArray[np.int64] | None = None) -> Served:
+def first(settings: Settings, verified: NDArray[np.int64] | None = None, breathe: Callable[[], None] = hold) -> Served:
     """Return the snapshot that a server begins with; all kernels are loaded as well.
 
     Parameters
@@ -150,6 +150,8 @@ def first(settings: Settings, verified: NDArray[np.int64] | None = None) -> Serv
         What the server was told.
     verified
         int64 (1,), shared by its processes: is told that the files of this commit were verified.
+    breathe
+        As :func:`dtoss.serve.swapping.warming.warm`.
 
     Raises
     ------
@@ -161,7 +163,7 @@ def first(settings: Settings, verified: NDArray[np.int64] | None = None) -> Serv
     head = _pinned(store, settings.snapshot) if settings.snapshot else head_of(store)
     for _ in range(_OPENINGS):
         try:
-            served, took = prepare(store, head, _for_nobody, verify=settings.verify)
+            served, took = prepare(store, head, _for_nobody, verify=settings.verify, breathe=breathe)
         except StoreError:
             # another one may have become current, and this one gone
             if settings.snapshot or (following := head_of(store)) == head:

@@ -308,3 +308,34 @@ def test_rates_and_places_of_logs():
             rate_of(text)
     assert accesses_of("a/b/") == "a/b/accesses"
     assert accesses_of("s3://bucket/store?scheme=http") == "s3://bucket/store/accesses?scheme=http"
+
+
+def mapped(pid):
+    """Snapshots of which a process has mapped files."""
+    return set(re.findall(r"snapshots/(\d{8}T[\d.]+Z)/", Path(f"/proc/{pid}/maps").read_text()))
+
+
+def test_nobody_keeps_what_is_served_no_more(own_store):
+    """The parent holds what its workers serve, which have the last two open; a worker that dies begins with it."""
+    with serving(own_store) as server:
+        (parent,) = [told["pid"] for told in until(server, "started")]
+        (worker,) = children(parent)
+        for seed in (1, 2):
+            commit(own_store, seed=seed)
+            until(server, "swapped", seed)
+        first, before, now = sorted(Path(own_store / "snapshots").iterdir())
+        deadline = time.monotonic() + 20
+        while mapped(parent) != {now.name}:
+            assert time.monotonic() < deadline, mapped(parent)
+            time.sleep(0.05)
+        assert mapped(worker) == {before.name, now.name}
+        os.kill(worker, signal.SIGKILL)
+        until(server, "worker died")
+        while not children(parent) or not sockets(server.port):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert asked(server.port, KNN)[1]["x-dtoss-snapshot"] == now.name.lower()
+        assert mapped(children(parent)[0]) == {now.name}
+        assert len(events(server, "swapped")) == 2
+        assert server.stop()[0] == 0
+        assert first.name < before.name

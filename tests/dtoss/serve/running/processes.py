@@ -1,9 +1,8 @@
 """Servers of a trivial application, each in processes of its own, for tests of processes and connections.
 
-``python -m tests.dtoss.serve.running.processes WORKERS [LIMIT=VALUE ...] [CERT KEY]``: the answer of ``/`` names the worker's
-number and process, and whether it stands in for another; ``/slow`` takes a second, ``/long`` ten; ``/die`` ends the
-worker; ``/echo`` returns how long the body is; ``/early`` answers before it has read one;
-``/big`` with 50 MB.
+``python -m tests.dtoss.serve.running.processes WORKERS [LIMIT=VALUE ...] [CERT KEY]``: the answer of ``/`` names the
+worker's number and process, and whether it stands in for another; ``/slow`` takes a second, ``/long`` ten; ``/die``
+ends the worker; ``/echo`` returns how long the body is; ``/early`` answers before it has read one; ``/big`` with 50 MB.
 """
 
 from __future__ import annotations
