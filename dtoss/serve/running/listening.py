@@ -32,10 +32,18 @@ SPARE_FILES = 256
 """Files that a worker opens beside its connections."""
 
 
-def room_for(connections: int) -> int:
-    """Return how many connections this process may have open, of so many wanted; its limit of files is raised first."""
+def room_for(connections: int, files: int = 0) -> int:
+    """Return how many connections this process may have open, of so many wanted; its limit of files is raised first.
+
+    Parameters
+    ----------
+    connections
+        How many are wanted.
+    files
+        That will be open besides: those of snapshots to come.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = SPARE_FILES + (len(os.listdir("/dev/fd")) if os.path.isdir("/dev/fd") else 0)  # noqa: PTH112, PTH208
+    used = SPARE_FILES + files + (len(os.listdir("/dev/fd")) if os.path.isdir("/dev/fd") else 0)  # noqa: PTH112, PTH208
     wanted = connections + used
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -76,7 +76,9 @@ async def _run(post: Post, common: Common) -> int:
     if post.again:
         watcher.look(loop_runs=False)
     front, desk = application(state, loop)
-    most = room_for(settings.limits.connections)
+    # mapped files are open ones: of the snapshot that answers, the one before and the one to come
+    files = 3 * (len(state.serving.now.index.parts) + 1)
+    most = room_for(settings.limits.connections, files)
     if most < settings.limits.connections:
         log.event("few files", connections=most, wanted=settings.limits.connections, way_out="ulimit -n, LimitNOFILE=")
 

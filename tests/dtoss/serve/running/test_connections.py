@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import pytest
 
+from dtoss.serve.running import listening
 from tests.dtoss.serve.running.started import answer, asked, dialled, get, started
 
 TRIVIAL = ("-m", "tests.dtoss.serve.running.processes", 1)
@@ -174,6 +175,15 @@ def test_connections_are_counted():
                 if answer(sock)[0] == 200:
                     break
             assert time.monotonic() < deadline
+
+
+def test_files_of_snapshots_to_come_leave_less_room_for_connections(monkeypatch):
+    """A mapped file is an open one, and a system allows only so many."""
+    monkeypatch.setattr(listening.resource, "getrlimit", lambda _: (2_000, 2_000))
+    without = listening.room_for(10_000)
+    assert 0 < without < 2_000
+    assert listening.room_for(10_000, 300) == without - 300
+    assert listening.room_for(100, 300) == 100
 
 
 def test_pipelined_requests_are_answered_in_turn(server):
