@@ -96,6 +96,8 @@ async def short_way_works(state: WorkerState, config: Config) -> str | None:
             if transport.data.count(b"HTTP/1.1 200 OK\r\n") != number or hot.tasks:
                 said = transport.data[-200:].decode(errors="replace")
                 return f"question {number} was answered by {said!r}" if said else f"question {number} was not answered"
+            if hot.timeout_keep_alive_task is None:
+                return f"after answer {number} the connection is not idle"
         hot.connection_lost(None)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
