@@ -14,6 +14,7 @@ import ssl
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import inf
 from time import monotonic
 from typing import Any
@@ -73,6 +74,11 @@ class Seen:
     statuses: Counter[int]
 
 
+@cache
+def _context() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
 @dataclass
 class Link:
     """A connection and the request that is on it.
@@ -112,7 +118,7 @@ class Link:
         sock: Any = socket.create_connection((self.where.host, self.where.port), CONNECT)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.where.tls:
-            sock = ssl.create_default_context().wrap_socket(sock, server_hostname=self.where.host)
+            sock = _context().wrap_socket(sock, server_hostname=self.where.host)
         sock.setblocking(False)
         self.sock, self.number, self.left, self.tail = sock, -1, 0, b""
 

@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 import socket
+import ssl
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,7 @@ import dtoss
 from dtoss.client.address import address_of
 from dtoss.serve.limits import Limits
 from tests.dtoss.answering import Asked, answering
+from tests.dtoss.certificates import certificate
 from tests.dtoss.strategies import lonlat_queries, planar_queries
 
 N = 700
@@ -383,7 +385,7 @@ def test_a_server_that_restarts_is_asked_again():
         assert len([*Path("/proc/self/fd").iterdir()]) < open_before
 
 
-def wrong_server(answers):
+def wrong_server(answers, tls=None):
     """A port at which each connection gets the next of some answers, cut off where it ends, and how many came."""
     listening = socket.create_server(("127.0.0.1", 0))
     came = []
@@ -391,6 +393,11 @@ def wrong_server(answers):
     def serve():
         for answer in answers:
             link, _ = listening.accept()
+            if tls is not None:
+                try:
+                    link = tls.wrap_socket(link, server_side=True)
+                except OSError:
+                    continue
             with link:
                 link.settimeout(20)
                 for one in answer:
@@ -403,7 +410,7 @@ def wrong_server(answers):
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
-    return f"http://127.0.0.1:{listening.getsockname()[1]}", came, thread
+    return f"http{'s' * (tls is not None)}://127.0.0.1:{listening.getsockname()[1]}", came, thread
 
 
 FACTS = (
@@ -440,6 +447,24 @@ def test_a_connection_closed_while_idle_is_opened_again_and_only_then():
         there.knn([1.0, 2.0])
     assert len(came) == 2
     assert list(there.knn([1.0, 2.0])) == [(0, 7, 0.5)]
+
+
+def test_a_certificate_has_to_be_trusted(tmp_path, monkeypatch):
+    """One that nobody signed is refused, and what to do is said; named in SSL_CERT_FILE it is taken."""
+    cert, key = certificate(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(cert, key)
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    url, came, _ = wrong_server([[answer(FACTS)], [answer(FACTS), HIT]], tls)
+    with pytest.raises(
+        dtoss.DtossError, match=r"the certificate of https://127\.0\.0\.1:\d+ is not trusted .*SSL_CERT_FILE"
+    ):
+        dtoss.connect(url, token="secret")
+    assert came == []
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    there = dtoss.connect(url, token="secret")
+    assert list(there.knn([1.0, 2.0])) == [(0, 7, 0.5)]
+    assert all(b"\r\nAuthorization: Bearer secret\r\n" in request for request in came)
 
 
 def test_what_is_no_server_of_dtoss_is_one_line():

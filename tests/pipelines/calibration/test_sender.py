@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections import Counter
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 
 from dtoss.errors import InputError
+from pipelines.calibration import sender as sender_of_requests
 from pipelines.calibration.sender import Sender, Where
 from pipelines.calibration.senders import Senders
+from tests.dtoss.certificates import certificate
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
@@ -23,10 +26,13 @@ REQUESTS = [b"GET /a HTTP/1.1\r\n\r\n", b"GET /b HTTP/1.1\r\n\r\n"]
 class Answering:
     """A server of threads that answers each request by what a function says, in as many sends as it likes."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, tls=None):
+        self._tls = tls
         self._answer, self.came, self.times = answer, [], []
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.where = lambda connections: Where("127.0.0.1", self._listening.getsockname()[1], False, connections)
+        self.where = lambda connections: Where(
+            "127.0.0.1", self._listening.getsockname()[1], tls is not None, connections
+        )
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -38,6 +44,8 @@ class Answering:
             threading.Thread(target=self._serve, args=(link,), daemon=True).start()
 
     def _serve(self, link):
+        if self._tls is not None:
+            link = self._tls.wrap_socket(link, server_side=True)
         with link:
             while True:
                 try:
@@ -86,6 +94,20 @@ def test_answers_are_read_to_their_end(pieces):
     assert np.isfinite(seen.latency).all()
     assert (seen.latency > 0).all()
     assert sorted(server.came) == sorted(REQUESTS * 10)
+
+
+def test_connections_may_be_encrypted(tmp_path, monkeypatch):
+    """Answers that are longer than a record of TLS are read to their end."""
+    cert, key = certificate(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(cert, key)
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    sender_of_requests._context.cache_clear()
+    long = PLAIN.replace(b"2\r", b"50000\r") + b"x" * 49_998
+    with Answering(lambda number: [long], tls) as server:
+        seen = sent(server, np.arange(20) * 0.004, patience=5.0)
+    sender_of_requests._context.cache_clear()
+    assert seen.statuses == Counter({200: 20})
 
 
 def test_a_request_waits_for_nobody_else():
