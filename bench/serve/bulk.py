@@ -1,10 +1,11 @@
 """What a server takes for questions in bulk: queries/s of one worker, and its processor time a query.
 
-    python -m bench.serve.bulk [--objects 1000000] [--queries 50000] [--k 8] [--seconds 5] [--profile]
+    python -m bench.serve.bulk [STORE] [--objects 1000000] [--queries 50000] [--k 8] [--seconds 5] [--profile]
 
 The worker is a forked process on one processor, the client is on another; one connection, a request after the other.
-Places are near objects, in no order. Arrow in and out, then JSON in and out, counts, and a range of some hits each. The
-same search in process, on the worker's processor, is what the ratio is to. Each is asked for some seconds.
+Places are near objects, in no order. Arrow in and out, then JSON in and out, and counts and ranges whose radius is the
+distance of the k-th object. The same search in process, on the worker's processor, is what the ratio is to. Each is
+asked for some seconds.
 """
 
 from __future__ import annotations
@@ -37,21 +38,26 @@ TICKS = os.sysconf("SC_CLK_TCK")
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("store", nargs="?", help="without it, objects all over the globe")
     parser.add_argument("--objects", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=50_000)
     parser.add_argument("--k", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--profile", action="store_true", help="of the worker's threads, where they are each 5 ms")
     options = parser.parse_args()
-    places = positions("uniform", options.objects)
-    index = dtoss.build(np.arange(options.objects), places, partitions=8, threads=2)
+    if options.store:
+        index = dtoss.open(options.store)
+        places = np.concatenate([part.positions[: part.owned_objects] for part in index.parts.all()])
+    else:
+        places = positions("uniform", options.objects)
+        index = dtoss.build(np.arange(options.objects), places, partitions=8, threads=2)
     rng = np.random.default_rng(1)
-    asked = places[rng.integers(0, options.objects, options.queries)] + rng.normal(0, 1e-3, (options.queries, 2))
+    asked = places[rng.integers(0, len(places), options.queries)] + rng.normal(0, 1e-3, (options.queries, 2))
     asked[:, 1] = np.clip(asked[:, 1], -90, 90)
     asked[:, 0] = np.clip(asked[:, 0], -180, 180)
-    radius = float(np.median(index.knn(asked[:1_000], options.k).distance.reshape(-1, options.k)[:, -1]))
+    radius = index.knn(asked, options.k).distance.reshape(-1, options.k)[:, -1]
     alone = in_process(index, asked, options)
-    print(f"{platform.platform()}, {os.cpu_count()} processors, {options.objects:,} objects, k = {options.k}")
+    print(f"{platform.platform()}, {os.cpu_count()} processors, {len(index):,} objects, k = {options.k}")
     print(f"in process, one thread: {alone * 1e6:.2f} us a query")
     print(
         "| question | queries/s | server us a query | times in process | bytes in, out a query |\n|---|---|---|---|---|"
@@ -59,14 +65,14 @@ def main() -> None:
     pid, port = fork(index, options.profile)
     try:
         os.sched_setaffinity(0, {1 % (os.cpu_count() or 1)})
-        body, text = stream(asked), json.dumps({"positions": asked.tolist()}).encode()
+        body, discs, text = stream(asked), stream(asked, radius), json.dumps({"positions": asked.tolist()}).encode()
         knn = f"/knn?k={options.k}"
         for name, path, sent, kind, wanted in (
             ("kNN, Arrow", knn, body, ARROW, ARROW),
             ("kNN, JSON in, Arrow out", knn, text, "application/json", ARROW),
             ("kNN, JSON", knn, text, "application/json", "application/json"),
-            ("count, Arrow", f"/count?radius={radius!r}", body, ARROW, ARROW),
-            ("range, Arrow", f"/range?radius={radius!r}", body, ARROW, ARROW),
+            ("count, Arrow", "/count", discs, ARROW, ARROW),
+            ("range, Arrow", "/range", discs, ARROW, ARROW),
             ("locate, Arrow", "/locate", body, ARROW, ARROW),
         ):
             print(row(name, pid, asker(port, path, sent, kind, wanted), len(sent), alone, options), flush=True)
@@ -167,10 +173,11 @@ def processor(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def stream(asked: np.ndarray) -> bytes:
-    """Return places as an Arrow stream."""
+def stream(asked: np.ndarray, radius: np.ndarray | None = None) -> bytes:
+    """Return places, and perhaps a radius of each, as an Arrow stream."""
     sink = pa.BufferOutputStream()
-    batch = pa.record_batch([pa.array(asked[:, 0]), pa.array(asked[:, 1])], names=["lon", "lat"])
+    columns = {"lon": asked[:, 0], "lat": asked[:, 1]} | ({} if radius is None else {"radius": radius})
+    batch = pa.record_batch([pa.array(column) for column in columns.values()], names=list(columns))
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue())
