@@ -61,6 +61,10 @@ def answers(index, ids, scratch):
         found[method] = [as_lists(getattr(index, method)(one)) for one in ids]
     raw = index.search(QUERIES, np.full(len(QUERIES), np.inf), 3)
     found["search"] = raw.distance
+    vectors = index.space.vectors(np.asarray(QUERIES, np.float64))
+    found["search_vectors"] = index.search_vectors(vectors, np.full(len(QUERIES), np.inf), 3).distance
+    found["place_of"] = [index.place_of(one)[1:] for one in ids]
+    found["filters"] = (index.filters.texts(), index.filters.get("kind = 'taxi'").count)
     found["ids_of"] = index.ids_of(raw).to_pylist()
     found["satisfying"] = index.satisfying(raw, "kind = 'bus'")
     for name in ("crs", "bounds", "sites", "column_names", "__len__", "__repr__", "__iter__"):
