@@ -252,7 +252,8 @@ class Sender:
         latency, lag, statuses = [inf] * count, [0.0] * count, Counter[int]()
         idle, waiting = list(self.links.values()), deque[int]()
         at = done = 0
-        spare, slept, before, busy = 0.0, 0.0, 0.0, True
+        first = before = monotonic() - begin
+        spare, slept, busy = 0.0, 0.0, True
         last = (times[-1] if count else 0.0) + patience
         while done < count:
             now = monotonic() - begin
@@ -295,7 +296,7 @@ class Sender:
         if done < count:
             statuses[0] += count - done
             self.connect()
-        return Seen(np.array(latency), np.array(lag), spare / before if before > 0 else 1.0, statuses)
+        return Seen(np.array(latency), np.array(lag), spare / (before - first) if before > first else 1.0, statuses)
 
     def one_after_another(self, begin: float, seconds: float) -> tuple[int, Counter[int]]:
         """Send the next request on each connection when the one before is answered; return how many were, by status.

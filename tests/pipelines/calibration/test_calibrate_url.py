@@ -15,7 +15,7 @@ import dtoss
 from ceps.costs import load_costs
 from dtoss.errors import InputError
 from dtoss.serve.limits import Limits
-from pipelines.calibration import over_http
+from pipelines.calibration import over_http, search
 from pipelines.calibration.over_http import places_of_log
 from pipelines.command.main import main
 from tests.dtoss.answering import answering
@@ -35,6 +35,15 @@ def town(tmp_path_factory):
         yield served
 
 
+@pytest.fixture
+def short(monkeypatch):
+    """Short windows, few questions, and senders that may be late: other tests run on this machine."""
+    monkeypatch.setattr(over_http, "SPANS", (0.05, 0.05))
+    monkeypatch.setattr(over_http, "RADII", 3)
+    monkeypatch.setattr(search, "LATE", 1e9)
+    monkeypatch.setattr(search, "SPARE", 0.0)
+
+
 def said(capsys, *arguments):
     """(exit code, stdout, stderr) of a command in this process."""
     with pytest.raises(SystemExit) as done:
@@ -43,10 +52,8 @@ def said(capsys, *arguments):
     return done.value.code, printed.out, printed.err
 
 
-def test_a_block_says_that_it_is_over_http(town, capsys, tmp_path, monkeypatch):
+def test_a_block_says_that_it_is_over_http(town, capsys, tmp_path, short):
     """With the server's snapshot and version, connections and p99; costs that rise; it can be planned with."""
-    monkeypatch.setattr(over_http, "SPANS", (0.05, 0.05))
-    monkeypatch.setattr(over_http, "RADII", 3)
     town.heard.accesses.clear()
     code, out, err = said(
         capsys, "calibrate", "--url", town.url, "--store", town.store, "--seconds", "0.2", "--connections", "8",
@@ -77,10 +84,8 @@ def test_a_block_says_that_it_is_over_http(town, capsys, tmp_path, monkeypatch):
     assert objects & {tuple(row) for row in asked[:, :2].tolist()}
 
 
-def test_json_has_all_windows_and_places_of_an_access_log(town, capsys, tmp_path, monkeypatch):
+def test_json_has_all_windows_and_places_of_an_access_log(town, capsys, tmp_path, short):
     """A folder with days; the weights say how often each place is asked."""
-    monkeypatch.setattr(over_http, "SPANS", (0.03, 0.03))
-    monkeypatch.setattr(over_http, "RADII", 2)
     day = tmp_path / "log" / "2026-01-01"
     day.mkdir(parents=True)
     rows = {"lon": [10.0, 10.1, 10.2, None], "lat": [50.0, 50.1, 50.2, 50.3], "weight": [90, 10, 0, 5]}

@@ -60,6 +60,19 @@ def test_a_figure_of_the_senders_is_refused(how):
     assert 950 < held.window.rate <= 1000
 
 
+def test_a_window_that_was_missed_because_the_senders_were_late_is_measured_again():
+    """Twice; what is held in the end is the server's figure."""
+    calls = []
+
+    def measure(rate, seconds):
+        calls.append(rate)
+        held_up = calls.count(rate) < 3
+        return server(0.0 if held_up else 1000.0, lag=0.02 if held_up else 0.0)(rate, seconds)
+
+    assert 950 < highest(measure, LIMIT, 60.0, 2.0).window.rate <= 1000
+    assert calls[:4] == [250.0, 250.0, 250.0, 500.0]
+
+
 @pytest.mark.parametrize(("status", "why"), [(429, r"429, not with 200; without a rate limit"), (401, "401, not with")])
 def test_refused_requests_are_no_rate(status, why):
     """However quickly they are refused; one in a thousand is no reason."""
