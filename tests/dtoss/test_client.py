@@ -7,6 +7,8 @@ import os
 import pickle
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -234,6 +236,16 @@ def test_errors_are_the_same(town, question):
     assert str(here.value) == str(other.value)
 
 
+def test_nothing_of_the_server_is_needed():
+    """Nor anything else that an index in process does not need."""
+    code = "import sys, dtoss; dtoss.connect; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+    names = set(loaded.split())
+    assert "dtoss.client.remote_index" in names
+    assert not {name for name in names if name.startswith("dtoss.serve")}
+    assert not names & {"uvicorn", "uvloop", "orjson", "msgspec", "litestar", "requests", "httpx", "pandas", "pyproj"}
+
+
 def test_an_empty_index_owns_no_place():
     """As in process; nobody is near either."""
     index = dtoss.build([], np.zeros((0, 2)), columns={"speed": np.zeros(0, np.int64)})
@@ -267,6 +279,12 @@ def test_a_large_batch_is_asked_in_pieces_of_one_snapshot():
         for k in (51, 5000):
             with pytest.raises(ValueError, match=f"k.*{k}.*50"):
                 there.knn(positions, k)
+    with answering(index, limits=Limits(body_bytes=300_000)) as served:
+        there = dtoss.connect(served.url)
+        many = np.tile(positions, (120, 1))
+        same(index.knn(many, 1), there.knn(many, 1))
+        boxes = np.concatenate([many, many], axis=1)[:9000]
+        assert np.array_equal(index.count_box(boxes), there.count_box(boxes))
     with answering(index, limits=Limits(hits=20)) as served:
         there = dtoss.connect(served.url)
         with pytest.raises(ValueError, match="at most"):

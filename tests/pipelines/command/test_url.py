@@ -10,6 +10,7 @@ import pytest
 
 import dtoss
 from pipelines.command.main import main
+from pipelines.command.quick import answer_quickly
 from tests.dtoss.answering import answering
 from tests.dtoss.snapshots.damaged_stores import stored
 
@@ -63,6 +64,14 @@ def test_a_server_gives_the_same_output_as_its_store(town, capsys, question):
     assert there == said(capsys, command, "--store", town.store, *rest)
     assert there[0] == 0
     assert there[1].count("\n") > 1 or "--json" in rest or "--count" in rest
+
+
+def test_one_place_is_asked_without_the_parser(town, capsys):
+    """As of a store; other forms are the parser's."""
+    assert answer_quickly(["knn", "--url", town.url, *AT, "--columns", "speed"])
+    assert capsys.readouterr().out.startswith("query_id,id,distance,rank,speed\n0,")
+    assert not answer_quickly(["knn", "--url", town.url, "--store", town.store, *AT])
+    assert not answer_quickly(["knn", *AT])
 
 
 def test_a_polygon_of_a_file(town, capsys, tmp_path):
