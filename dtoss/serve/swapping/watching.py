@@ -55,7 +55,8 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="dtoss-watcher", daemon=True)
         self._known: Head | None = None
         self._refused: Head | None = None
-        self._again = 0.0
+        self._again, self._why = 0.0, ""
+        self._told = ""
 
     def start(self) -> None:
         """Begin to look each second; nothing if the server serves one snapshot whatever becomes current."""
@@ -89,6 +90,7 @@ class Watcher:
                 serving.refused = None
             return False
         if head == self._refused and time.monotonic() < self._again:
+            serving.refused = self._why
             return False
         began = time.perf_counter()
         try:
@@ -101,7 +103,8 @@ class Watcher:
                     return False  # it has gone meanwhile: the next look finds what follows
             self._refused, self._again = head, time.monotonic() + AGAIN_SECONDS
             what = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
-            self._refuse(f"snapshot {head.name} of commit {head.number} is refused: {what}")
+            self._why = f"snapshot {head.name} of commit {head.number} is refused: {what}"
+            self._refuse(self._why)
             return False
         self._known = head
         if fresh is serving.now:
@@ -176,8 +179,6 @@ class Watcher:
         if message != self._told:
             self._told = message
             self._state.log.event("warning", detail=message)
-
-    _told = ""
 
     def _breathe(self) -> None:
         if self._stop.is_set():

@@ -289,6 +289,21 @@ def test_a_refused_commit_is_tried_again_after_a_while(store, monkeypatch):
         assert worker.serving.refused is None
 
 
+def test_why_a_commit_is_refused_outlives_a_disk_that_was_away(store):
+    """Which is told meanwhile."""
+    with watched(store) as worker:
+        commit(store, 1)
+        name = flip(newest(store, "partition"))
+        assert not worker.watcher.look()
+        shutil.move(store, f"{store}.away")
+        assert not worker.watcher.look()
+        assert name not in worker.serving.refused
+        shutil.move(f"{store}.away", store)
+        assert not worker.watcher.look()
+        assert name in worker.serving.refused
+        assert worker.told.refusals == 2
+
+
 def test_what_is_no_store_error_is_refused_too(store, monkeypatch):
     with watched(store) as worker:
         commit(store, 1)
