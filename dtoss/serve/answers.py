@@ -32,6 +32,14 @@ class Hit(msgspec.Struct):
     distance: float
 
 
+class HitOfMany(msgspec.Struct):
+    """A hit without attributes, and the query that it is of."""
+
+    query: int
+    id: int | str
+    distance: float
+
+
 encode = msgspec.json.Encoder().encode
 
 
@@ -50,6 +58,8 @@ def rows_json(hits: Hits, *, query: bool = False, text_ids: bool = False) -> byt
     columns += [json_values(column) for column in hits.columns.values()]
     if names == ["id", "distance"]:
         return encode(list(map(Hit, *columns)))[1:-1]
+    if names == ["query", "id", "distance"]:
+        return encode(list(map(HitOfMany, *columns)))[1:-1]
     return orjson.dumps([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])[1:-1]
 
 

@@ -1,6 +1,7 @@
 """Questions about many places over HTTP: as in process, bit for bit; limits; clients that are slow, or go away."""
 
 import json
+import re
 import socket
 import struct
 import threading
@@ -451,6 +452,28 @@ def dechunked(answer):
             return b"".join(body)
         body.append(answer[end + 2 : end + 2 + size])
         at = end + 4 + size
+
+
+def test_what_is_sent_at_once_is_answered_in_its_order(index):
+    """Frequent questions, long ones and wrong ones on one connection, all sent before the first answer."""
+    one = b"GET /knn?lon=10&lat=50&k=3 HTTP/1.1\r\nhost: x\r\n"
+    many = json.dumps({"positions": places(index, 300).tolist()}).encode()
+    head = b"POST /knn?k=%b HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
+    sent = [
+        one + b"\r\n", head % (b"5", len(many)) + many, one + b"\r\n", head % (b"0", len(many)) + many,
+        b"GET /objects/1 HTTP/1.1\r\nhost: x\r\n\r\n", head % (b"9", len(many)) + many,
+        one + b"connection: close\r\n\r\n",
+    ]  # fmt: skip
+    with running(index) as server, connected(server) as client:
+        client.sendall(b"".join(sent))
+        got, answers = read_all(client), []
+    while got:
+        fields, _, rest = got.partition(b"\r\n\r\n")
+        size = int(re.search(rb"content-length: (\d+)", fields)[1])
+        answers.append((int(fields[9:12]), json.loads(rest[:size])))
+        got = rest[size:]
+    assert [status for status, _ in answers] == [200, 200, 200, 400, 200, 200, 200]
+    assert [len(told.get("hits", ())) for _, told in answers] == [3, 1_500, 3, 0, 0, 2_700, 3]
 
 
 def test_a_client_that_never_reads_is_left(index, monkeypatch):
