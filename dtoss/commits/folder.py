@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -28,6 +29,19 @@ if TYPE_CHECKING:
 _READS = 3
 SYNCED_AT_ONCE = 8
 """Files that are synced at a time: a disk's journal takes many in one write."""
+
+_FORKED: list[int] = []
+"""The process, if it came by a fork from one that had loaded obstore. The threads of that library did not come along,
+and what is waited for here would wake those of the parent, with addresses of this process: both would be lost."""
+
+
+def _mark_forked() -> None:
+    if "obstore" in sys.modules:
+        _FORKED[:] = [os.getpid()]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_mark_forked)
 
 
 class Folder(Protocol):
@@ -380,7 +394,7 @@ class RemoteFolder:
 
     def read(self, *parts: str) -> bytes | None:
         """See :class:`Folder`."""
-        if self.objects is not None:
+        if self.objects is not None and not _FORKED:
             found = self.read_tagged(*parts)
             return None if found is None else found[0]
         for tries in range(_READS):
