@@ -53,7 +53,6 @@ class Guard:
         self.request_id = request_id
         self.refused = refused
         self.draining = False
-        self._seen: dict[GuardedProtocol, tuple[Any, float]] = {}
 
     def sweep(self, connections: Iterable[Any], now: float) -> None:
         """Close connections whose header takes too long, and those whose client does not read its answer.
@@ -70,21 +69,22 @@ class Guard:
         A connection waits for a header if no request is in hand and the timer of idle connections does not run, which
         uvicorn starts after an answer and stops when bytes arrive. Each header has a scope of its own.
         """
-        seen: dict[GuardedProtocol, tuple[Any, float]] = {}
         for connection in connections:
+            if connection.parser is None:
+                continue  # it was lost since the first of them was looked at
             cycle, mark = connection.cycle, None
             if unread := connection.transport.get_write_buffer_size():
                 mark = unread
             elif connection.timeout_keep_alive_task is None and (cycle is None or cycle.response_complete):
                 mark = connection.scope
             else:
+                connection.waits = None
                 continue
-            before, since = self._seen.get(connection, (mark, now))
-            same = before == mark if unread else before is mark
-            seen[connection] = (mark, since if same else now)
-        self._seen = seen
-        for connection, (mark, since) in seen.items():
-            if type(mark) is int:
+            before, since = connection.waits or (mark, now)
+            if before != mark if unread else before is not mark:
+                since = now
+            connection.waits = (mark, since)
+            if unread:
                 if now - since >= self.idle_seconds:
                     connection.transport.abort()
                 continue
@@ -108,6 +108,7 @@ class GuardedProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.guard = guard
+        self.waits: tuple[Any, float] | None = None  # what the last sweep saw, and since when
         self._head_bytes = 0
         self._problem: Problem | None = None
 

@@ -28,6 +28,8 @@ SECONDS_TO_TURN = 0.5
 """After SIGTERM: for how long an idle connection may still ask, and hear with its answer that it is closed."""
 SECONDS_TO_ANSWER = 2.6
 """After SIGTERM: when requests that are still in hand are abandoned."""
+SWEPT = 500
+"""Connections that are looked at in one turn of the loop."""
 SPARE_FILES = 256
 """Files that a worker opens beside its connections."""
 
@@ -118,7 +120,10 @@ async def listen(
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), 1.0)
         _date(shared, config)
-        guard.sweep(list(shared.connections), loop.time())
+        connections, now = list(shared.connections), loop.time()
+        for first in range(0, len(connections), SWEPT):
+            guard.sweep(connections[first : first + SWEPT], now)
+            await asyncio.sleep(0)
         every_second()
     ending()
     guard.draining = True
