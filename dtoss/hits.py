@@ -64,7 +64,12 @@ class Hits:
             If it is neither a whole number nor a slice.
         """
         if isinstance(row, slice):
-            columns = {name: column.take(pa.array(np.arange(len(self))[row])) for name, column in self.columns.items()}
+            begin, end, step = row.indices(len(self))
+            if step == 1:  # nothing of a column is copied
+                columns = {name: column.slice(begin, max(end - begin, 0)) for name, column in self.columns.items()}
+            else:
+                rows = pa.array(np.arange(begin, end, step))
+                columns = {name: column.take(rows) for name, column in self.columns.items()}
             return Hits(self.query[row], self.id[row], self.distance[row], columns)
         try:
             at = operator.index(row)

@@ -13,7 +13,7 @@ from typing import Any
 from dtoss.client.address import Address
 from dtoss.errors import DtossError, StoreError
 
-ARROW = "application/vnd.apache.arrow.stream"
+ARROW_MEDIA = "application/vnd.apache.arrow.stream"
 """Content type of tables on the wire."""
 JSON = "application/json"
 """Content type of documents."""
@@ -112,7 +112,7 @@ class Connections:
         self._mine = threading.local()
         self._tls = ssl.create_default_context() if address.scheme == "https" else None
 
-    def ask(self, method: str, target: str, body: bytes | None = None, accept: str = ARROW) -> Answer:
+    def ask(self, method: str, target: str, body: bytes | None = None, accept: str = ARROW_MEDIA) -> Answer:
         """Return the answer to one request.
 
         A connection that the server closed while it was idle is opened again, once: nothing of an answer came, and no
@@ -143,7 +143,7 @@ class Connections:
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
         if body is not None:
-            headers["Content-Type"] = JSON if body[:1] == b"{" else ARROW
+            headers["Content-Type"] = JSON if body[:1] == b"{" else ARROW_MEDIA
         held, reused = self._held()
         try:
             try:

@@ -9,11 +9,11 @@ from dtoss.client.connections import Answer, Gone, TooMuch
 from dtoss.errors import StoreError
 
 T = TypeVar("T")
-PIECE = 100_000
+PLACES_AT_A_TIME = 100_000
 """Queries that are asked at a time, at the most."""
 BEGINNINGS = 3
 """How often it is begun again where snapshots go while they are asked."""
-SPLIT = ("hits", "bulk_queries", "body_bytes", "corners")
+SPLIT_AT = ("hits", "bulk_queries", "body_bytes", "corners")
 """Limits that a smaller piece keeps."""
 
 
@@ -73,7 +73,7 @@ def answered_whole(
 def _smaller(rows: slice, error: TooMuch) -> list[slice]:
     """Return pieces of a piece that was too much."""
     size = rows.stop - rows.start
-    if size < 2 or error.limit not in SPLIT:
+    if size < 2 or error.limit not in SPLIT_AT:
         raise error from None
     parts = 2
     if isinstance(error.value, (int, float)) and isinstance(error.bound, (int, float)) and error.bound > 0:

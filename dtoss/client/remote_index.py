@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import by_distance, column_names, distances, whole_number
 from dtoss.client.address import address_of
-from dtoss.client.connections import ARROW, JSON, Answer, Connections, Missing
+from dtoss.client.connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
 from dtoss.client.facts import Facts
-from dtoss.client.pieces import PIECE
+from dtoss.client.pieces import PLACES_AT_A_TIME
 from dtoss.client.server import Server
 from dtoss.client.wire import (
     FARTHEST,
@@ -308,7 +308,7 @@ class RemoteIndex:
         """
         array = self._boxes(boxes, threads)
         asked = self._asked(where, having, columns)
-        return self._of_shapes("/box", lambda rows: boxes_json(array[rows]), len(array), PIECE, asked)
+        return self._of_shapes("/box", lambda rows: boxes_json(array[rows]), len(array), PLACES_AT_A_TIME, asked)
 
     def within(
         self,
@@ -340,7 +340,7 @@ class RemoteIndex:
     def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
         array = self._boxes(boxes, threads)
-        return self._counts_of_shapes("/box", lambda rows: boxes_json(array[rows]), len(array), PIECE, where)
+        return self._counts_of_shapes("/box", lambda rows: boxes_json(array[rows]), len(array), PLACES_AT_A_TIME, where)
 
     def count_within(self, polygons: Any, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
@@ -366,7 +366,7 @@ class RemoteIndex:
             answer = server.ask("POST", "/locate", {}, one, server.table(places, None, rows))
             return answer, column_of(answer, "id")
 
-        return np.concatenate(server.whole(len(places), PIECE, ask)[0])
+        return np.concatenate(server.whole(len(places), PLACES_AT_A_TIME, ask)[0])
 
     def reverse_nearest(self, positions: ArrayLike, *, crs: str | None = None) -> Hits:
         """Return the objects nearer to each position than to any other object, ordered by (query, distance, id).
@@ -452,7 +452,7 @@ class RemoteIndex:
         radius: NDArray[np.float64] | None,
         parameters: dict[str, Any],
         *,
-        most: int = PIECE,
+        most: int = PLACES_AT_A_TIME,
         snapshot: str | None = None,
         first: int = 0,
     ) -> Hits:
@@ -463,7 +463,7 @@ class RemoteIndex:
             answer = server.ask("POST", route, parameters, one, server.table(places, radius, rows))
             return answer, hits_of(answer, rows.stop - rows.start, first + rows.start)
 
-        return together(server.whole(len(places), min(most, PIECE), ask, snapshot)[0])
+        return together(server.whole(len(places), min(most, PLACES_AT_A_TIME), ask, snapshot)[0])
 
     def _counts(
         self, places: NDArray[np.float64], radii: NDArray[np.float64], where: str | None
@@ -475,7 +475,7 @@ class RemoteIndex:
             answer = server.ask("POST", "/count", {"where": where}, one, server.table(places, radii, rows))
             return answer, column_of(answer, "count")
 
-        found, snapshot = server.whole(len(places), PIECE, ask)
+        found, snapshot = server.whole(len(places), PLACES_AT_A_TIME, ask)
         return np.concatenate(found), snapshot
 
     def _of_shapes(
@@ -530,7 +530,7 @@ class RemoteIndex:
         self._server.check(lambda facts: column_names(columns, list(facts.columns)))
         return {"where": where, "having": having, "columns": ",".join(columns) or None}
 
-    def _object(self, object_id: Any, parameters: dict[str, Any], accept: str = ARROW) -> Answer:
+    def _object(self, object_id: Any, parameters: dict[str, Any], accept: str = ARROW_MEDIA) -> Answer:
         strings = self.string_ids
         text = id_text(object_id, strings)
         if text is not None:

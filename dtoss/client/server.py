@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.client.connections import ARROW, JSON, Answer, Connections
+from dtoss.client.connections import ARROW_MEDIA, JSON, Answer, Connections
 from dtoss.client.facts import Facts, facts_of
 from dtoss.client.pieces import answered_whole
 from dtoss.client.wire import table_bytes, target
@@ -46,7 +46,7 @@ class Server:
         parameters: dict[str, Any],
         snapshot: str | None = None,
         body: bytes | None = None,
-        accept: str = ARROW,
+        accept: str = ARROW_MEDIA,
     ) -> Answer:
         """Return the answer to one request, of the snapshot that is named or pinned.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.client.connections import ARROW, Answer
+from dtoss.client.connections import ARROW_MEDIA, Answer
 from dtoss.errors import DtossError
 from dtoss.hits import Hits
 
@@ -90,8 +90,10 @@ def table_of(answer: Answer) -> pa.Table:
     DtossError
         If there is none.
     """
-    if answer.kind != ARROW:
-        raise DtossError(f"the server's answer is of type {answer.kind}: {ARROW} is wanted; is it a server of dtoss?")
+    if answer.kind != ARROW_MEDIA:
+        raise DtossError(
+            f"the server's answer is of type {answer.kind}: {ARROW_MEDIA} is wanted; is it a server of dtoss?"
+        )
     try:
         return pa.ipc.open_stream(answer.body).read_all()
     except (pa.ArrowInvalid, OSError) as error:

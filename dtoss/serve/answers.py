@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from dtoss.hits import Hits
 from dtoss.serve.serving import Served
 
-JSON = b"application/json"
+JSON_TYPE = b"application/json"
 """Content type of JSON."""
-ARROW = b"application/vnd.apache.arrow.stream"
+ARROW_TYPE = b"application/vnd.apache.arrow.stream"
 """Content type of an Arrow IPC stream."""
-PIECE = 1_000
+HITS_A_PIECE = 1_000
 """Hits that are made into JSON at a time: other threads wait for so long at most."""
 
 
@@ -119,7 +119,9 @@ def etag(served: Served, target: bytes, arrow: bool = False) -> bytes:
     return b'"%s-%08x"' % (served.name.encode(), crc32(target, arrow))
 
 
-def headers_of(served: Served, length: int | None, tag: bytes | None, kind: bytes = JSON) -> list[tuple[bytes, bytes]]:
+def headers_of(
+    served: Served, length: int | None, tag: bytes | None, kind: bytes = JSON_TYPE
+) -> list[tuple[bytes, bytes]]:
     """Return the headers of an answer; without a length it is sent in chunks, without a tag it is not to be kept."""
     headers = [(b"content-type", kind)]
     if length is not None:

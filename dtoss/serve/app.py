@@ -15,7 +15,7 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.response.base import ASGIResponse
 
 import dtoss
-from dtoss.serve.answers import JSON
+from dtoss.serve.answers import JSON_TYPE
 from dtoss.serve.bulk.bodies import Bodies
 from dtoss.serve.front import DETAIL, REQUEST_ID, Front, RequestIds
 from dtoss.serve.hot_protocol import Desk
@@ -43,7 +43,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
     @get("/openapi.json", opt={"responses": JSON_TEXT})
     async def openapi() -> ASGIResponse:
         """Return what can be asked, as OpenAPI 3.1."""
-        return Ready(text, [(b"content-type", JSON), (b"content-length", b"%d" % len(text))])
+        return Ready(text, [(b"content-type", JSON_TYPE), (b"content-length", b"%d" % len(text))])
 
     app = Litestar(
         [

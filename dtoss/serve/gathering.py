@@ -17,11 +17,11 @@ from dtoss.serve.answers import Hit, encode
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 
-SIZES = (1, 8, 32, 64)
+K_SIZES = (1, 8, 32, 64)
 """What k is rounded up to: the k nearest are the first of more."""
-MOST = SIZES[-1]
+MOST = K_SIZES[-1]
 """The largest k, and more hits than a range has whose answer is small."""
-ROUNDED = (0, *(next(size for size in SIZES if size >= k) for k in range(1, MOST + 1)))
+SIZE_OF_K = (0, *(next(size for size in K_SIZES if size >= k) for k in range(1, MOST + 1)))
 KNN, RANGE, OBJECT = 0, 1, 2
 """Kinds of hot questions: the numbers of their routes in the metrics."""
 
@@ -74,7 +74,7 @@ class Gathering:
         self._state.metrics.gathered(len(waiting))
         groups: dict[tuple[int, int, str | None], list[Asked]] = {}
         for asked in waiting:
-            group = (asked.kind, ROUNDED[asked.k], asked.where)
+            group = (asked.kind, SIZE_OF_K[asked.k], asked.where)
             if group in groups:
                 groups[group].append(asked)
             else:

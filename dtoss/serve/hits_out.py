@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from litestar.response.base import ASGIResponse
 
 from dtoss.hits import Hits
-from dtoss.serve.answers import ARROW, JSON, PIECE, ending, headers_of, rows_json
+from dtoss.serve.answers import ARROW_TYPE, HITS_A_PIECE, JSON_TYPE, ending, headers_of, rows_json
 from dtoss.serve.arrow_out import arrow_pieces
 from dtoss.serve.bulk.sending import Pieces
 from dtoss.serve.ready import Asker, Ready, tag_of, wants_arrow
@@ -28,8 +28,8 @@ async def answer_of_hits(
     """Return hits as a request wants them; many are sent piece by piece, each made when the one before has gone out."""
     arrow = wants_arrow(request)
     pieces = arrow_pieces(served, hits) if arrow else json_pieces(served, hits, query, text_ids, following)
-    kind, tag = ARROW if arrow else JSON, tag_of(request, served)
-    if len(hits) <= PIECE:
+    kind, tag = ARROW_TYPE if arrow else JSON_TYPE, tag_of(request, served)
+    if len(hits) <= HITS_A_PIECE:
         body = b"".join(pieces)
         return Ready(body, headers_of(served, len(body), tag, kind))
     return Pieces(state, request, [next(pieces)], pieces, headers_of(served, None, tag, kind))
@@ -40,7 +40,7 @@ def json_pieces(
 ) -> Iterator[bytes]:
     """Yield the JSON of hits, so many at a time that other threads wait for a moment only."""
     yield served.beginning + b"["
-    for at in range(0, len(hits), PIECE):
-        rows = rows_json(hits[at : at + PIECE], query=query, text_ids=text_ids)
+    for at in range(0, len(hits), HITS_A_PIECE):
+        rows = rows_json(hits[at : at + HITS_A_PIECE], query=query, text_ids=text_ids)
         yield b"," + rows if at else rows
     yield b"]" + ending(following)

@@ -35,8 +35,8 @@ NOTICED = ELSEWHERE | {b"authorization", b"accept", b"x-request-id"}
 """Headers that are looked at."""
 HEAD = b"%b%d\r\netag: %b\r\nx-dtoss-snapshot: %b\r\ncache-control: no-cache\r\nvary: accept\r\nx-request-id: %b%b"
 """From the content's length to the end of the headers."""
-OBJECTS = b"/objects/"
-PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%")
+OBJECT_PATHS = b"/objects/"
+PATH_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%")
 """What a hot path's last part is made of."""
 
 
@@ -179,7 +179,7 @@ class HotProtocol(GuardedProtocol):
         if desk.reading is None or (self.cycle is not None and not self.cycle.response_complete):
             return False
         url = self.url
-        target = _object(url) if url.startswith(OBJECTS) else read_target(url, desk.reading)
+        target = _object(url) if url.startswith(OBJECT_PATHS) else read_target(url, desk.reading)
         if (
             target is None
             or parser.get_method() != b"GET"
@@ -215,7 +215,7 @@ class HotProtocol(GuardedProtocol):
 
     def _object(self, request: HotRequest) -> None:
         served = self.desk.state.serving.now
-        text = unquote(request.target[len(OBJECTS) :].decode())
+        text = unquote(request.target[len(OBJECT_PATHS) :].decode())
         try:
             body, (x, y) = object_body(served, text)
         except KeyError:
@@ -257,6 +257,6 @@ class HotProtocol(GuardedProtocol):
 
 def _object(url: bytes) -> Target | None:
     """Return the question for an object, None where its path is unusual."""
-    if len(url) > 200 or not PLAIN.issuperset(url[len(OBJECTS) :]) or len(url) == len(OBJECTS):
+    if len(url) > 200 or not PATH_BYTES.issuperset(url[len(OBJECT_PATHS) :]) or len(url) == len(OBJECT_PATHS):
         return None
     return Target(OBJECT, 0.0, 0.0, 0, 0.0, None)

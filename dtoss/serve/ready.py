@@ -7,7 +7,7 @@ from typing import Any
 from litestar import Request
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.answers import ARROW, JSON, etag, headers_of
+from dtoss.serve.answers import ARROW_TYPE, JSON_TYPE, etag, headers_of
 from dtoss.serve.serving import Served
 
 
@@ -35,7 +35,7 @@ Asker = Request[Any, Any, Any]
 
 def wants_arrow(request: Asker) -> bool:
     """Return whether a request wants an Arrow stream and not JSON."""
-    return ARROW.decode() in request.headers.get("accept", "")
+    return ARROW_TYPE.decode() in request.headers.get("accept", "")
 
 
 def target_of(request: Asker) -> bytes:
@@ -65,4 +65,4 @@ def unchanged(request: Asker, served: Served) -> Ready | None:
 
 def json_answer(request: Asker, served: Served, body: bytes) -> Ready:
     """Return an answer of JSON."""
-    return Ready(body, headers_of(served, len(body), tag_of(request, served), JSON))
+    return Ready(body, headers_of(served, len(body), tag_of(request, served), JSON_TYPE))

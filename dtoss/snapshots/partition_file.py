@@ -89,13 +89,13 @@ def checksum(data: pa.Buffer | bytes, breathe: Callable[[], None] | None = None)
     if breathe is None:
         return hashlib.sha256(memoryview(data)).hexdigest()
     made, view = hashlib.sha256(), memoryview(data)
-    for begin in range(0, len(view), AT_ONCE):
-        made.update(view[begin : begin + AT_ONCE])
+    for begin in range(0, len(view), SUMMED_AT_ONCE):
+        made.update(view[begin : begin + SUMMED_AT_ONCE])
         breathe()
     return made.hexdigest()
 
 
-AT_ONCE = 1 << 19
+SUMMED_AT_ONCE = 1 << 19
 """Bytes of a checksum after which others may have their turn."""
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,6 +17,7 @@ import pytest
 import dtoss
 from datasets.demo import main
 from dtoss.geometry.distance import distance
+from tests.dtoss.serve.running.started import started
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,9 +49,12 @@ def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
 
     lines = said.out[said.out.index("Try next:") :].splitlines()[1:]
     commands = [shlex.split(line) for line in lines if line.strip()]
-    assert [words[0] for words in commands].count("dtoss") == 5
+    assert [words[0] for words in commands].count("dtoss") == 6
     for words in commands:
-        if words[0] == "dtoss":
+        if words[:2] == ["dtoss", "serve"]:
+            assert words.pop() == "&"
+            assert_serves(words[1:], commands[-1][-1])
+        elif words[0] == "dtoss":
             with pytest.raises(SystemExit) as done:
                 command(words[1:])
             assert done.value.code == 0, words
@@ -58,3 +64,13 @@ def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
     assert "3,000 on" in later
     assert len(dtoss.open(str(out / "store"))) == 3000
     assert (out / "answers.csv").read_text().count("\n") == 1 + 4 * 3
+
+
+def assert_serves(arguments, url):
+    """A server of these arguments, on a free port, answers the URL that is shown."""
+    program = "from pipelines.command.main import main; main()"
+    ready = r"^serving .* on http://127.0.0.1:(\d+)$"
+    with started("-c", program, *arguments, "--port", "0", ready=ready) as server:
+        with urlopen(url.replace(":8080", f":{server.port}"), timeout=30) as answer:
+            assert len(json.load(answer)["hits"]) == 3
+        assert server.stop()[0] == 0

@@ -190,5 +190,5 @@ def test_repr_and_facts():
     assert (len(index), index.sites, index.crs, index.snapshot) == (2, 2, "EPSG:4326", None)
     assert "knn" in dir(index)
     assert {"build", "open", "Index"} <= set(dir(dtoss))
-    with pytest.raises(AttributeError, match="serve"):
-        dtoss.serve  # noqa: B018
+    with pytest.raises(AttributeError, match="nothing"):
+        dtoss.nothing  # noqa: B018

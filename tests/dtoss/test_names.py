@@ -138,7 +138,8 @@ def test_every_method_with_every_name(names, how, tmp_path):
     assert index.area(5) == alike.area(5)
     called |= {"locate", "reverse_nearest", "neighbours", "cell", "area"}
     if names:
-        facts = {"crs", "bounds", "sites", "border"}  # which no attribute touches
+        facts = {"crs", "bounds", "sites", "border", "place_of"}  # which no attribute touches
+        facts |= {"filters", "search_vectors"}  # asked by `where` and by searches
         assert called | facts == {name for name in dir(Index) if not name.startswith("_")}
     export(index, "objects", str(tmp_path / "objects.parquet"))
     table = pq.read_table(tmp_path / "objects.parquet")

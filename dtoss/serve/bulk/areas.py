@@ -17,11 +17,11 @@ from dtoss.serve.problems import Problem
 from dtoss.serve.serving import Served
 from dtoss.serve.telling.metrics import Metrics
 
-WIDER = 4
+COVER = 4
 """Times as many objects as an answer may have that discs which cover a shape may hold: so much larger they may be."""
 TESTED = 100_000_000
 """Objects times corners that are compared before it is asked whether anybody still waits."""
-SMALLER = "ask for smaller shapes, or for fewer at a time"
+SMALLER_SHAPES = "ask for smaller shapes, or for fewer at a time"
 DISCS = 1_024
 """Discs whose objects are counted at a time."""
 
@@ -42,7 +42,7 @@ def found_within(
     where
         A condition on the objects.
     most
-        Hits of an answer; the discs that cover the shapes may hold :data:`WIDER` times as many.
+        Hits of an answer; the discs that cover the shapes may hold :data:`COVER` times as many.
     stop
         Is asked between pieces.
     metrics
@@ -64,11 +64,11 @@ def found_within(
             found = index.search_vectors(centres[at : at + DISCS], radii[at : at + DISCS], -1, where)
             tell_reads(metrics, found)
             held += int(found.count.sum())
-            if held > WIDER * most:
+            if held > COVER * most:
                 raise Problem(
                     413,
-                    f"discs that cover the shapes hold {held:,} objects or more: at most {WIDER * most:,} are looked "
-                    f"at; {SMALLER}",
+                    f"discs that cover the shapes hold {held:,} objects or more: at most {COVER * most:,} are looked "
+                    f"at; {SMALLER_SHAPES}",
                     limit="hits",
                     value=held,
                     bound=most,
@@ -103,5 +103,5 @@ def listed(served: Served, found: RawHits, form: Form, most: int) -> Iterator[Ro
     Problem
         413 if there are more than ``most``.
     """
-    check_hits(len(found.distance), most, SMALLER)
+    check_hits(len(found.distance), most, SMALLER_SHAPES)
     return (rows_of(served, first, part, form) for first, part in parts_of(found))

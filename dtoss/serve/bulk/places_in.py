@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dtoss.arguments import distances
 from dtoss.geometry.space import Space, as_positions
-from dtoss.serve.answers import ARROW
+from dtoss.serve.answers import ARROW_TYPE
 from dtoss.serve.bulk.arrow_in import columns_in
 from dtoss.serve.bulk.json_in import lists_in
 from dtoss.serve.pool import Stop
@@ -49,16 +49,16 @@ def is_arrow(request: Asker) -> bool:
         415 if it is neither that nor JSON.
     """
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if kind == ARROW.decode():
+    if kind == ARROW_TYPE.decode():
         return True
     if kind in AS_JSON or kind.endswith("+json"):
         return False
     raise Problem(
         415,
-        f"the body is of type {kind[:100]!r}: application/json or {ARROW.decode()} is read",
+        f"the body is of type {kind[:100]!r}: application/json or {ARROW_TYPE.decode()} is read",
         limit="content-type",
         value=kind[:100],
-        bound=["application/json", ARROW.decode()],
+        bound=["application/json", ARROW_TYPE.decode()],
     )
 
 

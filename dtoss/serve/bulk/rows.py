@@ -14,7 +14,7 @@ from dtoss.arguments import column_names
 from dtoss.hits import Hits
 from dtoss.queries.gather import take_columns
 from dtoss.queries.raw_hits import RawHits
-from dtoss.serve.answers import ARROW, JSON, PIECE, rows_json
+from dtoss.serve.answers import ARROW_TYPE, HITS_A_PIECE, JSON_TYPE, rows_json
 from dtoss.serve.arrow_out import BATCH_HITS, END, batches, beginning, hits_batch
 from dtoss.serve.serving import Served
 
@@ -46,7 +46,7 @@ class Form:
     @property
     def kind(self) -> bytes:
         """Content type of the answer."""
-        return ARROW if self.arrow else JSON
+        return ARROW_TYPE if self.arrow else JSON_TYPE
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +161,8 @@ def _json(served: Served, pieces: Iterator[Rows], form: Form) -> Iterator[bytes]
     yield served.beginning + b"["
     begun = False
     for rows in pieces:
-        for at in range(0, len(rows.query), PIECE):
-            some = rows.slice(at, PIECE)
+        for at in range(0, len(rows.query), HITS_A_PIECE):
+            some = rows.slice(at, HITS_A_PIECE)
             ids = some.ids.to_numpy(zero_copy_only=False)
             hits = Hits(some.query, ids, some.distance, some.columns)
             text = rows_json(hits, query=form.query, text_ids=form.text_ids)

@@ -16,7 +16,7 @@ from litestar.response.base import ASGIResponse
 from numpy.typing import NDArray
 
 from dtoss.arguments import distances
-from dtoss.serve.answers import ARROW, JSON
+from dtoss.serve.answers import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.arrow_out import column_stream
 from dtoss.serve.bulk.bodies import Bodies
 from dtoss.serve.bulk.many import check_hits, counted, nearest, reversed_nearest, within_radius
@@ -31,9 +31,9 @@ from dtoss.serve.routes.schemas import HITS, ID, Schema, array, responses, told
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 
-COUNTS = told(counts=array({"type": "integer", "minimum": 0}))
-LOCATED = told(ids=array(ID))
-SMALLER = "ask about fewer places at a time, or for fewer hits of each"
+ALL_COUNTED = told(counts=array({"type": "integer", "minimum": 0}))
+ALL_LOCATED = told(ids=array(ID))
+FEWER_PLACES = "ask about fewer places at a time, or for fewer hits of each"
 
 Work: TypeAlias = Callable[[Places, Stop], Iterator[bytes]]
 Record: TypeAlias = Callable[[Places], tuple[Any, Any]]
@@ -98,7 +98,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
 
         def work(places: Places, stop: Stop) -> Iterator[bytes]:
             size = min(k, max(len(served.index), 1))
-            check_hits(len(places) * size, limits.hits, SMALLER)
+            check_hits(len(places) * size, limits.hits, FEWER_PLACES)
             condition = evaluate(served, where, form)
             radius = np.full(len(places), inf if max_distance is None else max_distance)
             found, every = nearest(served, places.positions, radius, size, condition, form, stop, state.metrics)
@@ -131,7 +131,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
 
         return await answer(request, served, form.kind, work, True, lambda places: (None, radii_of(places, radius)))
 
-    @post("/count", status_code=200, opt=said(COUNTS, radius=True))
+    @post("/count", status_code=200, opt=said(ALL_COUNTED, radius=True))
     async def many_count(
         request: Asker, radius: float | None = radius_of, where: Where = None, snapshot: Snapshot = None
     ) -> ASGIResponse:
@@ -146,10 +146,15 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             return counts_out(served, counts, arrow)
 
         return await answer(
-            request, served, ARROW if arrow else JSON, work, True, lambda places: (None, radii_of(places, radius))
+            request,
+            served,
+            ARROW_TYPE if arrow else JSON_TYPE,
+            work,
+            True,
+            lambda places: (None, radii_of(places, radius)),
         )
 
-    @post("/locate", status_code=200, opt=said(LOCATED))
+    @post("/locate", status_code=200, opt=said(ALL_LOCATED))
     async def many_locate(request: Asker, ids: Ids = "number", snapshot: Snapshot = None) -> ASGIResponse:
         """Answer with the object whose cell holds each place: the nearest one, of several the one of the lowest id."""
         served = serving.named(snapshot)
@@ -227,7 +232,7 @@ def body_of(geographic: bool, *, radius: bool = False) -> dict[str, Any]:
     return {
         "required": True,
         "content": {
-            JSON.decode(): {"schema": schema, "example": example},
-            ARROW.decode(): {"schema": {"type": "string", "format": "binary", "description": stream}},
+            JSON_TYPE.decode(): {"schema": schema, "example": example},
+            ARROW_TYPE.decode(): {"schema": {"type": "string", "format": "binary", "description": stream}},
         },
     }

@@ -19,7 +19,7 @@ from dtoss.serve.state import WorkerState
 
 FACTS = told(commit={"type": "integer"}, objects={"type": "integer"}, age_seconds={"type": "number"})
 ALIVE = {"type": "object", "properties": {"alive": {"const": True}}, "required": ["alive"]}
-TEXT = {200: {"description": "Metrics as Prometheus reads them.", "content": {"text/plain": {}}}}
+METRICS_ANSWER = {200: {"description": "Metrics as Prometheus reads them.", "content": {"text/plain": {}}}}
 
 
 def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
@@ -63,7 +63,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         body = orjson.dumps(told_of)
         return Ready(body, headers_of(served, len(body), None))
 
-    @get("/metrics", opt={"responses": TEXT})
+    @get("/metrics", opt={"responses": METRICS_ANSWER})
     async def metrics() -> ASGIResponse:
         """Return counters and gauges as Prometheus reads them."""
         text = await asyncio.get_running_loop().run_in_executor(None, state.metrics.text)

@@ -9,7 +9,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.answers import ARROW, headers_of
+from dtoss.serve.answers import ARROW_TYPE, headers_of
 from dtoss.serve.one_object import object_body, object_table
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
@@ -19,8 +19,8 @@ from dtoss.serve.routes.schemas import ID, POLYGON, array, responses, told
 from dtoss.serve.state import WorkerState
 
 NUMBER = {"type": "number"}
-OBJECT = told(id=ID, attributes={"type": "object"})
-OBJECT["properties"] |= {
+OBJECT_ANSWER = told(id=ID, attributes={"type": "object"})
+OBJECT_ANSWER["properties"] |= {
     "lon": NUMBER, "lat": NUMBER, "x": NUMBER, "y": NUMBER, "neighbours": array(ID), "cell": POLYGON, "area": NUMBER,
 }  # fmt: skip
 
@@ -29,7 +29,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     """Return the route of an object."""
     serving = state.serving
 
-    @get("/objects/{object_id:path}", opt={"responses": responses(OBJECT, arrow=True)})
+    @get("/objects/{object_id:path}", opt={"responses": responses(OBJECT_ANSWER, arrow=True)})
     async def one(
         request: Asker,
         object_id: Annotated[str, PathParameter(description="Of the object, such as 42.")],
@@ -62,7 +62,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             ) from None
         state.accesses.many(*place, None, None)
         if arrow:
-            return Ready(body, headers_of(served, len(body), tag_of(request, served), ARROW))
+            return Ready(body, headers_of(served, len(body), tag_of(request, served), ARROW_TYPE))
         return json_answer(request, served, body)
 
     return [one]

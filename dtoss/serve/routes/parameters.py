@@ -12,7 +12,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import FURTHEST, Space
 from dtoss.serve.problems import Problem
 
-LARGEST = 1.7e308
+LARGEST_DISTANCE = 1.7e308
 """The largest distance: what is larger is no number."""
 
 
@@ -59,8 +59,8 @@ def distance(description: str, *, wanted: bool = True) -> Any:
     unit = "metres, or units of the CRS"
     told_so = f"{description}: {unit}."
     if wanted:
-        return QueryParameter(ge=0, le=LARGEST, description=told_so)
-    return QueryParameter(ge=0, le=LARGEST, description=told_so, default=None)
+        return QueryParameter(ge=0, le=LARGEST_DISTANCE, description=told_so)
+    return QueryParameter(ge=0, le=LARGEST_DISTANCE, description=told_so, default=None)
 
 
 def names_of(columns: str) -> list[str]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.distance import distance
 from dtoss.queries.within import Shape, boxes_of, polygons_of
-from dtoss.serve.answers import ARROW, JSON
+from dtoss.serve.answers import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.bulk.areas import found_within, listed
 from dtoss.serve.bulk.bodies import Bodies
 from dtoss.serve.bulk.json_in import lists_in
@@ -26,7 +26,7 @@ from dtoss.serve.bulk.shapes_in import body_bytes, geojson_in
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, unchanged, wants_arrow
-from dtoss.serve.routes.bulk import COUNTS, counts_out
+from dtoss.serve.routes.bulk import ALL_COUNTED, counts_out
 from dtoss.serve.routes.parameters import (
     Carry,
     Having,
@@ -42,7 +42,7 @@ from dtoss.serve.state import WorkerState
 
 Read: TypeAlias = Callable[[Stop], tuple[list[list[Shape]], int]]
 """Returns the shapes of a question, and how many corners they have."""
-EITHER: Schema = {"anyOf": [HITS, COUNTS]}
+EITHER: Schema = {"anyOf": [HITS, ALL_COUNTED]}
 
 
 def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
@@ -200,7 +200,9 @@ def no_arrow(request: Asker) -> None:
         415 if it is.
     """
     if is_arrow(request):
-        raise Problem(415, "shapes are read as JSON: send application/json", limit="content-type", value=ARROW.decode())
+        raise Problem(
+            415, "shapes are read as JSON: send application/json", limit="content-type", value=ARROW_TYPE.decode()
+        )
 
 
 def sides(geographic: bool) -> tuple[Any, ...]:
@@ -237,4 +239,4 @@ def polygon_body() -> dict[str, Any]:
 
 
 def _body(schema: dict[str, Any], example: Any) -> dict[str, Any]:
-    return {"required": True, "content": {JSON.decode(): {"schema": schema, "example": example}}}
+    return {"required": True, "content": {JSON_TYPE.decode(): {"schema": schema, "example": example}}}

@@ -13,7 +13,7 @@ from dtoss.serve.settings import Settings
 from dtoss.serve.swapping.preparing import first
 from dtoss.serve.telling.shared_counts import SharedCounts
 
-BREATH_SECONDS = 0.0005
+PAUSE_SECONDS = 0.0005
 """For which the parent sleeps after each piece of work: the workers are to have the processors."""
 
 
@@ -71,7 +71,7 @@ class Following:
         def breathe() -> None:
             if interrupted():
                 raise _Interrupted
-            time.sleep(BREATH_SECONDS)
+            time.sleep(PAUSE_SECONDS)
 
         try:
             # one of the workers has verified it

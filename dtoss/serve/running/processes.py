@@ -27,8 +27,8 @@ HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 SECONDS_TO_END = 4.7
 """That workers have before they are killed; it is 5 until a server has ended."""
 MOST_DEATHS = 5
-"""Workers that may die within :data:`WITHIN` seconds before the server gives up."""
-WITHIN = 60.0
+"""Workers that may die within :data:`DEATHS_WITHIN` seconds before the server gives up."""
+DEATHS_WITHIN = 60.0
 
 
 class Post(NamedTuple):
@@ -153,7 +153,7 @@ def keep_running(
                     died(child.number, child.pid, fate)
                     now = time.monotonic()
                     deaths.append(now)
-                    while deaths[0] < now - WITHIN:
+                    while deaths[0] < now - DEATHS_WITHIN:
                         deaths.popleft()
                     if len(deaths) > MOST_DEATHS:
                         return 1

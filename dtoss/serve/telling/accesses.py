@@ -19,7 +19,7 @@ MOST_ROWS = 1_000_000
 """Of a file, where all requests are kept."""
 MOST_WAITING = 2_000_000
 """Rows that are kept while nothing can be written; beyond, the oldest files are lost, and their requests counted."""
-SECONDS_TO_END = 2.0
+SECONDS_TO_WRITE = 2.0
 """How long :meth:`Accesses.close` waits for the last file."""
 
 
@@ -133,7 +133,7 @@ class Accesses:
         self._ending = True
         self._woken.set()
         if self._thread is not None:
-            self._thread.join(SECONDS_TO_END)
+            self._thread.join(SECONDS_TO_WRITE)
 
     def _with_room(self, sample: Sample, count: int) -> Sample:
         """Return a sample that can keep all, and let the one that cannot be written."""

@@ -23,12 +23,12 @@ from dtoss.locks import Lock
 
 WAITING = 10_000
 """Lines that wait to be written; further ones are dropped."""
-LONGEST = 3_000
+LONGEST_LINE = 3_000
 """Characters of a text in a line: whole lines of several processes stay whole in one pipe up to 4,096 bytes."""
 REQUESTS_A_SECOND = 100
 """Lines of requests of one process in a second; further ones are dropped, so that a flood of errors fills no disk."""
 STDERR = 2
-SECONDS_TO_END = 1.0
+SECONDS_TO_FLUSH = 1.0
 """How long :meth:`Log.close` waits for the last lines."""
 
 
@@ -129,9 +129,9 @@ class Log:
         if self._pid != os.getpid() or thread is None:
             return
         self._pid = 0
-        ending = time.monotonic() + SECONDS_TO_END
+        ending = time.monotonic() + SECONDS_TO_FLUSH
         try:
-            self._queue.put(None, timeout=SECONDS_TO_END)
+            self._queue.put(None, timeout=SECONDS_TO_FLUSH)
         except queue.Full:
             return
         thread.join(max(ending - time.monotonic(), 0.0))
@@ -184,9 +184,9 @@ def _append(file: Path) -> int:
 def _shown(value: Any) -> Any:
     if isinstance(value, BaseException):
         value = "".join(traceback.format_exception(value))
-    if isinstance(value, str) and len(value) > LONGEST:
+    if isinstance(value, str) and len(value) > LONGEST_LINE:
         # the end of a trace says what was wrong
-        return f"{value[: LONGEST // 3]} ... {value[-LONGEST * 2 // 3 :]}"
+        return f"{value[: LONGEST_LINE // 3]} ... {value[-LONGEST_LINE * 2 // 3 :]}"
     return value
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.serve.telling import log_lines
-from dtoss.serve.telling.log_lines import LONGEST, WAITING, Log
+from dtoss.serve.telling.log_lines import LONGEST_LINE, WAITING, Log
 
 REQUEST = {"id": "a-1", "route": "/knn", "token": "map"}
 
@@ -78,7 +78,7 @@ def test_an_exception_is_one_line_with_its_trace(tmp_path):
     assert "in failing" in line["error"]
     assert line["error"].rstrip().endswith("and the walls too")
     assert line["path"] == str(tmp_path)
-    assert len(line["long"]) < LONGEST + 10
+    assert len(line["long"]) < LONGEST_LINE + 10
     assert "worker" not in line
 
 
