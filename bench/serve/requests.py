@@ -92,7 +92,7 @@ def load(server: subprocess.Popen[str], url: str, lines: list[str], connections:
         file.flush()
         before = _ticks(server.pid)
         done = subprocess.run(
-            ["wrk", "-c", str(connections), "-t1", "-d", f"{seconds:g}s", "--latency", "-s", str(SCRIPT), url],
+            ["wrk", "-c", str(connections), "-t1", "-d", f"{seconds:.0f}s", "--latency", "-s", str(SCRIPT), url],
             env=os.environ | {"DTOSS_TARGETS": file.name},
             preexec_fn=lambda: os.sched_setaffinity(0, CORES[-1:]),
             capture_output=True,
@@ -141,7 +141,7 @@ def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store")
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=int, default=50)
     given = parser.parse_args()

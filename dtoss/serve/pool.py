@@ -7,15 +7,19 @@ still waits for it: a thread cannot be ended from outside.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from dtoss.locks import Lock
 from dtoss.serve.problems import Problem
 
 T = TypeVar("T")
+POOL_NICE = 5
+"""How far threads of a pool stand back behind the loop where both want the processor."""
 WATCHED_FROM = 0.02
 """Seconds from which on it is looked whether the client is still there: most work is done before."""
 
@@ -98,7 +102,7 @@ class Pool:
         self._failed = failed
         self._lock = Lock()
         self._inside = 0
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="pool")
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="pool", initializer=_after_the_loop)
 
     async def run(self, request: Client | None, work: Callable[[Stop], T], *, admitted: bool = False) -> T:
         """Return what work makes, done by a thread.
@@ -214,6 +218,12 @@ class Pool:
             threading.excepthook(
                 threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
             )
+
+
+def _after_the_loop() -> None:
+    """Let the loop have the processor before this thread: on Linux each has a priority of its own."""
+    with suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), POOL_NICE)
 
 
 async def client_gone(request: Client) -> None:
