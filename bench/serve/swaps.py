@@ -29,10 +29,11 @@ import dtoss
 from bench.measuring.points import positions
 from dtoss.index import Index
 from dtoss.opening import index_of_files, map_files
+from dtoss.serve.pool import yield_processor
 from dtoss.serve.serving import Serving
 from dtoss.serve.settings import Settings
 from dtoss.serve.swapping.preparing import adopted, first
-from dtoss.serve.swapping.watching import SWITCH_SECONDS, Watcher, yield_processor
+from dtoss.serve.swapping.watching import SWITCH_SECONDS, Watcher
 from dtoss.snapshots.lineage import files_of
 from dtoss.snapshots.store import Store
 from tests.dtoss.serve.watched import Told, running_loop

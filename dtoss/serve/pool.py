@@ -18,8 +18,8 @@ from dtoss.locks import Lock
 from dtoss.serve.problems import Problem
 
 T = TypeVar("T")
-POOL_NICE = 5
-"""How far threads of a pool stand back behind the loop where both want the processor."""
+NICE = 5
+"""How far threads beside the loop stand back behind it where both want the processor."""
 WATCHED_FROM = 0.02
 """Seconds from which on it is looked whether the client is still there: most work is done before."""
 
@@ -102,7 +102,7 @@ class Pool:
         self._failed = failed
         self._lock = Lock()
         self._inside = 0
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="pool", initializer=_after_the_loop)
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="pool", initializer=yield_processor)
 
     async def run(self, request: Client | None, work: Callable[[Stop], T], *, admitted: bool = False) -> T:
         """Return what work makes, done by a thread.
@@ -220,10 +220,10 @@ class Pool:
             )
 
 
-def _after_the_loop() -> None:
-    """Let the loop have the processor before this thread: on Linux each has a priority of its own."""
+def yield_processor() -> None:
+    """Let other threads have the processor before this one: on Linux each has a priority of its own."""
     with suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), POOL_NICE)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 async def client_gone(request: Client) -> None:

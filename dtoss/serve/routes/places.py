@@ -11,7 +11,10 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
+from dtoss.conditions.filters import schema_of
+from dtoss.conditions.parse import parse_condition
 from dtoss.hits import Hits
+from dtoss.index import Index
 from dtoss.serve.asking import ask
 from dtoss.serve.cursors import Cursor, question_sum, read_cursor, write_cursor
 from dtoss.serve.gathering import KNN, MOST, RANGE, Gathering
@@ -47,9 +50,11 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
     begin_of: Any = QueryParameter(default=None, max_length=2_000, description="The `next` of the page before.")
     most, radius_of = distance("At most so far away", wanted=False), distance("How far")
 
-    def conditions(where: str | None, having: str | None = None) -> None:
+    def conditions(where: str | None, having: str | None = None) -> tuple[str | None, str | None]:
+        """Return conditions that can be read; an empty text is none."""
         check_condition(where, limits.condition_length)
         check_condition(having, limits.condition_length, "having")
+        return where or None, having or None
 
     @get("/knn", opt={"responses": responses(HITS, arrow=True)})
     async def knn(
@@ -68,10 +73,10 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         served = serving.named(snapshot)
         if same := unchanged(request, served):
             return same
-        conditions(where, having)
+        where, having = conditions(where, having)
         limit = inf if max_distance is None else max_distance
         unusual = having or columns or ids == "string" or snapshot or wants_arrow(request) or space.to_lonlat
-        if not unusual and k <= MOST and (found := await ask(gathering, Target(KNN, x, y, k, limit, where or None))):
+        if not unusual and k <= MOST and (found := await ask(gathering, Target(KNN, x, y, k, limit, where))):
             return json_answer(request, *found)
 
         def work(stop: Stop) -> Hits:
@@ -101,24 +106,28 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
     ) -> ASGIResponse:
         """Return all objects within a radius, ordered by (distance, id); with a limit, page by page."""
         begin = None if cursor is None else read_cursor(cursor)
-        served = serving.named(snapshot or (begin and begin.snapshot))
+        if begin is not None and snapshot not in (None, begin.snapshot):
+            raise Problem(400, f"cursor is of snapshot {begin.snapshot}: leave snapshot out", limit="snapshot")
+        served = serving.named(snapshot if begin is None else begin.snapshot)
         if same := unchanged(request, served):
             return same
-        conditions(where, having)
+        where, having = conditions(where, having)
         if cursor is not None and limit is None:
             raise Problem(400, "a cursor needs a limit: give the hits of a page", limit="limit")
         unusual = having or columns or limit or ids == "string" or snapshot or wants_arrow(request) or space.to_lonlat
-        if not unusual and (found := await ask(gathering, Target(RANGE, x, y, 0, radius, where or None))):
+        if not unusual and (found := await ask(gathering, Target(RANGE, x, y, 0, radius, where))):
             return json_answer(request, *found)
-        condition = where if having is None else having if where is None else f"({where}) and ({having})"
 
         def work(stop: Stop) -> tuple[Hits, str | None]:
             with told():
-                evaluate(served, condition)
-                if limit is not None:
-                    return page(served, (x, y), radius, limit, condition, names_of(columns), begin)
                 index = served.index
-                count = int(index.count((x, y), radius, where=condition)[0])
+                if limit is not None:
+                    # hits of a range satisfy both alike; after `having` a page would be short
+                    both = both_of(index, where, having)
+                    evaluate(served, both)
+                    return page(served, (x, y), radius, limit, both, names_of(columns), begin)
+                evaluate(served, where)
+                count = int(index.count((x, y), radius, where=where)[0])
                 if count > limits.hits:
                     raise Problem(
                         413,
@@ -129,7 +138,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
                         bound=limits.hits,
                     )
                 stop.check()
-                return index.range((x, y), radius, where=condition, columns=names_of(columns)), None
+                return index.range((x, y), radius, where=where, having=having, columns=names_of(columns)), None
 
         hits, following = await state.pool.run(request, work)
         state.accesses.many(x, y, None, radius)
@@ -181,7 +190,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         served = serving.named(snapshot)
         if same := unchanged(request, served):
             return same
-        conditions(where)
+        where, _ = conditions(where)
 
         def work(stop: Stop) -> int:
             with told():
@@ -227,6 +236,21 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         return await answer_of_hits(request, state, served, hits, text_ids=ids == "string")
 
     return [knn, range_, count, locate, reverse_nearest]
+
+
+def both_of(index: Index, where: str | None, having: str | None) -> str | None:
+    """Return the condition that two conditions are together, each of which can be read by itself.
+
+    Raises
+    ------
+    ValueError
+        If one of them cannot be read.
+    """
+    texts = [text for text in (where, having) if text is not None]
+    for text in texts:
+        parse_condition(text, schema_of(index.parts[0]))
+    # a comment at the end of one ends with its line
+    return " and ".join(f"({text}\n)" for text in texts) if len(texts) > 1 else next(iter(texts), None)
 
 
 def evaluate(served: Served, where: str | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from dtoss.errors import StoreError
 from dtoss.index import Index
 from dtoss.serve.conditions import Conditions
+from dtoss.serve.pool import yield_processor
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.swapping.preparing import Head, Took, head_of, prepare
@@ -28,8 +28,6 @@ BREATH_SECONDS = 0.0001
 """That the thread sleeps after each piece of work, so that the loop has its turn."""
 SWITCH_SECONDS = 0.001
 """How long a thread keeps the interpreter from another that waits for it."""
-NICE = 5
-"""By how much the thread yields the processor to the others."""
 
 
 class Watcher:
@@ -193,12 +191,6 @@ class Watcher:
             with suppress(Exception):  # a full disk may keep the log from being written
                 self.look()
             self._stop.wait(LOOK_SECONDS)
-
-
-def yield_processor() -> None:
-    """Let other threads have the processor before this one: on Linux each has a priority of its own."""
-    with suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 def _as_of(served: Served, head: Head, conditions: Conditions) -> Served:

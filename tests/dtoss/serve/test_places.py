@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.serve.limits import Limits
-from tests.dtoss.serve.served import NAME, Asker, Doors, object_path, pairs, running, target, town, turn
+from tests.dtoss.serve.served import NAME, OBJECTS, Asker, Doors, object_path, pairs, running, target, town, turn
 
 KINDS = {"sphere": ("sphere", False), "texts": ("sphere", True), "plane": ("plane", False)}
 NAMES = {"sphere": ("lon", "lat"), "plane": ("x", "y")}
@@ -205,6 +205,38 @@ def test_pages_are_the_whole_in_order(both):
             target("/range", **at(index, x, y), radius=radius, limit=17, cursor="%00"),
         ):
             assert asker.raw(wrong)[0] == 400
+
+
+def test_two_conditions_of_a_page_are_each_read_by_itself(sphere):
+    """What is no condition is none in brackets either; a comment ends with its condition; an empty one is none."""
+    index, question = sphere.index, {"lon": 10.0, "lat": 50.0, "radius": 9_000, "limit": OBJECTS}
+    with Asker(sphere) as asker:
+        for where, having in (
+            ("speed < 20", "speed > 3 or free"),
+            ("speed < 20 or free", "speed > 40"),
+            ("speed < 20 -- slow", "speed > 3"),
+            ("", "speed > 3"),
+            ("speed < 20", ""),
+        ):
+            wanted = index.range((10.0, 50.0), 9_000.0, where=where or None, having=having or None)
+            assert 0 < len(wanted) < OBJECTS
+            answer = asker.get("/range", **question, where=where, having=having)
+            assert [hit["id"] for hit in answer["hits"]] == wanted.id.tolist()
+        for where, having in (("speed < 3) or (free", "speed > 3"), ("speed > 3", "free) or (speed < 3")):
+            status, _, body = asker.raw(target("/range", **question, where=where, having=having))
+            assert (status, json.loads(body)["status"]) == (400, 400)
+        for path in ("/knn", "/count"):
+            place = {"lon": 10.0, "lat": 50.0} | ({"radius": 900} if path == "/count" else {"columns": "speed"})
+            assert asker.get(path, **place, where="") == asker.get(path, **place)
+
+
+def test_a_cursor_goes_with_no_other_snapshot(sphere):
+    """A page of another snapshot than the one before would be another answer."""
+    question = {"lon": 10.0, "lat": 50.0, "radius": 9_000, "limit": 5}
+    with Asker(sphere) as asker:
+        cursor = asker.get("/range", **question)["next"]
+        assert asker.get("/range", **question, cursor=cursor, snapshot=NAME)["hits"]
+        assert asker.raw(target("/range", **question, cursor=cursor, snapshot="other"))[0] == 400
 
 
 def test_a_page_of_a_snapshot_that_is_gone_is_gone():

@@ -1,6 +1,7 @@
 """The pool: its queue is counted, work that nobody waits for stops, and a client that went away frees its place."""
 
 import asyncio
+import os
 import threading
 from types import SimpleNamespace
 
@@ -54,6 +55,14 @@ def client():
         return {"type": "http.disconnect"}
 
     return SimpleNamespace(receive=receive), left
+
+
+def test_threads_stand_back_behind_the_loop(made):
+    async def scene():
+        pool, _ = made()
+        return await pool.run(None, lambda stop: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    assert asyncio.run(scene()) == pool_module.NICE
 
 
 def test_work_is_done_in_a_thread_and_its_error_is_raised(made):
