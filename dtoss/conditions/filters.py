@@ -118,6 +118,17 @@ class Filter:
         found = answer(own.opened, queries, radius, k, threads, places=places, ordered=ordered)
         return replace(found, part=own.part[found.item], item=own.item[found.item])
 
+    def holds(self, part: NDArray[np.integer], item: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Return which objects match, bool (n,): those of rows ``item`` of the partitions ``part``. Cost O(n)."""
+        found = np.empty(len(item), np.bool_)
+        order = np.argsort(part, kind="stable")
+        begin = np.searchsorted(part[order], np.arange(len(self._matches.masks) + 1))
+        for number, mask in enumerate(self._matches.masks):
+            rows = order[begin[number] : begin[number + 1]]
+            if len(rows):
+                found[rows] = mask[item[rows]] != 0
+        return found
+
     @property
     def few(self) -> bool:
         """Whether so few objects match that an index of them pays at once."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dtoss.index import Index
+from dtoss.serve.page.tiling import Tiles
 from dtoss.serve.problems import Problem
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Served:
         Those that were evaluated on it.
     facts
         What ``/snapshot`` tells of it, but for its age.
+    tiles
+        What a map shows of it; made when None.
     """
 
     index: Index
@@ -40,6 +43,11 @@ class Served:
     made: float
     conditions: Conditions
     facts: Mapping[str, Any]
+    tiles: Tiles = field(default=None)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.tiles is None:
+            object.__setattr__(self, "tiles", Tiles(self.index))
 
     @cached_property
     def beginning(self) -> bytes:

@@ -172,6 +172,8 @@ def first(settings: Settings, verified: NDArray[np.int64] | None = None, breathe
             continue
         if took.verified and verified is not None:
             verified[0] = head.mark
+        # made before the fork, the workers share it
+        served.tiles.sample  # noqa: B018
         return served
     raise StoreError(f"{store.shown} is replaced faster than it can be opened: keep more snapshots (--keep)")
 

@@ -14,6 +14,7 @@ import dtoss.building
 import dtoss.cells
 import dtoss.conditions
 import dtoss.queries
+import dtoss.tiles
 from dtoss.compiled.kernel import DECLARED
 from dtoss.index import Index
 from dtoss.queries.block_runs import runs_of
@@ -29,7 +30,7 @@ def load_kernels() -> int:
 
     A second of processor time where all are kept, a minute where none is.
     """
-    for room in (dtoss.queries, dtoss.cells, dtoss.building, dtoss.conditions):
+    for room in (dtoss.queries, dtoss.cells, dtoss.building, dtoss.conditions, dtoss.tiles):
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             importlib.import_module(module.name)
     ours = [kernel for name, kernel in DECLARED.items() if name.startswith("dtoss.")]

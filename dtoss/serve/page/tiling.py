@@ -1,0 +1,133 @@
+"""The tiles of one snapshot, and what is made once for all of them: the sample, classes, which objects match."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.index import Index
+from dtoss.locks import Lock, once
+from dtoss.tiles.classes import Classes, classes_of
+from dtoss.tiles.frame import Frame, frame_of
+from dtoss.tiles.held import Held, column_held, ids_held, objects_in, placed
+from dtoss.tiles.points import Shown, rows_of, sampled_tile, whole_tile
+from dtoss.tiles.sample import SAMPLED, Sample, sample_of
+
+if TYPE_CHECKING:
+    from dtoss.conditions.filters import Filter
+
+T = TypeVar("T")
+WHOLE_BELOW = 20_000
+"""A tile that holds fewer objects shows all of them, with their ids."""
+DEEPEST_TILE = 16
+"""The zoom of the smallest tiles; maps enlarge them beyond."""
+KEPT_CHOICES = 8
+"""Attributes and conditions that are kept for the objects of the sample, a byte for each object."""
+
+
+class Tiles:
+    """What a map shows of an index; thread-safe.
+
+    Parameters
+    ----------
+    index
+        An open one.
+    most
+        Objects of the sample, about.
+    """
+
+    def __init__(self, index: Index, most: int = SAMPLED) -> None:
+        self._index = index
+        self._most = most
+        self._making = Lock()
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    @once
+    def frame(self) -> Frame:
+        """The map."""
+        bounds = self._index.bounds
+        return frame_of(self._index.space, None if bounds is None else np.array(bounds))
+
+    @once
+    def sample(self) -> Sample:
+        """A sample of the objects. Made when first asked for: cost O(objects)."""
+        return sample_of(self._index, self.frame, self._most)
+
+    def classes(self, column: str) -> Classes:
+        """Return the classes of an attribute, by the sample.
+
+        Raises
+        ------
+        KeyError
+            If there is no such attribute.
+        """
+        return self._classified(column)[0]
+
+    def objects(self, z: int, x: int, y: int, by: str | None = None, where: Filter | None = None) -> bytes:
+        """Return the tile of objects: all of them with their ids if they are few, else those of the sample.
+
+        Parameters
+        ----------
+        z, x, y
+            The tile.
+        by
+            An attribute whose classes are shown.
+        where
+            A condition; objects that do not satisfy it are left out.
+
+        Raises
+        ------
+        KeyError
+            If there is no such attribute.
+        """
+        classes, of_sample = (None, None) if by is None else self._classified(by)
+        if (held := self._few(z, x, y)) is not None:
+            if where is not None:
+                held = held.rows(where.holds(*held))
+            held, keys = placed(self._index, self.frame, held)
+            found = None if by is None or classes is None else classes.of(column_held(self._index, held, by))
+            return whole_tile(keys, ids_held(self._index, held), found, z, x, y)
+        sample = self.sample
+        kept = None if where is None else self._once(where, lambda: where.holds(sample.part, sample.item))
+        return sampled_tile(sample, Shown(of_sample, kept), z, x, y)
+
+    def _few(self, z: int, x: int, y: int) -> Held | None:
+        """Return all objects of a tile and some round it, if they are few; else None."""
+        sample = self.sample
+        rows = rows_of(sample, z, x, y)
+        count = rows.stop - rows.start
+        if sample.one_of == 1:
+            return Held(sample.part[rows], sample.item[rows]) if count < WHOLE_BELOW else None
+        # the sample says how many there are, give or take some of a hundred
+        return (
+            None
+            if count * sample.one_of >= 2 * WHOLE_BELOW
+            else objects_in(self._index, self.frame, z, x, y, WHOLE_BELOW)
+        )
+
+    def _classified(self, column: str) -> tuple[Classes, NDArray[np.uint8]]:
+        if column not in self._index.column_names:
+            raise KeyError(column)
+        sample = self.sample
+
+        def made() -> tuple[Classes, NDArray[np.uint8]]:
+            values = column_held(self._index, Held(sample.part, sample.item), column)
+            classes = classes_of(values)
+            return classes, classes.of(values)
+
+        return self._once(column, made)
+
+    def _once(self, key: Hashable, made: Callable[[], T]) -> T:
+        """Return what is kept under a key, made if it is not there; the latest :data:`KEPT_CHOICES` are kept."""
+        with self._making:
+            if key not in self._kept:
+                self._kept[key] = made()
+            self._kept.move_to_end(key)
+            while len(self._kept) > KEPT_CHOICES:
+                self._kept.popitem(last=False)
+            found: T = self._kept[key]
+            return found

@@ -1,0 +1,101 @@
+"""Vector tiles of a snapshot: ``GET /tiles/{snapshot}/{layer}/{z}/{x}/{y}.mvt``."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zlib
+from typing import Annotated
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import PathParameter, QueryParameter
+from litestar.response.base import ASGIResponse
+
+from dtoss.serve.page.layers import Wanted, layer_of
+from dtoss.serve.page.tiling import DEEPEST_TILE
+from dtoss.serve.pool import Stop
+from dtoss.serve.problems import Problem
+from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.routes.parameters import Where, check_condition, told
+from dtoss.serve.routes.schemas import PROBLEM
+from dtoss.serve.serving import Served, Serving
+from dtoss.serve.state import WorkerState
+
+MVT_TYPE = b"application/vnd.mapbox-vector-tile"
+SNAPSHOT_SECONDS = 3.0
+"""For which a snapshot is waited for that another worker serves already."""
+TURN_SECONDS = 0.05
+ZIP_LEVEL = 4
+"""Of compression: a third of a millisecond a tile."""
+_PROBLEM = {"application/problem+json": {"schema": PROBLEM}}
+TILE = {
+    200: {"description": "A Mapbox Vector Tile; no bytes if it is empty.", "content": {MVT_TYPE.decode(): {}}},
+    "4XX": {"description": "What is wrong with the request.", "content": _PROBLEM},
+    "503": {"description": "Too busy, or not ready.", "content": _PROBLEM},
+}
+
+
+def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
+    """Return the route of tiles."""
+    serving, limits = state.serving, state.settings.limits
+    # what needs a token is kept by the browser that has one, and nobody in between
+    kept = b"public" if state.settings.token_file is None else b"private"
+    headers = [
+        (b"content-type", MVT_TYPE),
+        (b"cache-control", kept + b", max-age=31536000, immutable"),
+        (b"vary", b"accept-encoding"),
+    ]
+
+    @get("/tiles/{snapshot:str}/{layer:str}/{z:int}/{x:int}/{row:str}", opt={"responses": TILE})
+    async def tile(
+        request: Asker,
+        snapshot: Annotated[str, PathParameter(max_length=100, description="Whose; its tiles never change.")],
+        layer: Annotated[str, PathParameter(max_length=100, description="Such as objects.")],
+        z: Annotated[int, PathParameter(ge=0, le=DEEPEST_TILE, description="Zoom.")],
+        x: Annotated[int, PathParameter(ge=0, lt=2**DEEPEST_TILE, description="From the west.")],
+        row: Annotated[str, PathParameter(pattern=r"^\d{1,6}\.mvt$", description="From the north, and .mvt.")],
+        by: Annotated[str | None, QueryParameter(max_length=500, description="Attribute that gives classes.")] = None,
+        where: Where = None,
+    ) -> ASGIResponse:
+        """Return a tile of a layer: objects, regions or cells of a snapshot, for maps."""
+        check_condition(where, limits.condition_length)
+        y = int(row.removesuffix(".mvt"))
+        if max(x, y) >= 2**z:
+            raise Problem(
+                404, f"there is no tile {x}, {y} at zoom {z}: 0 to {2**z - 1}", limit="y", value=max(x, y), bound=2**z
+            )
+        make = layer_of(layer)
+        served = await open_by_now(serving, snapshot)
+        zipped = "gzip" in request.headers.get("accept-encoding", "")
+
+        def work(stop: Stop) -> bytes:
+            with told():
+                body = make(served, Wanted(z, x, y, by or None, where or None))
+            return _zipped(body) if zipped and body else body
+
+        body = await state.pool.run(request, work)
+        length = (b"content-length", b"%d" % len(body))
+        return Ready(body, [*headers, length, *([(b"content-encoding", b"gzip")] if zipped and body else [])])
+
+    return [tile]
+
+
+async def open_by_now(serving: Serving, name: str) -> Served:
+    """Return an open snapshot; a newer one is waited for, as another worker may serve it already.
+
+    Raises
+    ------
+    Problem
+        410 if it is not open.
+    """
+    until = time.monotonic() + SNAPSHOT_SECONDS
+    while name > serving.now.name and time.monotonic() < until:
+        await asyncio.sleep(TURN_SECONDS)
+    return serving.named(name)
+
+
+def _zipped(body: bytes) -> bytes:
+    """Return bytes as gzip, the same for the same bytes."""
+    made = zlib.compressobj(ZIP_LEVEL, zlib.DEFLATED, 31)
+    return made.compress(body) + made.flush()

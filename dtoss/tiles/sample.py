@@ -1,0 +1,169 @@
+"""A sample of an index's objects along the curve of the map's square: a tile is one run of it.
+
+Which objects it holds depends on their ids alone, by a hash: those of one cycle are in it in the next one too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.compiled.kernel import kernel, operand
+from dtoss.index import Index
+from dtoss.partition import Partition
+from dtoss.tiles.frame import Frame
+
+SAMPLED = 500_000
+"""Objects of a sample, about."""
+KEY_BITS = 32
+"""Of each coordinate of a key: a pixel of the deepest tile is 2^7 of them."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Objects of an index in the order of their keys, 14 bytes each.
+
+    Parameters
+    ----------
+    one_of
+        Each object is in it with a chance of 1 in so many; 1 is all of them.
+    keys
+        uint64 (n,), ascending: the place in the map's square, the bits of x and y in turn.
+    part
+        uint16 or int32 (n,). The partition that owns an object.
+    item
+        int32 (n,). Its row there.
+    nowhere
+        Objects that the map has no place for: a CRS without lon, lat there.
+    """
+
+    one_of: int
+    keys: NDArray[np.uint64]
+    part: NDArray[np.uint16] | NDArray[np.int32]
+    item: NDArray[np.int32]
+    nowhere: int
+
+
+def sample_of(index: Index, frame: Frame, most: int = SAMPLED) -> Sample:
+    """Return a sample of about ``most`` objects at the most.
+
+    Cost O(objects) for their ids, O(n log n) for the n that are in it.
+    """
+    one_of = max(-(-len(index) // most), 1)
+    parts, items, worlds = [], [], []
+    for partition in index.parts.all():
+        rows = np.arange(partition.owned_objects, dtype=np.int32) if one_of == 1 else picked(partition, one_of)
+        parts.append(np.full(len(rows), partition.number, np.int32))
+        items.append(rows)
+        worlds.append(frame.world_of(partition.positions[rows]))
+    part, item = _joined(parts, np.int32), _joined(items, np.int32)
+    world = np.concatenate(worlds) if worlds else np.zeros((0, 2))
+    known = ~np.isnan(world[:, 0])
+    part, item, keys = part[known], item[known], keys_of(world[known])
+    order = np.argsort(keys, kind="stable")
+    part = part[order]
+    narrow = part.astype(np.uint16) if len(index.parts) <= np.iinfo(np.uint16).max else part
+    return Sample(one_of, keys[order], narrow, item[order], int((~known).sum()))
+
+
+def _joined(arrays: list[NDArray[np.int32]], kind: type[np.int32]) -> NDArray[np.int32]:
+    return np.concatenate(arrays) if arrays else np.zeros(0, kind)
+
+
+def picked(partition: Partition, one_of: int) -> NDArray[np.int32]:
+    """Return which owned objects of a partition a sample of one in so many holds, int32, ascending.
+
+    What a sample holds, one of fewer (``one_of`` smaller) holds too.
+    """
+    count = partition.owned_objects
+    out = np.empty(count, np.int32)
+    below = np.uint64((2**64 - 1) // one_of)
+    if isinstance(partition.ids, np.ndarray):
+        return out[: _pick(operand(partition.ids[:count]), below, out)]
+    texts = partition.ids.slice(0, count)
+    _, offsets, data = texts.buffers()
+    first = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + count + 1]
+    letters = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    return out[: _pick_texts(operand(first), operand(letters), below, out)]
+
+
+def keys_of(world: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return the keys of places in the map's square, uint64 (n,); its far rims count as what is just inside."""
+    out = np.empty(len(world), np.uint64)
+    _keys(operand(world), out)
+    return out
+
+
+def run_of(z: int, x: int, y: int) -> tuple[np.uint64, np.uint64]:
+    """Return the first and the last key of a tile."""
+    shift = KEY_BITS - z
+    corner = np.empty(1, np.uint64)
+    _keys(operand(np.array([[(x << shift) / 2.0**KEY_BITS, (y << shift) / 2.0**KEY_BITS]])), corner)
+    first = int(corner[0])
+    return np.uint64(first), np.uint64(first + (1 << (2 * shift)) - 1)
+
+
+@kernel
+def _mixed(number):
+    """Return 64 bits that look random: the finalizer of splitmix64."""
+    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return number ^ (number >> np.uint64(31))
+
+
+@kernel("int64(int64[::1], uint64, int32[::1])")
+def _pick(ids, below, out):
+    """Write which ids have a hash of at most ``below``; returns how many."""
+    filled = 0
+    for i in range(ids.size):
+        if _mixed(np.uint64(ids[i]) + np.uint64(0x9E3779B97F4A7C15)) <= below:
+            out[filled] = i
+            filled += 1
+    return filled
+
+
+@kernel("int64(int64[::1], uint8[::1], uint64, int32[::1])")
+def _pick_texts(first, letters, below, out):
+    """Write which texts have a hash of at most ``below``: FNV-1a of their bytes, mixed; returns how many."""
+    filled = 0
+    for i in range(first.size - 1):
+        found = np.uint64(0xCBF29CE484222325)
+        for at in range(first[i], first[i + 1]):
+            found = (found ^ np.uint64(letters[at])) * np.uint64(0x100000001B3)
+        if _mixed(found) <= below:
+            out[filled] = i
+            filled += 1
+    return filled
+
+
+@kernel
+def _spread(number):
+    """Return a number of 32 bits with a 0 before each bit."""
+    number = (number | (number << np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
+    number = (number | (number << np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
+    number = (number | (number << np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    number = (number | (number << np.uint64(2))) & np.uint64(0x3333333333333333)
+    return (number | (number << np.uint64(1))) & np.uint64(0x5555555555555555)
+
+
+@kernel
+def gathered(number):
+    """Return every second bit of a key, 32 of them: x of the key, y of half of it."""
+    number = number & np.uint64(0x5555555555555555)
+    number = (number | (number >> np.uint64(1))) & np.uint64(0x3333333333333333)
+    number = (number | (number >> np.uint64(2))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    number = (number | (number >> np.uint64(4))) & np.uint64(0x00FF00FF00FF00FF)
+    number = (number | (number >> np.uint64(8))) & np.uint64(0x0000FFFF0000FFFF)
+    return (number | (number >> np.uint64(16))) & np.uint64(0x00000000FFFFFFFF)
+
+
+@kernel("void(float64[:, ::1], uint64[::1])")
+def _keys(world, out):
+    """Write the key of each place: bits of x in the even places, those of y in the odd ones."""
+    most = 4294967295.0
+    for i in range(out.size):
+        x = min(np.floor(world[i, 0] * 4294967296.0), most)
+        y = min(np.floor(world[i, 1] * 4294967296.0), most)
+        out[i] = _spread(np.uint64(x)) | (_spread(np.uint64(y)) << np.uint64(1))
