@@ -67,7 +67,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "serve/entry",
             *SERVED,
         },
-        "serve/page": {"serve", "tiles", *SERVED},
+        "serve/page": {"serve", "serve/bulk", "serve/telling", "tiles", *SERVED},
         "serve/routes": {"serve", "serve/bulk", "serve/page", *SERVED},
         "serve/bulk": {"serve", "serve/telling", *SERVED},
         "serve/swapping": {"serve", "commits", "building", "tiles", *SERVED},

@@ -48,7 +48,12 @@ def objects(served: Served, wanted: Wanted) -> bytes:
     return served.tiles.objects(wanted.z, wanted.x, wanted.y, wanted.by, where)
 
 
-LAYERS: dict[str, MakeTile] = {"objects": objects}
+LAYERS: dict[str, MakeTile] = {
+    "objects": objects,
+    "regions": lambda served, wanted: served.tiles.shapes.regions(wanted.z, wanted.x, wanted.y),
+    "cells": lambda served, wanted: served.tiles.shapes.cells(wanted.z, wanted.x, wanted.y),
+    "uncertified": lambda served, wanted: served.tiles.shapes.uncertified(wanted.z, wanted.x, wanted.y),
+}
 
 
 def layer_of(name: str) -> MakeTile:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dtoss.index import Index
 from dtoss.locks import Lock, once
+from dtoss.serve.page.shape_tiles import ShapeTiles
 from dtoss.tiles.classes import Classes, classes_of
 from dtoss.tiles.frame import Frame, frame_of
 from dtoss.tiles.held import Held, column_held, ids_held, objects_in, placed
@@ -51,6 +52,11 @@ class Tiles:
         """The map."""
         bounds = self._index.bounds
         return frame_of(self._index.space, None if bounds is None else np.array(bounds))
+
+    @once
+    def shapes(self) -> ShapeTiles:
+        """Tiles of regions, cells and uncertified cells."""
+        return ShapeTiles(self._index, self.frame)
 
     @once
     def sample(self) -> Sample:

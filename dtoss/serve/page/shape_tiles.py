@@ -1,0 +1,77 @@
+"""Tiles of regions, cells and uncertified cells of one snapshot, and what is made once for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.index import Index
+from dtoss.locks import once
+from dtoss.partitioning.regions import Regions
+from dtoss.tiles.cells import CellSource
+from dtoss.tiles.frame import Frame
+from dtoss.tiles.regions import region_tile, regions_on_map
+from dtoss.tiles.rings import MapRings
+from dtoss.tiles.uncertified import Uncertified, uncertified_on_map, uncertified_tile
+
+
+class ShapeTiles:
+    """What a map shows of an index besides its objects; thread-safe.
+
+    Parameters
+    ----------
+    index
+        An open one.
+    frame
+        What the map is.
+    """
+
+    def __init__(self, index: Index, frame: Frame) -> None:
+        self._index, self._frame = index, frame
+        self._bounds = None if index.bounds is None else np.array(index.bounds)
+
+    @once
+    def regions_drawn(self) -> MapRings:
+        """The regions on the map; snapshots of the same pivots and weights share them."""
+        return _regions_drawn(_Asked(self._index.regions.digest, self._frame, self._index.bounds, self._index.regions))
+
+    @once
+    def uncertified_drawn(self) -> Uncertified:
+        """The uncertified cells on the map. Made when first asked for: cost O(their neighbours)."""
+        return uncertified_on_map(self._frame, self._index.border, self._bounds)
+
+    @once
+    def cell_source(self) -> CellSource:
+        """What makes cells by the tile."""
+        return CellSource(self._index, self._frame)
+
+    def regions(self, z: int, x: int, y: int) -> bytes:
+        """Return the tile of regions."""
+        return region_tile(self.regions_drawn, z, x, y)
+
+    def cells(self, z: int, x: int, y: int) -> bytes:
+        """Return the tile of cells; no bytes where they are too many to be seen."""
+        return self.cell_source.tile(z, x, y)
+
+    def uncertified(self, z: int, x: int, y: int) -> bytes:
+        """Return the tile of uncertified cells."""
+        return uncertified_tile(self.uncertified_drawn, z, x, y)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Regions by their digest."""
+
+    digest: str
+    frame: Frame
+    bounds: tuple[float, float, float, float] | None
+    regions: Regions = field(compare=False)
+
+
+@lru_cache(maxsize=2)
+def _regions_drawn(asked: _Asked) -> MapRings:
+    bounds: NDArray[np.float64] | None = None if asked.bounds is None else np.array(asked.bounds)
+    return regions_on_map(asked.frame, asked.regions, bounds)

@@ -1,0 +1,163 @@
+"""Questions of the page: ``GET /map/nearest``, ``POST /map/within`` and ``GET /map/object/{id}``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import orjson
+from litestar import get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import PathParameter, QueryParameter
+from litestar.response.base import ASGIResponse
+
+from dtoss.serve.answers import JSON_TYPE
+from dtoss.serve.bulk.bodies import Bodies
+from dtoss.serve.bulk.shapes_in import body_bytes
+from dtoss.serve.hot_requests import DEFAULT_K
+from dtoss.serve.page.drawn import (
+    asked_within,
+    circle_drawn,
+    nearest_drawn,
+    object_drawn,
+    polygon_drawn,
+    positions_in,
+)
+from dtoss.serve.pool import Stop
+from dtoss.serve.problems import Problem
+from dtoss.serve.ready import Asker, json_answer, unchanged
+from dtoss.serve.routes.parameters import Snapshot, Where, check_condition, told
+from dtoss.serve.routes.places import evaluate
+from dtoss.serve.routes.schemas import Schema, array, responses
+from dtoss.serve.routes.schemas import told as told_schema
+from dtoss.serve.routes.shapes import middles_of
+from dtoss.serve.state import WorkerState
+
+DRAWN_NUMBER: Schema = {"type": "number"}
+ON_MAP: Schema = {"type": "array", "items": DRAWN_NUMBER, "minItems": 2, "maxItems": 2}
+DRAWN_RING: Schema = array(ON_MAP)
+DRAWN_SHAPE: Schema = {**array(array(DRAWN_RING)), "description": "Coordinates of a MultiPolygon."}
+DRAWN_TEXT: Schema = {"type": "string"}
+DRAWN: Schema = {
+    "type": "object",
+    "properties": {"id": DRAWN_TEXT, "distance": DRAWN_NUMBER, "at": ON_MAP, "cell": DRAWN_SHAPE},
+    "required": ["id", "at"],
+}
+PLACE_DRAWN: Schema = {
+    "type": "object",
+    "properties": {"at": ON_MAP, "x": DRAWN_NUMBER, "y": DRAWN_NUMBER},
+    "required": ["at", "x", "y"],
+}
+NEAREST_DRAWN = told_schema(place=PLACE_DRAWN, hits=array(DRAWN))
+WITHIN_DRAWN = told_schema(count={"type": "integer"}, ring=DRAWN_RING, shape=DRAWN_SHAPE, objects=array(DRAWN))
+WITHIN_DRAWN["properties"] |= {"radius": DRAWN_NUMBER}
+OBJECT_DRAWN = told_schema(
+    id=DRAWN_TEXT, at=ON_MAP, x=DRAWN_NUMBER, y=DRAWN_NUMBER, partition={"type": "integer"},
+    attributes={"type": "object"}, neighbours=array(DRAWN_TEXT), cell=DRAWN_SHAPE, area=DRAWN_NUMBER,
+)  # fmt: skip
+WITHIN_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        JSON_TYPE.decode(): {
+            "schema": {
+                "type": "object",
+                "properties": {
+                    "circle": {"type": "array", "items": DRAWN_NUMBER, "minItems": 2, "maxItems": 4},
+                    "radius": {**DRAWN_NUMBER, "minimum": 0},
+                    "polygon": DRAWN_RING,
+                    "where": DRAWN_TEXT,
+                },
+                "additionalProperties": False,
+            },
+            "example": {"circle": [2.35, 48.85, 2.36, 48.86]},
+        }
+    },
+}
+
+
+def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
+    """Return the routes of the page's questions."""
+    limits, serving = state.settings.limits, state.serving
+    many: Any = QueryParameter(default=DEFAULT_K, ge=1, le=LISTED_K, description="How many of the nearest objects.")
+
+    @get("/map/nearest", opt={"responses": responses(NEAREST_DRAWN)})
+    async def nearest(
+        request: Asker,
+        lon: Annotated[float, QueryParameter(ge=-1e6, le=1e6, description="Of the map, degrees.")],
+        lat: Annotated[float, QueryParameter(ge=-90, le=90, description="Of the map, degrees.")],
+        k: int = many,
+        where: Where = None,
+        cells: Annotated[bool, QueryParameter(description="Also the cell of each.")] = True,
+        snapshot: Snapshot = None,
+    ) -> ASGIResponse:
+        """Return the k nearest objects of a place on the map, where they are on it, and their cells."""
+        served = serving.named(snapshot)
+        if same := unchanged(request, served):
+            return same
+        check_condition(where, limits.condition_length)
+
+        def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
+            (at,) = positions_in(served, [(lon, lat)])
+            with told():
+                evaluate(served, where or None)
+                return orjson.dumps(nearest_drawn(served, at, k, where or None, cells)), at
+
+        body, place = await state.pool.run(request, work)
+        state.accesses.many(*place, k, None)
+        return json_answer(request, served, body)
+
+    @post("/map/within", status_code=200, opt={"responses": responses(WITHIN_DRAWN, kept=False), "body": WITHIN_BODY})
+    async def within(request: Asker, snapshot: Snapshot = None) -> ASGIResponse:
+        """Return how many objects lie in a circle or polygon of the map, rim included, and the first of them."""
+        served = serving.named(snapshot)
+        async with bodies.of(request, body_bytes(limits.corners)) as body:
+
+            def work(stop: Stop) -> tuple[bytes, Any]:
+                asked = asked_within(body, limits.corners)
+                where = asked["where"]
+                check_condition(where, limits.condition_length)
+                with told():
+                    evaluate(served, where)
+                    if "polygon" in asked:
+                        corners = positions_in(served, asked["polygon"])
+                        drawn, shapes = polygon_drawn(served, corners, where, limits.hits, stop, state.metrics)
+                        middles, radii = middles_of(served, shapes)
+                        return orjson.dumps(drawn), (*middles.T, radii)
+                    numbers, radius = asked["circle"], asked["radius"]
+                    places = positions_in(served, [numbers[:2], numbers[2:] or numbers[:2]])
+                    drawn, radius = circle_drawn(served, places[0], places[1] if radius is None else radius, where)
+                    return orjson.dumps(drawn), (*places[0], radius)
+
+            answer, (x, y, radius) = await state.pool.run(request, work)
+        state.accesses.many(x, y, None, radius)
+        return json_answer(request, served, answer)
+
+    @get("/map/object/{object_id:path}", opt={"responses": responses(OBJECT_DRAWN)})
+    async def one(
+        request: Asker,
+        object_id: Annotated[str, PathParameter(description="Of the object, such as 42.")],
+        snapshot: Snapshot = None,
+    ) -> ASGIResponse:
+        """Return an object with its cell and neighbours as the map draws them."""
+        text = object_id.removeprefix("/")
+        served = serving.named(snapshot)
+        if same := unchanged(request, served):
+            return same
+
+        def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
+            drawn, place = object_drawn(served, text)
+            return orjson.dumps(drawn), place
+
+        try:
+            body, place = await state.pool.run(request, work)
+        except KeyError:
+            raise Problem(
+                404, f"no object has the id {text!r} in snapshot {served.name}", limit="id", value=text
+            ) from None
+        state.accesses.many(*place, None, None)
+        return json_answer(request, served, body)
+
+    return [nearest, within, one]
+
+
+LISTED_K = 100
+"""Nearest objects of a question of the page."""

@@ -1,0 +1,56 @@
+"""The regions of the partitions as tiles: polygons of what each owns, and their borders as lines."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.partitioning.region_polygons import region_shapes
+from dtoss.partitioning.regions import Regions
+from dtoss.tiles.clipping import clipped_lines, clipped_polygons, tile_box
+from dtoss.tiles.frame import Frame
+from dtoss.tiles.mvt import LINES, POLYGONS, layer
+from dtoss.tiles.rings import MapRings, rings_on_map
+
+
+def regions_on_map(frame: Frame, regions: Regions, bounds: NDArray[np.float64] | None) -> MapRings:
+    """Return the regions on the map, polygon i that of partition i. Cost O(P^2) and more.
+
+    Parameters
+    ----------
+    frame
+        What the map is.
+    regions
+        Pivots and weights.
+    bounds
+        Of a plane: xmin, ymin, xmax, ymax.
+    """
+    shapes = region_shapes(regions, bounds)
+    curves = [ring for shape in shapes for piece in shape.polygons for ring in piece]
+    vectors = np.concatenate([np.zeros((0, regions.pivots.shape[1])), *curves])
+    rings = [sum(len(piece) for piece in shape.polygons) for shape in shapes]
+    whole = np.array([not shape.polygons and shape.area > 0.0 for shape in shapes])
+    return rings_on_map(frame, vectors, _starts([len(ring) for ring in curves]), _starts(rings), whole)
+
+
+def region_tile(made: MapRings, z: int, x: int, y: int) -> bytes:
+    """Return a tile of regions: polygons in the layer ``regions``, and their borders as lines in ``borders``.
+
+    A feature's id and its property ``partition`` are the number of the partition. Polygons also run along the sides of
+    the tile, and lines do not.
+
+    Parameters
+    ----------
+    made
+        All regions on the map.
+    z, x, y
+        Of the tile.
+    """
+    tile = tile_box(z, x, y)
+    told = (("partition", np.arange(len(made))),)
+    areas = layer("regions", clipped_polygons(made, tile).features(POLYGONS, told, numbered=True))
+    return areas + layer("borders", clipped_lines(made, tile).features(LINES, told, numbered=True))
+
+
+def _starts(sizes: list[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
