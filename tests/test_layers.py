@@ -71,7 +71,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "serve/routes": {"serve", "serve/bulk", "serve/page", *SERVED},
         "serve/bulk": {"serve", "serve/telling", *SERVED},
         "serve/swapping": {"serve", "commits", "building", "tiles", *SERVED},
-        "serve/running": {"serve", "serve/swapping", "serve/telling", "serve/entry", *SERVED},
+        "serve/running": {"serve", "serve/page", "serve/swapping", "serve/telling", "serve/entry", *SERVED},
         "serve/telling": {"", "commits", "snapshots", *GROUND, "geometry"},
         "serve/entry": {"serve", "errors"},
         "warm": {"", "compiled"},
@@ -104,6 +104,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "bench": {
         "measuring": set(),
         "peers": {"measuring"},
+        "vendor": set(),
         "ceps": {"", "measuring"},
         "suites": {"", "measuring"},
         "serve": {"", "measuring"},

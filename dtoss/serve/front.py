@@ -28,8 +28,10 @@ REQUEST_ID = "dtoss.request_id"
 """Of a scope: the id of the request."""
 DETAIL = "dtoss.detail"
 """Of a scope: what is wrong with the request."""
-OPEN_TO_ALL = frozenset(("/healthz", "/readyz"))
-"""Paths that need no token."""
+OPEN_TO_ALL = frozenset(("/healthz", "/readyz", "/", "/docs"))
+"""Paths that need no token: nothing there tells of the store."""
+FILES = "/static/"
+"""How paths of the pages' files begin, which need none either."""
 _GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -110,7 +112,8 @@ class Front:
                 value=length,
                 bound=limits.line_bytes,
             )
-        if ADMITTED not in scope and scope["path"] not in OPEN_TO_ALL:
+        path = scope["path"]
+        if ADMITTED not in scope and path not in OPEN_TO_ALL and not path.startswith(FILES):
             scope[ADMITTED] = self._state.doors.admit(headers.get(b"authorization"))
 
     def _tell(self, scope: Scope, sent: _Sent, seconds: float, detail: str | None) -> None:

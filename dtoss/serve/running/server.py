@@ -74,6 +74,7 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
     import numpy as np
 
     from dtoss.serve.entry.doors import Doors
+    from dtoss.serve.page.packaged import packaged
     from dtoss.serve.running.following import Following
     from dtoss.serve.running.processes import keep_running
     from dtoss.serve.running.rehearsal import load_framework
@@ -104,6 +105,7 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
         forget(pid, folder)
         log.event("worker died", number=number, pid=pid, fate=fate)
 
+    packaged()
     load_framework(settings, held.served)
     # pages that nobody writes to stay shared: a collection would write to all of them
     gc.collect()

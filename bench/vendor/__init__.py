@@ -1,0 +1,1 @@
+"""The browser libraries that go with the pages, beside their packages."""

@@ -1,0 +1,103 @@
+"""The files of the pages: those of the package, compressed where that is read, kept by browsers, and safe."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import tomllib
+from importlib.resources import files
+
+import pytest
+
+import dtoss.serve
+from dtoss.serve.page.packaged import POLICY, packaged
+from tests.dtoss.serve.served import Asker, Doors, running, town
+
+STATIC = files(dtoss.serve).joinpath("static")
+VENDOR = STATIC.joinpath("vendor")
+
+
+@pytest.fixture(scope="module")
+def served():
+    with running(town(objects=50), doors=Doors("secret")) as made:
+        yield made
+
+
+def test_vendored_files_are_those_of_their_packages():
+    """Each of them is named with its hash, none besides; each package has its licence."""
+    packages = tomllib.loads(VENDOR.joinpath("VENDOR.toml").read_text())["package"]
+    known = {}
+    for package in packages:
+        assert re.fullmatch(r"\d+\.\d+\.\d+", package["version"])
+        assert any(name.endswith("LICENSE.txt") for name in package["files"])
+        known |= package["files"]
+    found = {entry.name: hashlib.sha256(entry.read_bytes()).hexdigest() for entry in VENDOR.iterdir()}
+    assert found.pop("VENDOR.toml")
+    assert found == known
+    assert b"v6.17.0" in VENDOR.joinpath("maplibre-gl.mjs").read_bytes()[:300]
+
+
+def test_each_file_is_sent_as_it_is_without_a_token(served):
+    with Asker(served) as asker:
+        assert asker.raw("/snapshot")[0] == 401
+        for name, file in packaged().items():
+            status, headers, body = asker.raw(f"/static/{name}")
+            assert (status, body) == (200, file.body)
+            assert headers["x-content-type-options"] == "nosniff"
+            status, headers, body = asker.raw(f"/static/{name}", accept_encoding="gzip, br")
+            assert (headers["content-encoding"], gzip.decompress(body)) == ("gzip", file.body)
+            status, again, body = asker.raw(f"/static/{name}", if_none_match=headers["etag"])
+            assert (status, body, again["etag"]) == (304, b"", headers["etag"])
+        for path, name in {"/": "index.html", "/docs": "docs.html"}.items():
+            status, headers, body = asker.raw(path)
+            assert (status, body) == (200, packaged()[name].body)
+            assert headers["content-security-policy"].encode() == POLICY
+            assert headers["content-type"] == "text/html; charset=utf-8"
+
+
+def test_what_is_no_file_of_the_pages_is_not_there(served):
+    with Asker(served) as asker:
+        for path in (
+            "nothing.js",
+            "../settings.py",
+            "%2e%2e/settings.py",
+            "vendor",
+            "vendor/VENDOR.toml",
+            "/etc/hosts",
+            "",
+        ):
+            status, _, body = asker.raw(f"/static/{path}")
+            assert status == 404, path
+            assert json.loads(body)["status"] == 404
+
+
+def test_land_is_that_of_the_export(served):
+    with Asker(served) as asker:
+        assert asker.get("/static/land.geojson")["geometry"]["type"] == "MultiPolygon"
+
+
+def test_pages_hold_nothing_inline_and_name_no_other_origin():
+    """What the policy would refuse stands in no page; what a page loads is there."""
+    for name, file in packaged().items():
+        if not name.endswith(".html"):
+            continue
+        text = file.body.decode()
+        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=|javascript:", text), name
+        loaded = re.findall(r'(?:src|href)="([^"]*)"', text)
+        assert len(loaded) > 4
+        for target in loaded:
+            if target.startswith("/static/"):
+                assert target.removeprefix("/static/") in packaged(), target
+            else:
+                assert re.match(r"(#|data:|/$|/docs$|/report/$|/openapi\.json$)", target), target
+
+
+def test_our_script_is_one_module_that_a_person_can_read():
+    """At most 700 lines; it evaluates no text and writes no HTML."""
+    text = packaged()["map.js"].body.decode()
+    assert len(text.splitlines()) <= 700
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setHTML", text)
+    assert max(map(len, text.splitlines())) <= 140
+    assert not re.search(r"https?://(?!www\.w3\.org/)", text)
