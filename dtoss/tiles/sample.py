@@ -5,6 +5,7 @@ Which objects it holds depends on their ids alone, by a hash: those of one cycle
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,10 +47,23 @@ class Sample:
     nowhere: int
 
 
-def sample_of(index: Index, frame: Frame, most: int = SAMPLED) -> Sample:
-    """Return a sample of about ``most`` objects at the most.
+def at_once() -> None:
+    """Go on without a pause."""
 
-    Cost O(objects) for their ids, O(n log n) for the n that are in it.
+
+def sample_of(index: Index, frame: Frame, most: int = SAMPLED, breathe: Callable[[], None] = at_once) -> Sample:
+    """Return a sample of an index. Cost O(objects) for their ids, O(n log n) for the n that are in it.
+
+    Parameters
+    ----------
+    index
+        An open one.
+    frame
+        The map.
+    most
+        Objects of the sample at the most, about.
+    breathe
+        Is called after each partition.
     """
     one_of = max(-(-len(index) // most), 1)
     parts, items, worlds = [], [], []
@@ -58,6 +72,7 @@ def sample_of(index: Index, frame: Frame, most: int = SAMPLED) -> Sample:
         parts.append(np.full(len(rows), partition.number, np.int32))
         items.append(rows)
         worlds.append(frame.world_of(partition.positions[rows]))
+        breathe()
     part, item = _joined(parts, np.int32), _joined(items, np.int32)
     world = np.concatenate(worlds) if worlds else np.zeros((0, 2))
     known = ~np.isnan(world[:, 0])

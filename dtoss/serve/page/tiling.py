@@ -16,7 +16,7 @@ from dtoss.tiles.classes import Classes, classes_of
 from dtoss.tiles.frame import Frame, frame_of
 from dtoss.tiles.held import Held, column_held, ids_held, objects_in, placed
 from dtoss.tiles.points import Shown, rows_of, sampled_tile, whole_tile
-from dtoss.tiles.sample import SAMPLED, Sample, sample_of
+from dtoss.tiles.sample import SAMPLED, Sample, at_once, sample_of
 
 if TYPE_CHECKING:
     from dtoss.conditions.filters import Filter
@@ -44,6 +44,8 @@ class Tiles:
     def __init__(self, index: Index, most: int = SAMPLED) -> None:
         self._index = index
         self._most = most
+        self._sample: Sample | None = None
+        self._sampling = Lock()
         self._making = Lock()
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
@@ -58,10 +60,24 @@ class Tiles:
         """Tiles of regions, cells and uncertified cells."""
         return ShapeTiles(self._index, self.frame)
 
-    @once
+    @property
     def sample(self) -> Sample:
         """A sample of the objects. Made when first asked for: cost O(objects)."""
-        return sample_of(self._index, self.frame, self._most)
+        return self.sampled()
+
+    def sampled(self, breathe: Callable[[], None] = at_once) -> Sample:
+        """Return the sample; the first who asks makes it, and others wait for it.
+
+        Parameters
+        ----------
+        breathe
+            Is called after each partition.
+        """
+        if self._sample is None:
+            with self._sampling:
+                if self._sample is None:
+                    self._sample = sample_of(self._index, self.frame, self._most, breathe)
+        return self._sample
 
     def classes(self, column: str) -> Classes:
         """Return the classes of an attribute, by the sample.
@@ -98,7 +114,12 @@ class Tiles:
             found = None if by is None or classes is None else classes.of(column_held(self._index, held, by))
             return whole_tile(keys, ids_held(self._index, held), found, z, x, y)
         sample = self.sample
-        kept = None if where is None else self._once(where, lambda: where.holds(sample.part, sample.item))
+        # by its text: a filter holds a byte for each object of the index
+        kept = (
+            None
+            if where is None
+            else self._once(("where", where.condition.text), lambda: where.holds(sample.part, sample.item))
+        )
         return sampled_tile(sample, Shown(of_sample, kept), z, x, y)
 
     def _few(self, z: int, x: int, y: int) -> Held | None:
@@ -125,7 +146,7 @@ class Tiles:
             classes = classes_of(values)
             return classes, classes.of(values)
 
-        return self._once(column, made)
+        return self._once(("by", column), made)
 
     def _once(self, key: Hashable, made: Callable[[], T]) -> T:
         """Return what is kept under a key, made if it is not there; the latest :data:`KEPT_CHOICES` are kept."""

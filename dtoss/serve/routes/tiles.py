@@ -24,7 +24,7 @@ from dtoss.serve.state import WorkerState
 
 MVT_TYPE = b"application/vnd.mapbox-vector-tile"
 SNAPSHOT_SECONDS = 3.0
-"""For which a snapshot is waited for that another worker serves already."""
+"""For which a snapshot is waited for that another worker serves already, newer or rolled back to."""
 TURN_SECONDS = 0.05
 ZIP_LEVEL = 4
 """Of compression: a third of a millisecond a tile."""
@@ -82,17 +82,22 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
 
 async def open_by_now(serving: Serving, name: str) -> Served:
-    """Return an open snapshot; a newer one is waited for, as another worker may serve it already.
+    """Return an open snapshot; others are waited for, as another worker may serve them already.
 
     Raises
     ------
     Problem
-        410 if it is not open.
+        410 if it is not open within :data:`SNAPSHOT_SECONDS`.
     """
     until = time.monotonic() + SNAPSHOT_SECONDS
-    while name > serving.now.name and time.monotonic() < until:
+    while not is_open(serving, name) and time.monotonic() < until:
         await asyncio.sleep(TURN_SECONDS)
     return serving.named(name)
+
+
+def is_open(serving: Serving, name: str) -> bool:
+    """Return whether a snapshot is open."""
+    return name == serving.now.name or (serving.before is not None and name == serving.before.name)
 
 
 def _zipped(body: bytes) -> bytes:

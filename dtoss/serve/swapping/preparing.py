@@ -173,7 +173,7 @@ def first(settings: Settings, verified: NDArray[np.int64] | None = None, breathe
         if took.verified and verified is not None:
             verified[0] = head.mark
         # made before the fork, the workers share it
-        served.tiles.sample  # noqa: B018
+        served.tiles.sampled(breathe)
         served.tiles.shapes.regions_drawn  # noqa: B018
         return served
     raise StoreError(f"{store.shown} is replaced faster than it can be opened: keep more snapshots (--keep)")

@@ -196,4 +196,4 @@ class Watcher:
 def _as_of(served: Served, head: Head, conditions: Conditions) -> Served:
     """Return an open snapshot as a later commit has made it current again."""
     facts = {**served.facts, "commit": head.number}
-    return Served(served.index, served.name, head.number, served.made, conditions, facts)
+    return Served(served.index, served.name, head.number, served.made, conditions, facts, served.tiles)
