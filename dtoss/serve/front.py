@@ -28,6 +28,8 @@ REQUEST_ID = "dtoss.request_id"
 """Of a scope: the id of the request."""
 DETAIL = "dtoss.detail"
 """Of a scope: what is wrong with the request."""
+LASTS = "dtoss.lasts"
+"""Of a scope: when its answer began, of one that goes on for as long as somebody listens; it is timed until then."""
 OPEN_TO_ALL = frozenset(("/healthz", "/readyz", "/", "/docs"))
 """Paths that need no token: nothing there tells of the store."""
 FILES = "/static/"
@@ -99,7 +101,7 @@ class Front:
             await sent.whole(500, [(b"content-type", PROBLEM_TYPE)], hidden.body(request_id))
         finally:
             self._state.metrics.in_hand(-1)
-            self._tell(scope, sent, perf_counter() - began, detail)
+            self._tell(scope, sent, scope.get(LASTS, perf_counter()) - began, detail)
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         limits = self._state.settings.limits

@@ -43,6 +43,8 @@ class Limits:
         Seconds within which a request's header has to be complete.
     evaluations
         Conditions that are evaluated at a time.
+    live
+        Streams of events that one worker sends.
     """
 
     k: int = 1_000
@@ -58,6 +60,7 @@ class Limits:
     idle_seconds: float = 75.0
     header_seconds: float = 10.0
     evaluations: int = 2
+    live: int = 1_000
 
 
 def limits_of(path: str) -> Limits:

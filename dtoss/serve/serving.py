@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dtoss.index import Index
+from dtoss.serve.page.facts import MapFacts
 from dtoss.serve.page.tiling import Tiles
 from dtoss.serve.problems import Problem
 
@@ -35,6 +36,8 @@ class Served:
         What ``/snapshot`` tells of it, but for its age.
     tiles
         What a map shows of it; made when None.
+    map_facts
+        What the page is told of it; made when None.
     """
 
     index: Index
@@ -44,10 +47,13 @@ class Served:
     conditions: Conditions
     facts: Mapping[str, Any]
     tiles: Tiles = field(default=None)  # type: ignore[assignment]
+    map_facts: MapFacts = field(default=None)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if self.tiles is None:
             object.__setattr__(self, "tiles", Tiles(self.index))
+        if self.map_facts is None:
+            object.__setattr__(self, "map_facts", MapFacts(self.index, self.tiles))
 
     @cached_property
     def beginning(self) -> bytes:

@@ -47,6 +47,10 @@ class Settings:
         Seconds from which a request is logged.
     log
         File of the log; None is stderr.
+    plan, patterns
+        Files of the optimiser that the page shows; None where there are none.
+    report
+        Folder of the optimiser's report.
     hot
         Whether frequent questions take the short way below the framework.
     """
@@ -70,4 +74,7 @@ class Settings:
     access_round: int | None = None
     slow: float = 0.1
     log: str | None = None
+    plan: str | None = None
+    patterns: str | None = None
+    report: str | None = None
     hot: bool = True

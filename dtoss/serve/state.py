@@ -10,6 +10,7 @@ from dtoss.serve.settings import Settings
 
 if TYPE_CHECKING:
     from dtoss.serve.entry.doors import Doors
+    from dtoss.serve.page.showing import Showing
     from dtoss.serve.pool import Pool
     from dtoss.serve.telling.accesses import Accesses
     from dtoss.serve.telling.log_lines import Log
@@ -38,6 +39,8 @@ class WorkerState:
         Who may ask, and how often.
     log
         Errors, slow requests and events.
+    showing
+        What the page shows besides the snapshot.
     """
 
     number: int
@@ -48,3 +51,4 @@ class WorkerState:
     metrics: Metrics
     doors: Doors
     log: Log
+    showing: Showing

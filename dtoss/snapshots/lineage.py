@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any
 
-from dtoss.commits.chain import Chain
+from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.folder import Folder
 from dtoss.errors import StoreError
 from dtoss.snapshots.keeping import snapshot_of
@@ -77,3 +77,10 @@ def facts_of(data: bytes, *, rolled: bool) -> dict[str, Any]:
     return {
         "kind": "rebuild" if cycle is None else "cycle", "objects": objects, "updated": updated, "seconds": seconds
     }  # fmt: skip
+
+
+def said_by(commit: Commit) -> dict[str, Any]:
+    """Return a commit's number, time and writer, and what it says of its snapshot: None where it says nothing."""
+    facts = {"number": commit.number, "time": commit.time, "writer": commit.writer}
+    said = commit.document
+    return facts | {name: said.get(name) for name in ("kind", "snapshot", "objects", "updated", "seconds")}

@@ -37,11 +37,12 @@ def log(
     """Say which commits a store had: when, by whom, what became current."""
     from itertools import islice
 
+    from dtoss.snapshots.lineage import said_by
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
 
     place = StorePlace(store)
-    commits = [_facts(commit) for commit in islice(place.chain.newest_first(on_stderr), count)]
+    commits = [said_by(commit) for commit in islice(place.chain.newest_first(on_stderr), count)]
     if not commits:
         place.current()
     if as_json:
@@ -53,12 +54,6 @@ def log(
 
 
 _COLUMNS = ("number", "time", "kind", "snapshot", "objects", "updated", "seconds", "writer")
-
-
-def _facts(commit: Any) -> dict[str, Any]:
-    facts = {"number": commit.number, "time": commit.time, "writer": commit.writer}
-    said = commit.document
-    return facts | {name: said.get(name) for name in ("kind", "snapshot", "objects", "updated", "seconds")}
 
 
 def _text(value: Any) -> str:

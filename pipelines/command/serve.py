@@ -62,6 +62,15 @@ def serve(
     ] = None,
     slow: Annotated[str, typer.Option(help="Requests that take so long are logged.", metavar="TIME")] = "100ms",
     log: Annotated[str | None, typer.Option(help="File of the log; stderr if not given.", metavar="FILE")] = None,
+    plan: Annotated[
+        str | None, typer.Option(help="Plan that the page shows; read again when it changes.", metavar="FILE")
+    ] = None,
+    patterns: Annotated[
+        str | None, typer.Option(help="Patterns of the day that the page shows.", metavar="FILE")
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option(help="Folder of a report that the page links to.", metavar="DIR")
+    ] = None,
     hot: Annotated[
         bool, typer.Option("--hot/--no-hot", help="Answer frequent questions by a short way below the framework.")
     ] = True,
@@ -97,6 +106,9 @@ def serve(
         access_round=access_round,
         slow=_seconds(slow),
         log=log,
+        plan=plan,
+        patterns=patterns,
+        report=report,
         hot=hot,
     )
 

@@ -60,7 +60,8 @@ def load_framework(settings: Settings, served: Served) -> None:
     silent = cast(Any, _Silent())
     loop = asyncio.new_event_loop()
     try:
-        application(WorkerState(0, settings, Serving(served), silent, silent, silent, silent, silent), loop)
+        state = WorkerState(0, settings, Serving(served), silent, silent, silent, silent, silent, silent)
+        application(state, loop)
     finally:
         loop.close()
 

@@ -74,17 +74,20 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
     import numpy as np
 
     from dtoss.serve.entry.doors import Doors
+    from dtoss.serve.page.files import files_of
     from dtoss.serve.page.packaged import packaged
     from dtoss.serve.running.following import Following
     from dtoss.serve.running.processes import keep_running
     from dtoss.serve.running.rehearsal import load_framework
     from dtoss.serve.running.worker import Common, run_worker
     from dtoss.serve.swapping.preparing import first
+    from dtoss.serve.telling.home_counts import HomeCounts
     from dtoss.serve.telling.log_lines import Log
     from dtoss.serve.telling.metrics import forget
     from dtoss.serve.telling.shared_counts import SharedCounts
 
     Doors(settings.token_file, settings.rate, settings.cors)
+    files = files_of(settings)
     log = Log(settings.log)
     verified = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.int64)[:1]
     counts = SharedCounts(settings.workers)
@@ -93,7 +96,7 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
         log.event("not followed", detail=str(error))
 
     held = Following(settings, first(settings, verified), counts, not_followed)
-    common = Common(settings, held, counts, verified, folder, token_hex(4))
+    common = Common(settings, held, counts, verified, folder, token_hex(4), HomeCounts(settings.workers), files)
     url = port.url("http" if settings.tls_cert is None else "https")
 
     def began() -> None:

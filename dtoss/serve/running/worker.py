@@ -17,6 +17,9 @@ from uvicorn.config import Config
 from dtoss.serve.app import application
 from dtoss.serve.entry.doors import Doors
 from dtoss.serve.hot_protocol import Desk, HotProtocol
+from dtoss.serve.page.files import PageFiles
+from dtoss.serve.page.loads import settle
+from dtoss.serve.page.showing import Showing
 from dtoss.serve.pool import Pool
 from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.running.following import Following
@@ -29,6 +32,7 @@ from dtoss.serve.state import WorkerState
 from dtoss.serve.swapping.preparing import adopted
 from dtoss.serve.swapping.watching import Watcher
 from dtoss.serve.telling.accesses import Accesses
+from dtoss.serve.telling.home_counts import HomeCounts, Homes
 from dtoss.serve.telling.log_lines import Log
 from dtoss.serve.telling.metrics import Metrics
 from dtoss.serve.telling.shared_counts import SharedCounts
@@ -52,6 +56,10 @@ class Common:
         Where Prometheus' client keeps numbers.
     name
         A random one, of this server: files of the access log carry it.
+    home_counts
+        Of requests by partition, in shared memory.
+    files
+        Of the optimiser.
     """
 
     settings: Settings
@@ -60,6 +68,8 @@ class Common:
     verified: NDArray[np.int64]
     metrics_folder: str
     name: str
+    home_counts: HomeCounts
+    files: PageFiles
 
 
 def run_worker(post: Post, common: Common) -> int:
@@ -70,7 +80,8 @@ def run_worker(post: Post, common: Common) -> int:
 
 async def _run(post: Post, common: Common) -> int:
     loop = asyncio.get_running_loop()
-    state = _state_of(post, common)
+    homes = Homes(common.home_counts.of(post.number))
+    state = _state_of(post, common, homes)
     settings, metrics, log = state.settings, state.metrics, state.log
     watcher = Watcher(state, loop, common.verified)
     if post.again:
@@ -95,6 +106,11 @@ async def _run(post: Post, common: Common) -> int:
         if not told or told[0] is not served:
             told[:] = [served]
             metrics.serves(served.name, served.commit, served.made, len(served.index))
+        loop.run_in_executor(None, settle, homes, served.index)
+
+    def ending() -> None:
+        watcher.stop(0.0)
+        state.showing.live.end()
 
     every_second()
     watcher.start()
@@ -109,7 +125,7 @@ async def _run(post: Post, common: Common) -> int:
         ready=post.ready,
         hangup=state.doors.reload,
         every_second=every_second,
-        ending=lambda: watcher.stop(0.0),
+        ending=ending,
     )
     state.pool.close()
     state.accesses.close()
@@ -118,7 +134,7 @@ async def _run(post: Post, common: Common) -> int:
     return 0
 
 
-def _state_of(post: Post, common: Common) -> WorkerState:
+def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
     settings = common.settings
     metrics = Metrics(common.counts, post.number, common.metrics_folder)
     log = Log(settings.log, slow=settings.slow, worker=post.number, dropped=metrics.dropped)
@@ -131,10 +147,11 @@ def _state_of(post: Post, common: Common) -> WorkerState:
         metrics,
         lambda error: log.event("work in the pool failed", error=error),
     )
+    serving = Serving(adopted(first, limits.evaluations, pool.submit, metrics.evaluated))
     return WorkerState(
         number=post.number,
         settings=settings,
-        serving=Serving(adopted(first, limits.evaluations, pool.submit, metrics.evaluated)),
+        serving=serving,
         pool=pool,
         accesses=Accesses(
             settings.access_log,
@@ -145,10 +162,12 @@ def _state_of(post: Post, common: Common) -> WorkerState:
             worker=post.number,
             metrics=metrics,
             log=log,
+            homes=homes,
         ),
         metrics=metrics,
         doors=Doors(settings.token_file, settings.rate, settings.cors, workers=settings.workers, tell=log.event),
         log=log,
+        showing=Showing(serving, common.files, common.home_counts, limits.live, log.event),
     )
 
 

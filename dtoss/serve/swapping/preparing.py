@@ -21,6 +21,8 @@ from dtoss.errors import StoreError
 from dtoss.index import Index
 from dtoss.opening import index_of_files, map_files, verify_files
 from dtoss.serve.conditions import Conditions, untold
+from dtoss.serve.page.facts import UNITS, MapFacts
+from dtoss.serve.page.tiling import Tiles
 from dtoss.serve.problems import Problem
 from dtoss.serve.serving import Served
 from dtoss.serve.settings import Settings
@@ -29,8 +31,6 @@ from dtoss.snapshots.keeping import snapshot_of
 from dtoss.snapshots.lineage import LOOKED_THROUGH
 from dtoss.snapshots.store import Store
 
-UNITS = {"sphere": "m", "plane": "unit of the CRS"}
-"""Of distances, by metric."""
 _OPENINGS = 100
 
 
@@ -137,8 +137,18 @@ def prepare(
     warm(index, breathe)
     evaluated = conditions(index)
     took.warm = time.perf_counter() - then
-    made = _seconds(manifest["created"])
-    return Served(index, head.name, head.number, made, evaluated, _facts(index, head, manifest)), took
+    tiles = Tiles(index)
+    served = Served(
+        index,
+        head.name,
+        head.number,
+        _seconds(manifest["created"]),
+        evaluated,
+        _facts(index, head, manifest),
+        tiles,
+        MapFacts(index, tiles, [entry["bytes"] for entry in manifest["partitions"]]),
+    )
+    return served, took
 
 
 def first(settings: Settings, verified: NDArray[np.int64] | None = None, breathe: Callable[[], None] = hold) -> Served:
@@ -175,6 +185,7 @@ def first(settings: Settings, verified: NDArray[np.int64] | None = None, breathe
         # made before the fork, the workers share it
         served.tiles.sampled(breathe)
         served.tiles.shapes.regions_drawn  # noqa: B018
+        served.map_facts.told  # noqa: B018
         return served
     raise StoreError(f"{store.shown} is replaced faster than it can be opened: keep more snapshots (--keep)")
 

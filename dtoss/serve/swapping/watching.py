@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,4 +197,4 @@ class Watcher:
 def _as_of(served: Served, head: Head, conditions: Conditions) -> Served:
     """Return an open snapshot as a later commit has made it current again."""
     facts = {**served.facts, "commit": head.number}
-    return Served(served.index, served.name, head.number, served.made, conditions, facts, served.tiles)
+    return replace(served, commit=head.number, conditions=conditions, facts=facts)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from dtoss.geometry.space import Space
 from dtoss.serve.telling.access_files import FAILURES, AccessFiles, Waiting
+from dtoss.serve.telling.home_counts import Homes
 from dtoss.serve.telling.sampling import Sample, Values
 
 MINUTE = 60.0
@@ -61,6 +62,8 @@ class Accesses:
         Is told what was written, and what could not be.
     log
         Is told why.
+    homes
+        Counts all requests by the partitions that hold their places.
     seed
         Of the random choices; the system's when None.
 
@@ -81,6 +84,7 @@ class Accesses:
         worker: int = 0,
         metrics: Told | None = None,
         log: Lines | None = None,
+        homes: Homes | None = None,
         seed: int | None = None,
     ) -> None:
         if sample is not None and sample < 1:
@@ -92,6 +96,7 @@ class Accesses:
         self._seed = seed
         self._metrics = metrics
         self._log = log
+        self._homes = homes
         self._lock = threading.Lock()
         self._woken = threading.Event()
         self._ending = False
@@ -117,9 +122,11 @@ class Accesses:
         radius
             How far each looks: an array (m,) or one for all; None, NaN or infinity where it is not bounded.
         """
+        count = 1 if isinstance(x, (float, int)) else len(x)
+        if self._homes is not None:
+            self._homes.add(x, y, count)
         if self._sample is None:
             return
-        count = 1 if isinstance(x, (float, int)) else len(x)
         with self._lock:
             sample = self._sample
             if sample is None:

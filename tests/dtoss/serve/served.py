@@ -23,12 +23,15 @@ import dtoss
 from dtoss.serve.app import application
 from dtoss.serve.conditions import Conditions
 from dtoss.serve.hot_protocol import HotProtocol
+from dtoss.serve.page.files import files_of
+from dtoss.serve.page.showing import Showing
 from dtoss.serve.pool import Pool
 from dtoss.serve.problems import Problem
 from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.serving import Served, Serving
 from dtoss.serve.settings import Settings
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.home_counts import HomeCounts
 
 OBJECTS = 3_000
 WAIT = 20
@@ -131,7 +134,8 @@ def running(index, *, hot=True, doors=None, port=0, **given):
     heard = Heard()
     pool = Pool(settings.threads, settings.limits.pool_queue, settings.limits.pool_seconds, heard)
     serving = Serving(served_of(index, later=pool.submit))
-    state = WorkerState(0, settings, serving, pool, heard, heard, doors or Doors(), heard)
+    showing = Showing(serving, files_of(settings), HomeCounts(1), settings.limits.live, heard.event)
+    state = WorkerState(0, settings, serving, pool, heard, heard, doors or Doors(), heard, showing)
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
@@ -163,6 +167,7 @@ def running(index, *, hot=True, doors=None, port=0, **given):
             serving=serving, loop=held.loop, desk=held.desk, server=held.server, index=index,
         )  # fmt: skip
     finally:
+        held.loop.call_soon_threadsafe(showing.live.end)
         held.server.should_exit = True
         thread.join(WAIT)
         pool.close()

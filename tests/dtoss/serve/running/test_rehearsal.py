@@ -26,7 +26,7 @@ def rehearsed(kind="sphere"):
     """(what the rehearsal says, what was told of it)."""
     heard, settings = Heard(), Settings("nowhere")
     serving = Serving(served_of(town(kind)))
-    state = WorkerState(0, settings, serving, heard, heard, heard, Doors(token="secret"), heard)
+    state = WorkerState(0, settings, serving, heard, heard, heard, Doors(token="secret"), heard, heard)
 
     async def run():
         front, _ = application(state, asyncio.get_running_loop())

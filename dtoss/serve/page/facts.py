@@ -1,0 +1,106 @@
+"""What the page is told of a snapshot that never changes: where its objects are, its regions, columns and layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.index import Index
+from dtoss.locks import once
+from dtoss.serve.page.tiling import Tiles
+from dtoss.tiles.classes import kind_of
+from dtoss.tiles.frame import unmercator
+from dtoss.tiles.sample import KEY_BITS, gathered
+
+UNITS = {"sphere": "m", "plane": "unit of the CRS"}
+"""Of distances, by metric."""
+WHOLE_MAP = (-180.0, -85.0, 180.0, 85.0)
+"""What is seen where there are no objects."""
+NARROWEST_VIEW = 1e-3
+"""Degrees that a view is wide and high at least."""
+
+
+class MapFacts:
+    """The facts of one snapshot; thread-safe.
+
+    Parameters
+    ----------
+    index
+        An open one.
+    tiles
+        Of the index.
+    sizes
+        Bytes of the file of each partition; empty where there are no files.
+    """
+
+    def __init__(self, index: Index, tiles: Tiles, sizes: Sequence[int] = ()) -> None:
+        self._index = index
+        self._tiles = tiles
+        self._sizes = sizes
+
+    @once
+    def told(self) -> dict[str, Any]:
+        """What the page is told. Made when first asked for: cost O(n log n) for n objects of the sample, a column."""
+        index, tiles = self._index, self._tiles
+        plane = tiles.frame.plane
+        return {
+            "sites": index.sites,
+            "partitions": len(index.parts),
+            "crs": index.crs,
+            "metric": index.space.metric,
+            "unit": UNITS[index.space.metric],
+            "id_type": "string" if index.string_ids else "int64",
+            "plane": None if plane is None else dict(zip(("x0", "y1", "side"), plane, strict=True)),
+            "view": view_of(tiles.sample.keys, round_world=plane is None),
+            "sample": tiles.sample.one_of,
+            "nowhere": tiles.sample.nowhere,
+            "columns": [self._column(name) for name in index.column_names],
+            "regions": self._regions(),
+        }
+
+    def _column(self, name: str) -> dict[str, Any]:
+        kind = self._index.parts[0].attributes[name].type
+        found = {"name": name, "type": str(kind), "kind": kind_of(kind), "classes": []}
+        if found["kind"] != "other":
+            found["classes"] = list(self._tiles.classes(name).labels)
+        return found
+
+    def _regions(self) -> dict[str, list[Any]]:
+        facts = self._index.parts.facts
+        place = self._tiles.frame.lonlat_of_vectors(self._index.regions.pivots)
+        return {
+            "objects": [one.objects for one in facts],
+            "sites": [one.sites for one in facts],
+            "bytes": list(self._sizes) or [0] * len(facts),
+            "place": place.round(6).tolist(),
+        }
+
+
+def view_of(keys: NDArray[np.uint64], *, round_world: bool) -> list[float]:
+    """Return west, south, east and north of the objects of a sample, degrees on the map.
+
+    An east above 180 is beyond the antimeridian: what is seen is as narrow as it can be.
+
+    Parameters
+    ----------
+    keys
+        uint64 (n,), as :attr:`dtoss.tiles.sample.Sample.keys`.
+    round_world
+        Whether the map's east is where its west is.
+    """
+    if not len(keys):
+        return [*WHOLE_MAP]
+    world = np.stack([gathered.py_func(keys), gathered.py_func(keys >> np.uint64(1))], axis=1) / 2.0**KEY_BITS
+    (_, north), (_, south) = unmercator(np.array([[0.0, world[:, 1].min()], [0.0, world[:, 1].max()]])).tolist()
+    lon = unmercator(world)[:, 0]
+    lon.sort()
+    widest = int(np.diff(lon, append=lon[0] + 360.0).argmax()) if round_world else len(lon) - 1
+    # the east is where the widest gap begins; what comes after it is further west
+    west, east = float(lon[(widest + 1) % len(lon)]), float(lon[widest])
+    if east < west:
+        east += 360.0
+    width, height = max(NARROWEST_VIEW - (east - west), 0.0) / 2, max(NARROWEST_VIEW - (north - south), 0.0) / 2
+    return [west - width, max(south - height, -90.0), east + width, min(north + height, 90.0)]

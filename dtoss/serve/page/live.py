@@ -1,0 +1,196 @@
+"""What pages are told while they are open: events of some kinds, to any number of streams, one a second each.
+
+A kind is a function that returns what is true now. Its event is told when that changes; what a slow client has not
+read when the next one comes, it never hears of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from dtoss.serve.problems import Problem
+
+SECOND = 1.0
+STREAMS_A_TURN = 50
+"""Streams that are told in one turn of the loop."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of event.
+
+    Parameters
+    ----------
+    name
+        The ``type`` that its events have.
+    look
+        Returns what is true now, None where there is nothing to tell. It is called on the loop: it has to be quick.
+    at_once
+        Whether a stream begins with it.
+    always
+        Whether it is told each second, changed or not.
+    """
+
+    name: str
+    look: Callable[[], Mapping[str, Any] | None]
+    at_once: bool = False
+    always: bool = False
+
+
+class Live:
+    """The streams of one worker.
+
+    Parameters
+    ----------
+    kinds
+        Of events; where several are due in a second, the first of them is told, and the next one in the next second.
+    most
+        Streams that may be open.
+    before
+        Is called in a thread each second while there are streams: what kinds look at may be read from files there.
+    failed
+        Is told why a kind or ``before`` failed.
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[Kind],
+        most: int,
+        before: Callable[[], None] = lambda: None,
+        failed: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        self._kinds = [_Told(kind) for kind in kinds]
+        self._most = most
+        self._before = before
+        self._failed = failed
+        self._streams: set[Stream] = set()
+        self._pump: asyncio.Task[None] | None = None
+        self._reading: asyncio.Future[None] | None = None
+        self._looked = -SECOND
+        self.ending = False
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def open(self) -> Stream:
+        """Return a new stream.
+
+        Raises
+        ------
+        Problem
+            503 if there are too many, or the worker ends.
+        """
+        if self.ending:
+            raise Problem(503, "the server is ending: ask again", retry_after=1)
+        if len(self._streams) >= self._most:
+            raise Problem(
+                503,
+                f"{len(self._streams):,} streams are open: at most {self._most:,} are allowed; ask again later",
+                limit="live",
+                value=len(self._streams),
+                bound=self._most,
+                retry_after=5,
+            )
+        stream = Stream(self._kinds)
+        self._streams.add(stream)
+        if asyncio.get_running_loop().time() - self._looked >= SECOND:
+            self._look()
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.get_running_loop().create_task(self._run())
+        return stream
+
+    def close(self, stream: Stream) -> None:
+        """Forget a stream."""
+        self._streams.discard(stream)
+
+    def end(self) -> None:
+        """End all streams, and open no more; on the loop."""
+        self.ending = True
+        for stream in self._streams:
+            stream.woken.set()
+
+    async def _run(self) -> None:
+        """Look each second, and wake up the streams."""
+        loop = asyncio.get_running_loop()
+        due = max(self._looked + SECOND, loop.time())
+        while self._streams and not self.ending:
+            await asyncio.sleep(due - loop.time())
+            due = max(due + SECOND, loop.time())
+            self._look()
+            streams = list(self._streams)
+            for first in range(0, len(streams), STREAMS_A_TURN):
+                for stream in streams[first : first + STREAMS_A_TURN]:
+                    stream.woken.set()
+                await asyncio.sleep(0)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._looked = loop.time()
+        for told in self._kinds:
+            try:
+                told.look()
+            except Exception as error:
+                self._failed(error)
+        # what it reads is told at the next look: nobody waits for a disk
+        if self._reading is None or self._reading.done():
+            with suppress(RuntimeError):  # the loop ends
+                self._reading = loop.run_in_executor(None, self._read)
+
+    def _read(self) -> None:
+        try:
+            self._before()
+        except Exception as error:
+            self._failed(error)
+
+
+class _Told:
+    """What was last told of a kind."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.version = 0
+        self.event = b""
+        self._data = b""
+
+    def look(self) -> None:
+        told = self.kind.look()
+        data = b"" if told is None else orjson.dumps({"type": self.kind.name, **told})
+        if data and (self.kind.always or data != self._data):
+            self._data, self.event = data, b"data: %b\n\n" % data
+            self.version += 1
+
+
+class Stream:
+    """What one client has heard.
+
+    Parameters
+    ----------
+    kinds
+        Of events, in their order.
+    """
+
+    __slots__ = ("_heard", "_kinds", "woken")
+
+    def __init__(self, kinds: Sequence[_Told]) -> None:
+        self.woken = asyncio.Event()
+        self._kinds = kinds
+        self._heard = [0] * len(kinds)
+
+    def beginning(self) -> bytes:
+        """Return the events that a stream begins with."""
+        return b"".join(self._take(i) for i, told in enumerate(self._kinds) if told.kind.at_once)
+
+    def following(self) -> bytes:
+        """Return the next event that is due; empty where none is."""
+        return next((self._take(i) for i, told in enumerate(self._kinds) if told.version != self._heard[i]), b"")
+
+    def _take(self, i: int) -> bytes:
+        told = self._kinds[i]
+        self._heard[i] = told.version
+        return told.event

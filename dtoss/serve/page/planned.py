@@ -1,0 +1,224 @@
+"""What the optimiser has written for the page: the plan in force and the patterns it was made from, read as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+DAY = 86_400
+"""Seconds."""
+_FORMAT = 1  # of both files; a later one is refused
+_PATTERNS = b"ceps.patterns"
+_COLUMNS = ("partition", "weekday", "slot", "requests_per_second")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Which server holds which partitions.
+
+    Parameters
+    ----------
+    file
+        Its name.
+    pivots_hash
+        Of the pivots whose partitions these are; "" where it does not say.
+    servers
+        What is told of each server: number, type, capacity (requests/s), cost_per_hour, spare.
+    cost
+        Dollars a day.
+    server_of
+        The servers, by their place among :attr:`servers`, that hold the copies of a partition, by its number.
+    """
+
+    file: str
+    pivots_hash: str
+    servers: tuple[Mapping[str, Any], ...]
+    cost: float
+    server_of: Mapping[int, tuple[int, ...]]
+
+    def told(self, pivots_hash: str, partitions: int) -> dict[str, Any]:
+        """Return what the page is told of it, beside a snapshot with these pivots and so many partitions."""
+        numbers = [server["number"] for server in self.servers]
+        held = [self.server_of.get(partition) for partition in range(partitions)]
+        return {
+            "file": self.file,
+            "servers": [*self.servers],
+            "server_of": [None if servers is None else numbers[servers[0]] for servers in held],
+            "copies": max(map(len, self.server_of.values()), default=0),
+            "cost": self.cost,
+            "stale": self.stale(pivots_hash),
+        }
+
+    def stale(self, pivots_hash: str) -> str | None:
+        """Return what is wrong where a snapshot has other pivots than the plan; None where nothing is."""
+        return _stale("plan is", self.pivots_hash, pivots_hash)
+
+    def load(self, rates: NDArray[np.float64]) -> list[float]:
+        """Return the requests/s of each server where partitions have these, float64 (P,): copies share them alike."""
+        found = [0.0] * len(self.servers)
+        for partition, rate in enumerate(rates.tolist()):
+            servers = self.server_of.get(partition, ())
+            for server in servers:
+                found[server] += rate / len(servers)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Patterns:
+    """The requests/s of each partition over a day.
+
+    Parameters
+    ----------
+    file
+        Its name.
+    pivots_hash
+        Of the pivots whose partitions these are; "" where it does not say.
+    slot_seconds
+        How long a slot is.
+    time_zone
+        Of the slots.
+    partitions
+        int64 (P,). Their numbers.
+    loads
+        float64 (T, P), requests/s: the mean of all days where the file has it, else of the weekdays that it has.
+    """
+
+    file: str
+    pivots_hash: str
+    slot_seconds: int
+    time_zone: str
+    partitions: NDArray[np.int64]
+    loads: NDArray[np.float64]
+
+    def told(self, pivots_hash: str) -> dict[str, Any]:
+        """Return what the page is told of them, beside a snapshot with these pivots."""
+        minutes = self.slot_seconds / 60
+        return {
+            "file": self.file,
+            "slots": len(self.loads),
+            "slot_minutes": int(minutes) if minutes == int(minutes) else minutes,
+            "time_zone": self.time_zone,
+            "peak": float(self.loads.max(initial=0.0)),
+            "peak_of_all": float(self.loads.sum(axis=1).max(initial=0.0)),
+            "stale": _stale("patterns are", self.pivots_hash, pivots_hash),
+        }
+
+    def load(self, slot: int, partitions: int) -> NDArray[np.float64]:
+        """Return the requests/s of a slot by the number of the partition, float64 (partitions,)."""
+        found = np.zeros(partitions)
+        known = self.partitions < partitions
+        found[self.partitions[known]] = self.loads[slot, known]
+        return found
+
+
+def _stale(what: str, its: str, pivots: str) -> str | None:
+    """Return what is wrong where a file is of other pivots than a snapshot; None where it is not, or says nothing."""
+    if not its or its == pivots:
+        return None
+    return f"the {what} for pivots {its}, the snapshot has {pivots}: partition numbers mean other regions"
+
+
+def read_plan(path: str) -> Plan:
+    """Return the plan of a file that ``dtoss plan`` wrote.
+
+    Raises
+    ------
+    ValueError
+        If it is none, is damaged or of a later format.
+    OSError
+        If it cannot be read.
+    """
+    data = Path(path).read_bytes()
+    try:
+        said = json.loads(data)
+        if not isinstance(said, dict) or said.get("kind") != "ceps plan":
+            raise ValueError("it is no plan: 'kind' is not 'ceps plan'")
+        _check_format(said)
+        return _plan_of(Path(path).name, said)
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        why = "it is not JSON" if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) else str(error)
+        raise ValueError(f"{path}: {why}") from None
+    except KeyError as error:
+        raise ValueError(f"{path}: key {error.args[0]!r} is missing") from None
+
+
+def _plan_of(name: str, said: dict[str, Any]) -> Plan:
+    rates = {kind["name"]: float(kind["requests_per_second"]) for kind in said["server_types"]}
+    servers = tuple(
+        {
+            "number": int(one["server"]),
+            "type": str(one["type"]),
+            "capacity": rates[one["type"]],
+            "cost_per_hour": float(one["dollars_per_hour"]),
+            "spare": bool(one["spare"]),
+        }
+        for one in said["servers"]
+    )
+    at = {server["number"]: place for place, server in enumerate(servers)}
+    held = {}
+    for partition, numbers in zip(said["partitions"], said["replicas"], strict=True):
+        if not numbers or not isinstance(partition, int) or partition < 0:
+            raise ValueError(f"partition {partition!r} is none, or has no server")
+        held[partition] = tuple(at[number] for number in numbers)
+    return Plan(name, str(said["pivots_hash"]), servers, float(said["cost_per_day"]), held)
+
+
+def read_patterns(path: str) -> Patterns:
+    """Return the patterns of a file that ``dtoss patterns`` wrote.
+
+    Raises
+    ------
+    ValueError
+        If it is none, is damaged or of a later format.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            table = pq.read_table(file)
+        said = json.loads((table.schema.metadata or {})[_PATTERNS])
+        _check_format(said)
+        columns = {name: table[name] for name in _COLUMNS}
+        return _patterns_of(Path(path).name, said, columns)
+    except KeyError as error:
+        raise ValueError(f"{path}: it holds no patterns: {error.args[0]!r} is missing") from None
+    except (ValueError, TypeError, AttributeError, IndexError, pa.ArrowException) as error:
+        raise ValueError(f"{path}: it holds no patterns that can be read: {_line(error)}") from None
+
+
+def _patterns_of(name: str, said: dict[str, Any], columns: dict[str, pa.ChunkedArray]) -> Patterns:
+    seconds = int(said["slot_seconds"])
+    if seconds <= 0 or DAY % seconds:
+        raise ValueError(f"slots of {seconds} s do not divide a day")
+    numbers = np.array(said["partitions"], np.int64)
+    held = said["weekdays"]
+    weekday = columns["weekday"].fill_null(-1).to_numpy()
+    rows = weekday == -1 if None in held else np.ones(len(weekday), np.bool_)
+    days = 1 if None in held else len(held)
+    partition, slot = columns["partition"].to_numpy()[rows], columns["slot"].to_numpy()[rows]
+    order = np.argsort(numbers)
+    at = order[np.searchsorted(numbers, partition, sorter=order)]
+    if (numbers[at] != partition).any():
+        raise ValueError("a partition has rows and is not in the metadata")
+    loads = np.zeros((DAY // seconds, len(numbers)))
+    np.add.at(loads, (slot, at), columns["requests_per_second"].to_numpy()[rows] / days)
+    if not np.isfinite(loads).all() or (slot < 0).any() or (numbers < 0).any():
+        raise ValueError("a slot, a partition or a load is negative or no number")
+    return Patterns(name, str(said["pivots_hash"]), seconds, str(said["time_zone"]), numbers, loads)
+
+
+def _check_format(said: Mapping[str, Any]) -> None:
+    if said["format"] > _FORMAT:
+        raise ValueError(f"format {said['format']} is later than {_FORMAT}, the last that this version reads")
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,85 @@
+"""What the page shows besides the snapshot: files of the optimiser, what is asked now, and streams that tell of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dtoss.serve.page.files import PageFiles
+from dtoss.serve.page.live import Kind, Live
+from dtoss.serve.page.loads import Loads
+from dtoss.serve.serving import Serving
+from dtoss.serve.telling.home_counts import HomeCounts, mark_of
+
+RATE_DIGITS = 3
+"""Behind the point of rates."""
+
+
+class Showing:
+    """What one worker shows.
+
+    Parameters
+    ----------
+    serving
+        The snapshots that are open.
+    files
+        Of the optimiser.
+    counts
+        Of the requests of all workers.
+    streams
+        That may be open.
+    tell
+        Takes what has happened, for the log.
+    """
+
+    def __init__(
+        self, serving: Serving, files: PageFiles, counts: HomeCounts, streams: int, tell: Callable[..., None]
+    ) -> None:
+        self.files = files
+        self._serving = serving
+        self._loads = Loads(counts)
+        self._tell = tell
+        kinds = (
+            Kind("snapshot", self.snapshot, at_once=True),
+            Kind("plan", self.plan, at_once=True),
+            Kind("load", self._load, always=True),
+        )
+        self.live = Live(kinds, streams, self.look, lambda error: tell("live failed", error=repr(error)))
+
+    def look(self) -> None:
+        """Read files again that have changed; in a thread."""
+        self.files.look(lambda why: self._tell("file not read", detail=why))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return which snapshot is served."""
+        now = self._serving.now
+        return {
+            "snapshot": now.name,
+            "commit": now.commit,
+            "objects": len(now.index),
+            "made": now.made,
+            "refused": self._serving.refused,
+        }
+
+    def plan(self) -> dict[str, Any] | None:
+        """Return the plan in force beside the snapshot that is served; None where there is none."""
+        plan, index = self.files.plan, self._serving.now.index
+        return None if plan is None else plan.told(index.regions.digest, len(index.parts))
+
+    def patterns(self) -> dict[str, Any] | None:
+        """Return the patterns beside the snapshot that is served; None where there are none."""
+        patterns = self.files.patterns
+        return None if patterns is None else patterns.told(self._serving.now.index.regions.digest)
+
+    def _load(self) -> dict[str, Any]:
+        index, plan = self._serving.now.index, self.files.plan
+        load = self._loads.look(mark_of(index.regions.digest), len(index.parts), time.monotonic())
+        servers = None
+        if plan is not None and plan.stale(index.regions.digest) is None:
+            servers = [round(rate, RATE_DIGITS) for rate in plan.load(load.partitions)]
+        return {
+            "requests": round(load.requests, RATE_DIGITS),
+            "partitions": load.partitions.round(RATE_DIGITS).tolist(),
+            "servers": servers,
+        }

@@ -1,0 +1,206 @@
+"""What the page of the map is told: ``GET /map``, the load of a slot of the day, and ``/live`` from then on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from itertools import islice
+from time import perf_counter
+from typing import Annotated, Any
+
+import orjson
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import QueryParameter
+from litestar.response.base import ASGIResponse
+
+from dtoss.errors import StoreError
+from dtoss.serve.answers import headers_of
+from dtoss.serve.front import LASTS
+from dtoss.serve.page.layers import LAYERS
+from dtoss.serve.page.live import Live
+from dtoss.serve.page.showing import RATE_DIGITS
+from dtoss.serve.page.tiling import DEEPEST_TILE
+from dtoss.serve.pool import Stop, client_gone
+from dtoss.serve.problems import Problem
+from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.routes.parameters import Snapshot
+from dtoss.serve.routes.schemas import PROBLEM, array, responses, told
+from dtoss.serve.serving import Served
+from dtoss.serve.state import WorkerState
+from dtoss.snapshots.lineage import said_by
+from dtoss.snapshots.store import Store
+
+CYCLES = 20
+"""Commits of the history."""
+QUIET_SECONDS = 15.0
+"""After which a stream that has nothing to tell says so: what stands in between would close it."""
+CELLS_FROM = 14
+"""The zoom from which on cells are asked for."""
+_TOLD_OF_CYCLES = ("number", "time", "kind", "snapshot", "objects", "updated", "seconds")
+_NUMBER, _TEXT, _THING = {"type": "number"}, {"type": "string"}, {"type": "object"}
+_MAYBE = {"type": ["object", "null"]}
+MAP = told(
+    commit={"type": "integer"}, objects={"type": "integer"}, sites={"type": "integer"}, partitions={"type": "integer"},
+    made=_NUMBER, age_seconds=_NUMBER, crs=_TEXT, metric=_TEXT, unit=_TEXT, id_type=_TEXT, plane=_MAYBE,
+    view=array(_NUMBER), sample={"type": "integer"}, refused={"type": ["string", "null"]}, columns=array(_THING),
+    regions=_THING, layers=array(_THING), plan=_MAYBE, patterns=_MAYBE, report={"type": ["string", "null"]},
+    problems=array(_TEXT), history=array(_THING), token={"type": "boolean"},
+)  # fmt: skip
+SLOT_LOAD = {
+    "type": "object",
+    "properties": {"slot": {"type": "integer"}, "load": array(_NUMBER)},
+    "required": ["slot", "load"],
+}
+EVENTS = {
+    200: {"description": "Events, a line of JSON each with its type.", "content": {"text/event-stream": {}}},
+    "4XX": {"description": "What is wrong with the request.", "content": {"application/problem+json": PROBLEM}},
+    "503": {"description": "Too many streams.", "content": {"application/problem+json": PROBLEM}},
+}
+
+
+def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
+    """Return the routes of the page's facts."""
+    serving, showing, settings = state.serving, state.showing, state.settings
+    history = _History(settings.store)
+
+    @get("/map", opt={"responses": responses(MAP, kept=False)})
+    async def facts(request: Asker, snapshot: Snapshot = None) -> ASGIResponse:
+        """Return all that the page of the map needs first, places in degrees on the map."""
+        served = serving.named(snapshot)
+
+        def work(stop: Stop) -> bytes:
+            showing.look()
+            return orjson.dumps(
+                {
+                    "snapshot": served.name,
+                    "commit": served.commit,
+                    "objects": len(served.index),
+                    "made": served.made,
+                    "age_seconds": round(max(time.time() - served.made, 0.0), 3),
+                    "refused": serving.refused,
+                    **served.map_facts.told,
+                    "layers": _layers(served),
+                    "plan": showing.plan(),
+                    "patterns": showing.patterns(),
+                    "report": None if showing.files.report is None else "/report/",
+                    "problems": showing.files.problems,
+                    "history": history.of(serving.now.commit),
+                    "token": settings.token_file is not None,
+                }
+            )
+
+        body = await state.pool.run(request, work)
+        return Ready(body, headers_of(served, len(body), None))
+
+    @get("/map/load", opt={"responses": responses(SLOT_LOAD, kept=False)})
+    async def load(
+        slot: Annotated[int, QueryParameter(ge=0, lt=86_400, description="Of the day, from 0, such as 93.")],
+    ) -> ASGIResponse:
+        """Return the requests/s of each partition in a slot of the day, by the patterns that the server was told of."""
+        patterns = showing.files.patterns
+        if patterns is None:
+            raise Problem(404, "the server was told of no patterns: --patterns names them", limit="patterns")
+        if slot >= len(patterns.loads):
+            most = len(patterns.loads) - 1
+            raise Problem(400, f"slot is {slot}: 0 to {most} are there", limit="slot", value=slot, bound=most)
+        served = serving.now
+        rates = patterns.load(slot, len(served.index.parts))
+        body = orjson.dumps({"slot": slot, "load": rates.round(RATE_DIGITS).tolist()})
+        return Ready(body, headers_of(served, len(body), None))
+
+    @get("/live", opt={"responses": EVENTS})
+    async def live(request: Asker) -> ASGIResponse:
+        """Return events as they come: which snapshot is served, the plan, what is asked now; one a second at most."""
+        return _Events(request, showing.live, settings.limits.idle_seconds)
+
+    return [facts, load, live]
+
+
+def _layers(served: Served) -> list[dict[str, Any]]:
+    """Return the layers of tiles, and where theirs are."""
+    return [
+        {
+            "name": name,
+            "path": f"/tiles/{served.name}/{name}/{{z}}/{{x}}/{{y}}.mvt",
+            "minzoom": CELLS_FROM if name == "cells" else 0,
+            "maxzoom": DEEPEST_TILE,
+        }
+        for name in LAYERS
+    ]
+
+
+class _History:
+    """The last commits of a store, read once for each that is served."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._held: tuple[int, list[dict[str, Any]]] = (-1, [])
+
+    def of(self, commit: int) -> list[dict[str, Any]]:
+        """Return the last commits, newest first; what was last known where the store cannot be read."""
+        known, held = self._held
+        if known != commit:
+            try:
+                found = map(said_by, islice(Store(self._store).absolute.chain.newest_first(), CYCLES))
+                held = [{name: one[name] for name in _TOLD_OF_CYCLES} for one in found]
+                self._held = (commit, held)
+            except (OSError, StoreError):
+                pass  # the log and /readyz say that the store is away
+        return held
+
+
+class _Events(ASGIResponse):
+    """A stream of events; it ends with its client, or its worker.
+
+    Parameters
+    ----------
+    request
+        Whose client listens.
+    live
+        Of the worker.
+    patience
+        Seconds for which a client may read nothing.
+    """
+
+    def __init__(self, request: Asker, live: Live, patience: float) -> None:
+        self.status_code = 200
+        self._request = request
+        self._live = live
+        self._patience = patience
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send it.
+
+        Raises
+        ------
+        Problem
+            503 if there are too many streams.
+        """
+        live = self._live
+        stream = live.open()
+        gone = asyncio.ensure_future(client_gone(self._request))
+        gone.add_done_callback(lambda _: stream.woken.set())
+        headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            scope[LASTS] = perf_counter()
+            event = stream.beginning()
+            while not gone.done() and not live.ending:
+                if event:
+                    async with asyncio.timeout(self._patience):
+                        await send({"type": "http.response.body", "body": event, "more_body": True})
+                event = b": nothing new\n\n"
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(QUIET_SECONDS):
+                        await stream.woken.wait()
+                    stream.woken.clear()
+                    event = stream.following()
+            if not gone.done():
+                await send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            pass  # the connection is closed, as the answer has no end
+        finally:
+            gone.cancel()
+            live.close(stream)
