@@ -123,7 +123,7 @@ def test_each_curl_but_those_of_tokens_and_metrics_answers(place, url):
     assert asked - names == {"/snapshot", "/healthz", "/readyz", "/metrics", *OF_PAGES}
 
 
-OF_PAGES = {"/tiles", "/docs", "/static"}
+OF_PAGES = {"/tiles", "/docs", "/static", "/map", "/live"}
 """Routes that the page of the map asks, which tests in a browser do."""
 
 
