@@ -24,6 +24,8 @@ _RIM = 85.06
 """Latitude in degrees beyond which no tile reaches."""
 _NEAREST_POLE = 89.9999
 """Latitude in degrees that stands for all nearer to a pole: the map has no place for the pole itself."""
+_NOTHING = 1e-14
+"""Width of a ring, in sides of the map, that is rounding: 0.4 um."""
 _PASSES = 4
 """How often the segments of a plane that the map bends are split."""
 
@@ -224,10 +226,19 @@ def _turned_out(
     more than the other tells. Where these are the same, the rings bound as much as they wind round, or as they leave.
     """
     polygon = np.repeat(np.arange(len(rings) - 1), np.diff(rings))
-    a, b = points, points[_after(first)]
-    # y is down: what lies between an edge to the east and the map's north counts
-    strips = (b[:, 0] - a[:, 0]) * 0.5 * (a[:, 1] + b[:, 1])
-    area = np.bincount(np.repeat(polygon, np.diff(first)), strips, minlength=len(rings) - 1)
+    after = _after(first)
+    a, b = points, points[after]
+    owner = np.repeat(polygon, np.diff(first))
+
+    def area(y: NDArray[np.float64]) -> NDArray[np.float64]:
+        # y is down: what lies between an edge to the east and the map's north counts
+        strips = (b[:, 0] - a[:, 0]) * 0.5 * (y + y[after])
+        return np.bincount(owner, strips, minlength=len(rings) - 1)
+
+    # beyond the rim, where a ring near a pole may go any way round it, only what is nowhere else counts
+    shown = area(np.clip(points[:, 1], 0.0, 1.0))
+    wide = np.bincount(owner, np.abs(b[:, 0] - a[:, 0]), minlength=len(rings) - 1)
+    shown = np.where(np.abs(shown) > _NOTHING * wide, shown, area(points[:, 1]))
     turns = np.bincount(polygon, winding, minlength=len(rings) - 1)
-    out: NDArray[np.bool_] = (turns < 0) | ((turns == 0) & (area < 0.0))
+    out: NDArray[np.bool_] = (turns < 0) | ((turns == 0) & (shown < 0.0))
     return out
