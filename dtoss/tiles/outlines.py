@@ -42,7 +42,7 @@ def outlines(frame: Frame, curves: list[NDArray[np.float64]], whole: list[bool] 
     sizes = np.array([len(curve) for curve in curves], np.int64)
     first = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
     rings = np.concatenate([[0], np.cumsum(sizes > 0)]).astype(np.int64)
-    made = rings_on_map(frame, vectors, first, rings, None if whole is None else np.array(whole), SMOOTH)
+    made = rings_on_map(frame, vectors, first, rings, None if whole is None else np.array(whole, np.bool_), SMOOTH)
     return [_shape(made, i) for i in range(len(curves))]
 
 

@@ -233,7 +233,7 @@ def _turned_out(
     def area(y: NDArray[np.float64]) -> NDArray[np.float64]:
         # y is down: what lies between an edge to the east and the map's north counts
         strips = (b[:, 0] - a[:, 0]) * 0.5 * (y + y[after])
-        return np.bincount(owner, strips, minlength=len(rings) - 1)
+        return np.bincount(owner, strips, minlength=len(rings) - 1).astype(np.float64)
 
     # beyond the rim, where a ring near a pole may go any way round it, only what is nowhere else counts
     shown = area(np.clip(points[:, 1], 0.0, 1.0))

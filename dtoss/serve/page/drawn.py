@@ -11,6 +11,7 @@ import orjson
 from numpy.typing import NDArray
 
 from dtoss.geometry.distance import distance
+from dtoss.geometry.space import HALF_TURN, QUARTER_TURN
 from dtoss.index import Index
 from dtoss.queries.cell_of import outline_at
 from dtoss.queries.find_by_id import Place
@@ -39,9 +40,12 @@ def positions_in(served: Served, lonlat: Sequence[Sequence[float]]) -> list[tupl
     """
     index, frame = served.index, served.tiles.frame
     given = np.array(lonlat, np.float64).reshape(-1, 2)
-    given[:, 0] = (given[:, 0] + 180.0) % 360.0 - 180.0
+    beyond = np.abs(given[:, 0]) > HALF_TURN  # all others keep each digit
+    given[beyond, 0] = (given[beyond, 0] + HALF_TURN) % (2.0 * HALF_TURN) - HALF_TURN
     with np.errstate(invalid="ignore"):
-        positions = frame.positions_of(given) if (np.abs(given[:, 1]) <= 90.0).all() else np.full(given.shape, np.nan)
+        positions = (
+            frame.positions_of(given) if (np.abs(given[:, 1]) <= QUARTER_TURN).all() else np.full(given.shape, np.nan)
+        )
     good = index.space.legal(np.nan_to_num(positions, nan=np.inf)) & np.isfinite(positions).all(axis=1)
     if not good.all():
         lon, lat = lonlat[int(good.argmin())]
