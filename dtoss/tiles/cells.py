@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dtoss.cells.cell_polygons import CellPolygons, shapes
 from dtoss.compiled.kernel import operand
 from dtoss.export.cell_rings import border_edges
-from dtoss.geometry.distance import distance
+from dtoss.geometry.distance import EARTH_RADIUS, distance
 from dtoss.index import Index
 from dtoss.locks import Lock
 from dtoss.partition import Partition
@@ -24,7 +24,7 @@ from dtoss.tiles.rings import TOLERANCE, MapRings, rings_on_map
 
 NEAR_ZOOM = 14
 """From this zoom on cells are drawn however many there are, up to ``MOST_CELLS``."""
-FEW_CELLS, MOST_CELLS = 3_000, 20_000
+FEW_CELLS, MOST_CELLS = 3_000, 10_000
 """Objects round a tile up to which cells are drawn, at any zoom and from :data:`NEAR_ZOOM` on."""
 _ROUNDS = 64
 """Rounds of neighbours at the most; each goes on where cells of the one before reach."""
@@ -92,6 +92,7 @@ class CellSource:
         found = answer(view.opened, centre, np.array([radius]), most + 1)
         if len(found.distance) > most:
             return None
+        reach2 = (1.0 - 1e-9) * _chord2(radius, index.space.dimension)
         if len(found.distance) == 0:
             found = answer(view.opened, centre, np.array([np.inf]), 1)
         waiting = _distinct(self._vectors(found.part, found.item))
@@ -113,7 +114,9 @@ class CellSource:
             near = np.union1d(near, np.flatnonzero(on_map.turned_out))
             cell = np.repeat(np.arange(len(made.area)), np.diff(made.first))
             touched = np.isin(cell, near) & (made.owner >= 0)
-            waiting = _distinct(others[np.unique(made.owner[touched])])
+            next_to = others[made.owner[touched]]
+            # all sites nearer to the middle are known from the start
+            waiting = _distinct(next_to[((next_to - centre) ** 2).sum(axis=1) >= reach2])
             sites.append(own)
             rings.append(on_map)
         return Sites(*(np.concatenate([getattr(s, name) for s in sites]) for name in ("part", "site"))), _joined(rings)
@@ -227,6 +230,13 @@ def _joined(pieces: list[MapRings]) -> MapRings:
         together("points"), chained("first"), chained("rings"), together("winding"), together("turned_out"),
         together("boxes"),
     )  # fmt: skip
+
+
+def _chord2(radius: float, dimension: int) -> float:
+    """Return the squared chord of a distance on the sphere, or the square of one in the plane."""
+    if dimension == 2:
+        return radius * radius
+    return 4.0 * float(np.sin(0.5 * min(radius / EARTH_RADIUS, np.pi)) ** 2)
 
 
 def runs(begin: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -151,16 +151,21 @@ def _on_sphere(
     """Return rings of unit vectors on the map, x with jumps."""
     after = _after(first)
     wide = arc_lengths(vectors, vectors[after])
-    vectors, first = split_arcs(vectors, first, np.ceil(np.degrees(wide) / ARC - 1e-9).astype(np.int64))
-    after = _after(first)
-    wide, lat = arc_lengths(vectors, vectors[after]), map_lonlat(vectors)[:, 1]
+    if wide.max(initial=0.0) > np.radians(ARC):
+        vectors, first = split_arcs(vectors, first, np.ceil(np.degrees(wide) / ARC - 1e-9).astype(np.int64))
+        after = _after(first)
+        wide = arc_lengths(vectors, vectors[after])
+    lonlat = map_lonlat(vectors)
+    lat = lonlat[:, 1]
     # the map bends an arc at latitude t by tan t, and stretches it by 1 / cos t
     lowest, highest = np.minimum(np.abs(lat), np.abs(lat[after])), np.maximum(np.abs(lat), np.abs(lat[after]))
     high = np.radians(np.minimum(highest + np.degrees(wide), _RIM))
     bend = wide * wide * np.sin(high) / (np.cos(high) ** 2 * 16.0 * np.pi)
-    pieces = np.where(lowest > _RIM, 1.0, np.ceil(np.sqrt(bend / tolerance)))
-    vectors, first = split_arcs(vectors, first, pieces.astype(np.int64))
-    return _mercator(map_lonlat(vectors)), first
+    bend[lowest > _RIM] = 0.0
+    if bend.max(initial=0.0) > tolerance:
+        vectors, first = split_arcs(vectors, first, np.ceil(np.sqrt(bend / tolerance)).astype(np.int64))
+        lonlat = map_lonlat(vectors)
+    return _mercator(lonlat), first
 
 
 def _mercator(lonlat: NDArray[np.float64]) -> NDArray[np.float64]:

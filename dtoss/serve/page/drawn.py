@@ -42,10 +42,8 @@ def positions_in(served: Served, lonlat: Sequence[Sequence[float]]) -> list[tupl
     given = np.array(lonlat, np.float64).reshape(-1, 2)
     beyond = np.abs(given[:, 0]) > HALF_TURN  # all others keep each digit
     given[beyond, 0] = (given[beyond, 0] + HALF_TURN) % (2.0 * HALF_TURN) - HALF_TURN
-    with np.errstate(invalid="ignore"):
-        positions = (
-            frame.positions_of(given) if (np.abs(given[:, 1]) <= QUARTER_TURN).all() else np.full(given.shape, np.nan)
-        )
+    given[np.abs(given[:, 1]) > QUARTER_TURN] = np.nan
+    positions = frame.positions_of(given)
     good = index.space.legal(np.nan_to_num(positions, nan=np.inf)) & np.isfinite(positions).all(axis=1)
     if not good.all():
         lon, lat = lonlat[int(good.argmin())]
