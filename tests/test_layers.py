@@ -68,7 +68,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             *SERVED,
         },
         "serve/page": {"serve", "serve/bulk", "serve/telling", "tiles", *SERVED},
-        "serve/routes": {"serve", "serve/bulk", "serve/page", "commits", *SERVED},
+        "serve/routes": {"serve", "serve/bulk", "serve/entry", "serve/page", "commits", *SERVED},
         "serve/bulk": {"serve", "serve/telling", *SERVED},
         "serve/swapping": {"serve", "serve/page", "commits", "building", "tiles", *SERVED},
         "serve/running": {"serve", "serve/page", "serve/swapping", "serve/telling", "serve/entry", *SERVED},

@@ -22,7 +22,7 @@ from dtoss.serve.hot_protocol import Desk
 from dtoss.serve.pool import ClientGone
 from dtoss.serve.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.ready import Asker, Ready
-from dtoss.serve.routes import bulk, care, drawn, map, objects, page, places, shapes, tiles
+from dtoss.serve.routes import bulk, care, drawn, map, objects, page, places, report, shapes, tiles
 from dtoss.serve.state import WorkerState
 
 ABOUT = """Who is near? Exact answers from an index of moving objects that is built anew every cycle.
@@ -56,6 +56,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             *map.handlers(state),
             *care.handlers(state),
             *page.handlers(),
+            *report.handlers(state),
             openapi,
         ],
         openapi_config=OpenAPIConfig(title="dtoss", version=dtoss.__version__, description=ABOUT, path="/unused"),

@@ -13,6 +13,7 @@ from secrets import token_hex
 from time import perf_counter
 from typing import Any, TypeAlias
 
+from dtoss.serve.entry.passes import is_pass
 from dtoss.serve.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.state import WorkerState
 
@@ -34,6 +35,8 @@ OPEN_TO_ALL = frozenset(("/healthz", "/readyz", "/", "/docs"))
 """Paths that need no token: nothing there tells of the store."""
 FILES = "/static/"
 """How paths of the pages' files begin, which need none either."""
+REPORT_PATH = "/report"
+"""How paths of the report begin, for which a pass does as well."""
 _GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -116,6 +119,8 @@ class Front:
             )
         path = scope["path"]
         if ADMITTED not in scope and path not in OPEN_TO_ALL and not path.startswith(FILES):
+            if path.startswith(REPORT_PATH) and scope["method"] == "GET" and is_pass(headers.get(b"cookie")):
+                return
             scope[ADMITTED] = self._state.doors.admit(headers.get(b"authorization"))
 
     def _tell(self, scope: Scope, sent: _Sent, seconds: float, detail: str | None) -> None:

@@ -1,0 +1,83 @@
+"""The report of the plan in force: files of the folder that ``--report`` names, at ``/report/``."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+from litestar import get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import PathParameter
+from litestar.response.base import ASGIResponse
+
+from dtoss.serve.answers import JSON_TYPE
+from dtoss.serve.entry.passes import COOKIE, PASS_SECONDS, write_pass
+from dtoss.serve.page.files import REPORT
+from dtoss.serve.page.packaged import CONTENT_TYPES, SAFE, ending
+from dtoss.serve.problems import Problem
+from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.routes.page import FILE
+from dtoss.serve.state import WorkerState
+
+REPORT_POLICY = (
+    b"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
+    b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox allow-scripts allow-downloads allow-popups"
+)
+"""The page of a report is one file with its style and script inside: it may load nothing, and has no origin."""
+LARGEST_FILE = 64_000_000
+"""Bytes of a file of a report."""
+PASS: dict[int | str, Any] = {
+    200: {
+        "description": "A cookie that lets this browser read the report for an hour.",
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+}
+
+
+def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
+    """Return the routes of the report; none without ``--report``."""
+    if state.settings.report is None:
+        return []
+    folder = Path(state.settings.report)
+    secure = b"" if state.settings.tls_cert is None else b"; Secure"
+
+    @get(["/report", "/report/{name:path}"], opt={"responses": FILE})
+    async def report(
+        name: Annotated[str, PathParameter(description="Of a file of the report; its page if empty.")] = "",
+    ) -> ASGIResponse:
+        """Return the report of the plan in force, or one of its files."""
+        wanted = name.strip("/") or REPORT
+        body = await asyncio.get_running_loop().run_in_executor(None, file_of, folder, wanted)
+        if body is None:
+            raise Problem(404, f"the report has no file {wanted[:200]!r}")
+        headers = [(b"content-type", CONTENT_TYPES[ending(wanted)]), (b"cache-control", b"no-cache"), *SAFE]
+        return Ready(
+            body, [*headers, (b"content-security-policy", REPORT_POLICY), (b"content-length", b"%d" % len(body))]
+        )
+
+    @post("/report/pass", opt={"responses": PASS}, status_code=200)
+    async def letting(request: Asker) -> ASGIResponse:
+        """Let the browser that has sent a token read the report, where it sends none, for an hour."""
+        cookie = f"{COOKIE}={write_pass()}; Max-Age={PASS_SECONDS}; Path=/report; HttpOnly; SameSite=Strict"
+        body = b'{"seconds":%d}' % PASS_SECONDS
+        headers = [
+            (b"content-type", JSON_TYPE),
+            (b"content-length", b"%d" % len(body)),
+            (b"cache-control", b"no-store"),
+        ]
+        return Ready(body, [*headers, (b"set-cookie", cookie.encode() + secure)])
+
+    return [report, letting]
+
+
+def file_of(folder: Path, name: str) -> bytes | None:
+    """Return the bytes of a file that lies in a folder itself; None if there is none that may be sent."""
+    if "/" in name or "\\" in name or "\0" in name or name.startswith(".") or ending(name) not in CONTENT_TYPES:
+        return None
+    path = folder / name
+    with suppress(OSError):
+        if path.is_file() and path.stat().st_size <= LARGEST_FILE:
+            return path.read_bytes()
+    return None

@@ -1,0 +1,294 @@
+"""The page of the map in a browser: what is drawn is what is there, answers are the index's, nobody is shut out."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import numpy as np
+import pytest
+
+import dtoss
+from tests.dtoss.serve.page.browsing import BROWSER, around, browser, differ, idle, opened, picture
+from tests.dtoss.serve.served import Doors, running, served_of
+
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason="there is no chromium here: apt-get install chromium"),
+    pytest.mark.xdist_group("browser"),
+]
+HERE = (10.0, 50.0)
+LATER = "20260102T000000.000000Z"
+HOSTILE = [
+    '<img src=x onerror="document.title=1">',
+    "</script><script>document.title=2</script>",
+    "a&b;'\"",
+    "é/%2e%2e",
+]
+
+
+def streets(seed=0, ids=None, at=(10.05, 50.02)):
+    """One object that stands by itself, and a crowd away from it."""
+    rng = np.random.default_rng(seed)
+    positions = np.concatenate([[HERE], rng.normal(at, 0.004, (800, 2))])
+    speed = np.concatenate([[99], rng.integers(0, 50, 800)])
+    return dtoss.build(np.arange(801) if ids is None else ids, positions, columns={"speed": speed}, partitions=7)
+
+
+@pytest.fixture(scope="module")
+def driver():
+    pytest.importorskip("axe_playwright_python", reason="needs the extra dev: pip install 'dtoss[dev]'")
+    with browser() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running(streets()) as made:
+        made.url = "http://{}:{}".format(*made.at)
+        yield made
+
+
+def near(zoom=16, more=""):
+    return f"/#at={HERE[0]},{HERE[1]}&zoom={zoom}&view=flat{more}"
+
+
+def test_an_object_is_drawn_where_it_is_and_only_there(driver, server):
+    """The middle of the picture has it, with the layer on; nothing else is drawn near it but borders."""
+    with opened(driver, server.url, near(more="&regions=none")) as seen:
+        idle(seen.page)
+        shown = picture(seen.page)
+        height, width = shown.shape[:2]
+        middle = around(shown, width / 2, height / 2, 2)
+        ground = around(shown, width / 2 + 40, height / 2 + 40, 2)
+        assert np.abs(middle.mean(axis=(0, 1)) - ground.mean(axis=(0, 1))).max() > 40
+        seen.page.get_by_label("Objects", exact=True).uncheck()
+        idle(seen.page)
+        without = picture(seen.page)
+        assert differ(around(without, width / 2, height / 2, 2), np.broadcast_to(ground[0, 0], (5, 5, 3))) < 5
+
+
+def test_a_click_is_answered_by_the_index(driver, server):
+    """The same ids in the same order, with distances; a line for each."""
+    with opened(driver, server.url, near()) as seen:
+        idle(seen.page)
+        box = seen.page.locator("#map").bounding_box()
+        seen.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        rows = seen.page.locator("#answer table tbody tr")
+        rows.first.wait_for()
+        wanted = server.index.knn(HERE, 8)
+        assert rows.count() == 8
+        assert [re.findall(r"\d+", row)[0] for row in shown_ids(seen.page)] == [str(one) for one in wanted.id.tolist()]
+
+
+def shown_ids(page):
+    """The ids in the table of an answer."""
+    return page.locator("#answer table tbody tr").evaluate_all(
+        "rows => rows.map(row => (row.querySelector('button') ?? row.cells[0]).textContent)"
+    )
+
+
+def test_everything_can_be_done_by_keys(driver, server):
+    """Ask at the cross-hair, filter, draw a circle and a polygon, change layers, open and close the help."""
+    with opened(driver, server.url, near()) as seen:
+        page = seen.page
+        idle(page)
+        press = page.keyboard.press
+        press("m")
+        press("Enter")
+        page.locator("#answer table tbody tr").first.wait_for()
+        assert len(shown_ids(page)) == 8
+        press("Escape")
+        page.locator("#answer").wait_for(state="hidden")
+        press("w")
+        page.keyboard.type("speed > 98")
+        press("Enter")
+        press("Escape")
+        press("m")
+        press("Enter")
+        page.locator("#answer table tbody tr").first.wait_for()
+        assert shown_ids(page) == ["0"]
+        press("?")
+        page.locator("#help").wait_for()
+        press("Escape")
+        page.locator("#help").wait_for(state="hidden")
+        press("g")
+        page.locator("#t-globe[aria-pressed=true]").wait_for()
+        before = page.locator("#regions").input_value()
+        press("r")
+        assert page.locator("#regions").input_value() != before
+
+
+def test_a_circle_counts_what_the_index_counts(driver, server):
+    with opened(driver, server.url, "/#at=10.05,50.02&zoom=13&view=flat") as seen:
+        page = seen.page
+        idle(page)
+        page.keyboard.press("c")
+        box = page.locator("#map").bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 60, y + 10, steps=4)
+        page.mouse.up()
+        page.locator("#answer").wait_for()
+        said = page.locator("#answer").inner_text()
+        count = int(re.search(r"([\d,]+) object", said)[1].replace(",", ""))
+        radius = float(re.search(r"([\d.,]+) (?:k?m)\b", said)[1].replace(",", ""))
+        radius *= 1000 if re.search(r"[\d.,]+ km\b", said) else 1
+        wanted = [int(server.index.count((10.05, 50.02), radius * share)[0]) for share in (0.98, 1.02)]
+        assert wanted[0] <= count <= wanted[1]
+        assert count > 20
+
+
+def test_a_swap_shows_itself_without_a_blank_frame(driver):
+    """An object that stands where it stood is in every picture; a followed one has moved; the link keeps the place."""
+    with running(streets()) as server:
+        url = "http://{}:{}".format(*server.at)
+        with opened(driver, url, near(more="&regions=none&object=5")) as seen:
+            page = seen.page
+            idle(page)
+            page.locator("#answer").wait_for()
+            before = page.locator("#answer").inner_text()
+            shown = picture(page)
+            x, y = shown.shape[1] / 2, shown.shape[0] / 2
+            ground = around(shown, x + 40, y + 40, 2).mean(axis=(0, 1))
+            later = served_of(streets(1, at=(10.06, 50.03)), LATER)
+            server.loop.call_soon_threadsafe(server.serving.replace, later)
+            until = time.monotonic() + 15
+            frames = 0
+            while page.locator("#stage").get_attribute("data-drawn") != LATER:
+                middle = around(picture(page), x, y, 2).mean(axis=(0, 1))
+                assert np.abs(middle - ground).max() > 40, "a frame without the object"
+                frames += 1
+                assert time.monotonic() < until
+            for _ in range(5):
+                middle = around(picture(page), x, y, 2).mean(axis=(0, 1))
+                assert np.abs(middle - ground).max() > 40, "a frame without the object"
+            assert frames > 1
+            assert page.locator("#answer").inner_text() != before
+            assert LATER in page.locator("#facts").inner_text()
+
+
+def test_a_token_is_asked_for_once_and_kept_in_the_tab(driver):
+    with running(streets(), doors=Doors("s3cret")) as server:
+        url = "http://{}:{}".format(*server.at)
+        with opened(driver, url, near(), checked=False) as seen:
+            page = seen.page
+            page.get_by_label("Token").fill("wrong")
+            page.keyboard.press("Enter")
+            page.get_by_text("does not know this token").wait_for()
+            page.get_by_label("Token").fill("s3cret")
+            page.keyboard.press("Enter")
+            idle(page)
+            assert page.locator("#token-dialog").is_hidden()
+            assert page.evaluate("() => [Object.keys(localStorage), document.cookie]") == [[], ""]
+            page.reload()
+            idle(page)
+            assert page.locator("#token-dialog").is_hidden()
+
+
+def test_ids_are_text_and_nothing_else(driver):
+    """Whatever they hold, they stand in the answer letter by letter, and nothing of them is run."""
+    ids = HOSTILE + [f"x{i}" for i in range(797)]
+    with running(streets(ids=ids, at=HERE)) as server:
+        url = "http://{}:{}".format(*server.at)
+        for name in HOSTILE:
+            with opened(driver, url, f"/#at={HERE[0]},{HERE[1]}&zoom=12&view=flat") as seen:
+                idle(seen.page)
+                seen.page.locator("#query").fill(name)
+                seen.page.keyboard.press("Enter")
+                seen.page.locator("#answer").wait_for()
+                assert name in seen.page.locator("#answer").text_content()
+                assert seen.page.locator("#answer img, #answer script").count() == 0
+                assert "dtoss" in seen.page.title()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1600])
+def test_nobody_is_shut_out(driver, server, width, scheme):
+    """axe-core finds no violation: on the map, with an answer, with the help open."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    with opened(driver, server.url, near(), width=width, scheme=scheme, bypass_csp=True) as seen:
+        page = seen.page
+        idle(page)
+        page.keyboard.press("m")
+        page.keyboard.press("Enter")
+        page.locator("#answer table tbody tr").first.wait_for()
+        for step in ("answer", "help"):
+            if step == "help":
+                page.keyboard.press("?")
+                page.locator("#help").wait_for()
+            found = Axe().run(page)
+            assert [one["id"] for one in found.response["violations"]] == [], found.generate_report()
+        page.keyboard.press("Escape")
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_those_who_do_not_see_are_told_the_same(driver, server):
+    """Roles and names of what can be done, the facts, and the answer as a table."""
+    with opened(driver, server.url, near()) as seen:
+        idle(seen.page)
+        seen.page.keyboard.press("m")
+        seen.page.keyboard.press("Enter")
+        seen.page.locator("#answer table tbody tr").first.wait_for()
+        tree = seen.page.locator("body").aria_snapshot()
+        for wanted in ("heading", "toolbar", "region", "searchbox", "checkbox", "combobox", "table", "link"):
+            assert re.search(rf"\b{wanted}\b", tree), wanted
+        for name in ("Closer", "Circle", "Polygon", "Globe", "Help", "Partitions by", "Only objects where", "801"):
+            assert name in tree, name
+
+
+def test_a_plane_without_a_crs_has_the_same_page(driver):
+    """Distances in its unit, places in its coordinates, no land."""
+    rng = np.random.default_rng(0)
+    positions = rng.normal([500.0, -300.0], 40.0, (600, 2))
+    index = dtoss.build(np.arange(600), positions, crs="none", partitions=3)
+    with running(index) as server:
+        url = "http://{}:{}".format(*server.at)
+        with opened(driver, url) as seen:
+            page = seen.page
+            idle(page)
+            page.keyboard.press("m")
+            page.keyboard.press("Enter")
+            page.locator("#answer table tbody tr").first.wait_for()
+            assert re.search(r"x [\d.,]+, y -[\d.,]+", page.locator("#answer").inner_text())
+            assert page.get_by_label("Land").count() == 0
+            assert not [one for one in seen.asked if "land" in one]
+
+
+def test_a_link_shows_what_was_seen(driver, server):
+    with opened(driver, server.url, near(zoom=15, more="&by=speed&k=3")) as seen:
+        idle(seen.page)
+        seen.page.keyboard.press("m")
+        seen.page.keyboard.press("Enter")
+        seen.page.locator("#answer table tbody tr").first.wait_for()
+        seen.page.wait_for_timeout(400)
+        link = seen.page.url.removeprefix(server.url)
+        said = shown_ids(seen.page)
+    assert len(said) == 3
+    with opened(driver, server.url, link) as seen:
+        idle(seen.page)
+        seen.page.locator("#answer table tbody tr").first.wait_for()
+        assert shown_ids(seen.page) == said
+        assert seen.page.locator("#by").input_value() == "speed"
+
+
+def test_what_goes_wrong_is_one_line(driver, server):
+    with opened(driver, server.url, near(), checked=False) as seen:
+        idle(seen.page)
+        seen.page.locator("#where").fill("spede > 1")
+        seen.page.keyboard.press("Enter")
+        line = seen.page.locator("#error")
+        line.wait_for()
+        assert "spede" in line.inner_text()
+        assert line.bounding_box()["height"] < 120
+
+
+def test_what_can_be_asked_is_a_page_too(driver, server):
+    """The viewer draws the routes under the same policy, without asking others."""
+    with opened(driver, server.url, "/docs") as seen:
+        seen.page.locator(".opblock-summary-path").first.wait_for()
+        said = seen.page.locator("#docs").inner_text()
+        assert "/knn" in said
+        assert "/reverse_nearest" in said
+        assert not [one for one in seen.asked if "validator" in one]
