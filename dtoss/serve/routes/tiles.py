@@ -72,7 +72,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         def work(stop: Stop) -> bytes:
             with told():
                 body = make(served, Wanted(z, x, y, by or None, where or None))
-            return _zipped(body) if zipped and body else body
+            return gzipped(body) if zipped and body else body
 
         body = await state.pool.run(request, work)
         length = (b"content-length", b"%d" % len(body))
@@ -100,7 +100,7 @@ def is_open(serving: Serving, name: str) -> bool:
     return name == serving.now.name or (serving.before is not None and name == serving.before.name)
 
 
-def _zipped(body: bytes) -> bytes:
+def gzipped(body: bytes) -> bytes:
     """Return bytes as gzip, the same for the same bytes."""
     made = zlib.compressobj(ZIP_LEVEL, zlib.DEFLATED, 31)
     return made.compress(body) + made.flush()
