@@ -22,10 +22,10 @@ from dtoss.tiles.frame import Frame, unmercator
 from dtoss.tiles.mvt import POLYGONS, layer
 from dtoss.tiles.rings import TOLERANCE, MapRings, rings_on_map
 
-NEAR_ZOOM = 14
-"""From this zoom on cells are drawn however many there are, up to ``MOST_CELLS``."""
-FEW_CELLS, MOST_CELLS = 3_000, 10_000
-"""Objects round a tile up to which cells are drawn, at any zoom and from :data:`NEAR_ZOOM` on."""
+NEAR_ZOOM, NEAREST_ZOOM = 14, 16
+"""Zooms from which more cells are drawn: there are no smaller tiles than those of the latter."""
+FEW_CELLS, MOST_CELLS, MOST_NEAREST = 3_000, 10_000, 30_000
+"""Objects round a tile up to which cells are drawn: at any zoom, and from either of those on."""
 _ROUNDS = 64
 """Rounds of neighbours at the most; each goes on where cells of the one before reach."""
 _COARSE = 0.25
@@ -63,7 +63,7 @@ class CellSource:
         The properties of a cell are ``id``, the lowest of its site as text, and ``objects`` on it.
         """
         tile = tile_box(z, x, y)
-        found = self.in_view(tile, MOST_CELLS if z >= NEAR_ZOOM else FEW_CELLS)
+        found = self.in_view(tile, _most(z))
         if found is None:
             return b""
         sites, made = found
@@ -79,6 +79,23 @@ class CellSource:
             ids[rows] = pa.array(partition.ids).take(pa.array(first)).cast(pa.large_string()).to_pylist()
         told = (("id", pa.array(ids, pa.large_string())), ("objects", objects))
         return layer("cells", cut.features(POLYGONS, told))
+
+    def uncertified_tile(self, z: int, x: int, y: int) -> bytes:
+        """Return a tile of those cells which their partitions could not certify, in the layer ``uncertified``.
+
+        Their property ``partition`` is the number of the partition.
+        """
+        tile = tile_box(z, x, y)
+        found = self.in_view(tile, _most(z))
+        if found is None:
+            return b""
+        sites, made = found
+        cut = clipped_polygons(made, tile)
+        is_open = np.zeros(len(made), np.bool_)
+        for number in np.unique(sites.part).tolist():
+            rows = sites.part == number
+            is_open[rows] = np.isin(sites.site[rows], self.index.parts[number].uncertified)
+        return layer("uncertified", cut.only(is_open).features(POLYGONS, (("partition", sites.part),)))
 
     def in_view(self, tile: TileBox, most: int) -> tuple[Sites, MapRings] | None:
         """Return all cells that may reach into a tile's box, on the map; None where more objects than that are near.
@@ -196,6 +213,13 @@ class CellSource:
             with self._lock:
                 self._edges[partition.number] = known
         return known
+
+
+def _most(z: int) -> int:
+    """Return up to how many objects round a tile cells are drawn."""
+    if z >= NEAREST_ZOOM:
+        return MOST_NEAREST
+    return MOST_CELLS if z >= NEAR_ZOOM else FEW_CELLS
 
 
 def closed_rings(made: CellPolygons) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:

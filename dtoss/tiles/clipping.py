@@ -41,6 +41,14 @@ class Clipped:
     polygon: NDArray[np.int64]
     area: NDArray[np.int64]
 
+    def only(self, kept: NDArray[np.bool_]) -> Clipped:
+        """Return the rings of some polygons, by number."""
+        rings = np.flatnonzero(kept[self.polygon])
+        count = np.diff(self.first)[rings]
+        first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        rows = np.arange(int(first[-1])) + np.repeat(self.first[rings] - first[:-1], count)
+        return Clipped(self.points[rows], first, self.polygon[rings], self.area[rings])
+
     def features(self, kind: int, columns: tuple[tuple[str, Any], ...], *, numbered: bool = False) -> Features:
         """Return a feature for each polygon that has a ring here.
 

@@ -25,10 +25,21 @@ _TOLERANCE = 2.0**-22
 
 @dataclass(frozen=True)
 class Uncertified:
-    """Uncertified cells on the map: polygon i is that of a site which partition ``partition[i]``, int64 (n,), owns."""
+    """Uncertified cells on the map.
+
+    Parameters
+    ----------
+    made
+        Their polygons.
+    partition
+        int64 (n,). Who owns the site of each.
+    complete
+        Whether these are all: the smallest are left out where there are more than :data:`MOST_UNCERTIFIED`.
+    """
 
     made: MapRings
     partition: NDArray[np.int64]
+    complete: bool
 
 
 def uncertified_on_map(frame: Frame, border: BorderTable | None, bounds: NDArray[np.float64] | None) -> Uncertified:
@@ -48,9 +59,10 @@ def uncertified_on_map(frame: Frame, border: BorderTable | None, bounds: NDArray
     dimension = 2 if bounds is not None else 3
     if border is None:
         none = np.zeros(1, np.int64)
-        return Uncertified(rings_on_map(frame, np.zeros((0, dimension)), none, none), none[:0])
+        return Uncertified(rings_on_map(frame, np.zeros((0, dimension)), none, none), none[:0], True)
     sites = np.flatnonzero(border.open)
-    if len(sites) > MOST_UNCERTIFIED:
+    complete = len(sites) <= MOST_UNCERTIFIED
+    if not complete:
         sites = np.sort(sites[np.argsort(-border.area[sites], kind="stable")[:MOST_UNCERTIFIED]])
     count = np.diff(border.first)[sites].astype(np.int64)
     near = border.neighbours[runs(border.first[sites].astype(np.int64), count)]
@@ -58,7 +70,7 @@ def uncertified_on_map(frame: Frame, border: BorderTable | None, bounds: NDArray
     made = shapes(border.sites[sites], first, border.sites[near], bounds)
     vectors, ring_first, rings = closed_rings(made)
     on_map = rings_on_map(frame, vectors, ring_first, rings, np.diff(made.first) == 0, _TOLERANCE)
-    return Uncertified(on_map, border.home[sites].astype(np.int64))
+    return Uncertified(on_map, border.home[sites].astype(np.int64), complete)
 
 
 def uncertified_tile(cells: Uncertified, z: int, x: int, y: int) -> bytes:

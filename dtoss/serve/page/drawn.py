@@ -246,12 +246,12 @@ def _on_map(frame: Frame, places: list[Place]) -> list[list[float]]:
 
 
 def _cells(index: Index, frame: Frame, places: list[Place]) -> list[Any]:
-    """Return the cells of objects; of objects on one site the same."""
+    """Return the cells of objects, the coordinates of a Polygon each: a ring, or the map and a hole in it."""
     curves = []
     for place in places:
         vertices, _ = outline_at(index._view, place)
         curves.append(np.concatenate([vertices, vertices[:1]]))
-    return outlines(frame, curves, [len(curve) == 0 for curve in curves])
+    return [shape[0] for shape in outlines(frame, curves, [len(curve) == 0 for curve in curves])]
 
 
 def _lines(shape: Any) -> dict[str, Any]:

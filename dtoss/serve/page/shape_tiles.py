@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dtoss.index import Index
 from dtoss.locks import once
 from dtoss.partitioning.regions import Regions
-from dtoss.tiles.cells import CellSource
+from dtoss.tiles.cells import NEAR_ZOOM, CellSource
 from dtoss.tiles.frame import Frame
 from dtoss.tiles.regions import region_tile, regions_on_map
 from dtoss.tiles.rings import MapRings
@@ -57,8 +57,11 @@ class ShapeTiles:
         return self.cell_source.tile(z, x, y)
 
     def uncertified(self, z: int, x: int, y: int) -> bytes:
-        """Return the tile of uncertified cells."""
-        return uncertified_tile(self.uncertified_drawn, z, x, y)
+        """Return the tile of uncertified cells; where not all are kept, those in view are looked up from near by."""
+        drawn = self.uncertified_drawn
+        if z >= NEAR_ZOOM and not drawn.complete:
+            return self.cell_source.uncertified_tile(z, x, y)
+        return uncertified_tile(drawn, z, x, y)
 
 
 @dataclass(frozen=True)

@@ -35,11 +35,12 @@ from dtoss.serve.state import WorkerState
 DRAWN_NUMBER: Schema = {"type": "number"}
 ON_MAP: Schema = {"type": "array", "items": DRAWN_NUMBER, "minItems": 2, "maxItems": 2}
 DRAWN_RING: Schema = array(ON_MAP)
+DRAWN_CELL: Schema = {**array(DRAWN_RING), "description": "Coordinates of a Polygon."}
 DRAWN_SHAPE: Schema = {**array(array(DRAWN_RING)), "description": "Coordinates of a MultiPolygon."}
 DRAWN_TEXT: Schema = {"type": "string"}
 DRAWN: Schema = {
     "type": "object",
-    "properties": {"id": DRAWN_TEXT, "distance": DRAWN_NUMBER, "at": ON_MAP, "cell": DRAWN_SHAPE},
+    "properties": {"id": DRAWN_TEXT, "distance": DRAWN_NUMBER, "at": ON_MAP, "cell": DRAWN_CELL},
     "required": ["id", "at"],
 }
 PLACE_DRAWN: Schema = {
@@ -52,7 +53,7 @@ WITHIN_DRAWN = told_schema(count={"type": "integer"}, ring=DRAWN_RING, shape=DRA
 WITHIN_DRAWN["properties"] |= {"radius": DRAWN_NUMBER}
 OBJECT_DRAWN = told_schema(
     id=DRAWN_TEXT, at=ON_MAP, x=DRAWN_NUMBER, y=DRAWN_NUMBER, partition={"type": "integer"},
-    attributes={"type": "object"}, neighbours=array(DRAWN_TEXT), cell=DRAWN_SHAPE, area=DRAWN_NUMBER,
+    attributes={"type": "object"}, neighbours=array(DRAWN_TEXT), cell=DRAWN_CELL, area=DRAWN_NUMBER,
 )  # fmt: skip
 WITHIN_BODY: dict[str, Any] = {
     "required": True,

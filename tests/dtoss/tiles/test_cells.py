@@ -5,7 +5,7 @@ from __future__ import annotations
 import mapbox_vector_tile
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from shapely.geometry import Point
 
@@ -60,6 +60,7 @@ def test_a_place_is_in_the_cell_of_the_object_nearest_to_it(seed):
     assert in_its_cell(index, source, places, [0, 3, 8, 14, 16]) > 100
 
 
+@settings(max_examples=60, deadline=None)
 @given(lonlat(20), st.integers(0, 2**32 - 1), st.sampled_from([0, 2, 9]))
 def test_small_worlds_of_the_sphere(positions, seed, z):
     """Ties, lines, poles: cells hold what is nearest to them."""
@@ -70,6 +71,7 @@ def test_small_worlds_of_the_sphere(positions, seed, z):
     in_their_tile(index, source, places, z)
 
 
+@settings(max_examples=40, deadline=None)
 @given(planar(20), st.integers(0, 2**32 - 1), st.sampled_from([0, 2, 5]))
 def test_small_worlds_of_the_plane(positions, seed, z):
     """Cells end at the bounds there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapely.geometry import LineString, Point, Polygon, box
 
@@ -36,6 +36,7 @@ def stars(draw, most=40):
     return centre + size * rng.uniform(0.1, 1.0, (n, 1)) * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
+@settings(deadline=None)
 @given(stars(), st.integers(0, 6), st.integers(0, 2**32 - 1))
 def test_the_part_of_a_polygon_in_a_tile(corners, z, seed):
     """Its area is that of the intersection, to half a unit along its border; so is the length of its border."""

@@ -7,6 +7,7 @@ import pytest
 from shapely.geometry import Point
 
 import dtoss
+from dtoss.serve.page.shape_tiles import ShapeTiles
 from dtoss.tiles import uncertified
 from dtoss.tiles.frame import frame_of
 from dtoss.tiles.uncertified import POINT_UNITS, uncertified_on_map, uncertified_tile
@@ -94,6 +95,30 @@ def test_cells_smaller_than_a_point_are_drawn_as_one_point_for_all_of_them():
     assert len(squares) == len(set(squares))
     assert wanted
     assert all(any(max(abs(a - c), abs(b - d)) <= 1 for c, d in squares) for a, b in wanted)
+
+
+def test_cells_in_view_are_the_same_where_not_all_are_kept(monkeypatch):
+    """From near by nothing is left out."""
+    index, _, frame = world("sphere", 9)
+    all_of_them = ShapeTiles(index, frame)
+    wanted = {}
+    for partition in index.parts.all():
+        for site in partition.uncertified[:20].tolist():
+            place = frame.world_of(partition.positions[partition.first_object[[site]]])[0]
+            if 0.0 < place.min() <= place.max() < 1.0:
+                tile = tile_of(place, 14)
+                wanted[tile] = layers(all_of_them.uncertified(*tile))["uncertified"]
+    assert len(wanted) > 30
+    monkeypatch.setattr(uncertified, "MOST_UNCERTIFIED", 5)
+    few = ShapeTiles(index, frame)
+    assert not few.uncertified_drawn.complete
+    for tile, features in wanted.items():
+        found = layers(few.uncertified(*tile))["uncertified"]
+        area = {number: sum(s.area for _, told, s in features if told["partition"] == number) for number in range(9)}
+        for number in range(9):
+            near = sum(shape.area for _, told, shape in found if told["partition"] == number)
+            # those drawn from afar are smooth to 10 m
+            assert near == pytest.approx(area[number], rel=0.02, abs=50_000)
 
 
 def test_only_the_largest_are_kept_and_a_store_of_one_partition_has_none(monkeypatch):
