@@ -17,9 +17,9 @@ from dtoss.locks import Lock
 from dtoss.partition import Partition
 from dtoss.queries.answer import answer
 from dtoss.queries.cell_of import CellView
-from dtoss.tiles.clipping import TileBox, clipped_polygons, rings_in, tile_box
+from dtoss.tiles.clipping import TileBox, clipped_lines, clipped_polygons, rings_in, tile_box
 from dtoss.tiles.frame import Frame, unmercator
-from dtoss.tiles.mvt import POLYGONS, layer
+from dtoss.tiles.mvt import LINES, POLYGONS, layer
 from dtoss.tiles.rings import TOLERANCE, MapRings, rings_on_map
 
 NEAR_ZOOM, NEAREST_ZOOM = 14, 16
@@ -81,21 +81,21 @@ class CellSource:
         return layer("cells", cut.features(POLYGONS, told))
 
     def uncertified_tile(self, z: int, x: int, y: int) -> bytes:
-        """Return a tile of those cells which their partitions could not certify, in the layer ``uncertified``.
+        """Return a tile of the borders of those cells that their partitions could not certify.
 
-        Their property ``partition`` is the number of the partition.
+        As :func:`.uncertified.uncertified_tile`, small ones as they are.
         """
         tile = tile_box(z, x, y)
         found = self.in_view(tile, _most(z))
         if found is None:
             return b""
         sites, made = found
-        cut = clipped_polygons(made, tile)
+        cut = clipped_lines(made, tile)
         is_open = np.zeros(len(made), np.bool_)
         for number in np.unique(sites.part).tolist():
             rows = sites.part == number
             is_open[rows] = np.isin(sites.site[rows], self.index.parts[number].uncertified)
-        return layer("uncertified", cut.only(is_open).features(POLYGONS, (("partition", sites.part),)))
+        return layer("uncertified", cut.only(is_open).features(LINES, (("partition", sites.part),)))
 
     def in_view(self, tile: TileBox, most: int) -> tuple[Sites, MapRings] | None:
         """Return all cells that may reach into a tile's box, on the map; None where more objects than that are near.

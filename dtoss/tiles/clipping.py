@@ -134,9 +134,19 @@ def clipped_polygons(made: MapRings, tile: TileBox, chosen: NDArray[np.int64] | 
     return _with_holes(found, np.flatnonzero(made.turned_out), tile)
 
 
-def clipped_lines(made: MapRings, tile: TileBox) -> Clipped:
-    """Return the parts of rings in a tile's box as lines; nothing runs along the box, and areas are 0."""
-    chosen = rings_in(made, tile)
+def clipped_lines(made: MapRings, tile: TileBox, chosen: NDArray[np.int64] | None = None) -> Clipped:
+    """Return the parts of rings in a tile's box as lines; nothing runs along the box, and areas are 0.
+
+    Parameters
+    ----------
+    made
+        The polygons.
+    tile
+        Where.
+    chosen
+        As in :func:`clipped_polygons`.
+    """
+    chosen = rings_in(made, tile) if chosen is None else chosen
     count = np.diff(made.first)[chosen]
     room = int((count * _copies(made, chosen, tile)).sum())
     out, first, ring = np.empty((2 * room, 2), np.int32), np.zeros(room + 1, np.int64), np.empty(room, np.int64)

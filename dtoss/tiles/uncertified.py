@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from dtoss.building.border import BorderTable
 from dtoss.cells.cell_polygons import shapes
 from dtoss.tiles.cells import closed_rings, runs
-from dtoss.tiles.clipping import Clipped, TileBox, clipped_polygons, rings_in, tile_box
+from dtoss.tiles.clipping import Clipped, TileBox, clipped_lines, rings_in, tile_box
 from dtoss.tiles.frame import Frame
-from dtoss.tiles.mvt import EXTENT, POLYGONS, layer
+from dtoss.tiles.mvt import EXTENT, LINES, layer
 from dtoss.tiles.rings import MapRings, rings_on_map
 
 MOST_UNCERTIFIED = 200_000
@@ -74,9 +74,9 @@ def uncertified_on_map(frame: Frame, border: BorderTable | None, bounds: NDArray
 
 
 def uncertified_tile(cells: Uncertified, z: int, x: int, y: int) -> bytes:
-    """Return a tile of uncertified cells: polygons in the layer ``uncertified`` with the property ``partition``.
+    """Return a tile of the borders of uncertified cells: lines in the layer ``uncertified``, property ``partition``.
 
-    Cells that are smaller than a point of the picture are drawn as the point, one for all of them there.
+    Cells that are smaller than a point of the picture are drawn as the point's border, one for all of them there.
 
     Parameters
     ----------
@@ -92,21 +92,20 @@ def uncertified_tile(cells: Uncertified, z: int, x: int, y: int) -> bytes:
     small &= made.winding[chosen] == 0
     owner = np.searchsorted(made.rings, chosen, side="right") - 1
     middles = np.column_stack([west + east, north + south])[small] / 2.0
-    cut = _with_points(clipped_polygons(made, tile, chosen[~small]), middles, owner[small], tile)
-    return layer("uncertified", cut.features(POLYGONS, (("partition", cells.partition),)))
+    cut = _with_points(clipped_lines(made, tile, chosen[~small]), middles, owner[small], tile)
+    return layer("uncertified", cut.features(LINES, (("partition", cells.partition),)))
 
 
 def _with_points(cut: Clipped, middles: NDArray[np.float64], owner: NDArray[np.int64], tile: TileBox) -> Clipped:
-    """Return polygons and, behind them, the picture's points in which the middles of small ones lie, each once."""
+    """Return lines and, behind them, those round points of the picture that hold middles of small cells, each once."""
     offset = middles - tile.grid[:2]
     offset[:, 0] -= np.floor(offset[:, 0])
     at = np.floor(offset * tile.grid[2] / POINT_UNITS).astype(np.int64)
     inside = ((at >= 0) & (at < EXTENT // POINT_UNITS)).all(axis=1)
     _, kept = np.unique(at[inside] @ np.array([1, EXTENT]), return_index=True)
     corner = (at[inside][kept] * POINT_UNITS).astype(np.int32)
-    square = POINT_UNITS * np.array([(0, 0), (1, 0), (1, 1), (0, 1)], np.int32)
+    square = POINT_UNITS * np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)], np.int32)
     points = (corner[:, None] + square).reshape(-1, 2)
     polygon = np.concatenate([cut.polygon, owner[inside][kept]])
-    first = np.concatenate([cut.first, cut.first[-1] + 4 * np.arange(1, len(corner) + 1)])
-    area = np.concatenate([cut.area, np.full(len(corner), 2 * POINT_UNITS * POINT_UNITS)])
-    return Clipped(np.concatenate([cut.points, points]), first, polygon, area)
+    first = np.concatenate([cut.first, cut.first[-1] + len(square) * np.arange(1, len(corner) + 1)])
+    return Clipped(np.concatenate([cut.points, points]), first, polygon, np.zeros(len(polygon), np.int64))
