@@ -144,7 +144,8 @@ class _History:
         if known != commit:
             try:
                 found = map(said_by, islice(Store(self._store).absolute.chain.newest_first(), CYCLES))
-                held = [{name: one[name] for name in _TOLD_OF_CYCLES} for one in found]
+                # none where the folder is away
+                held = [{name: one[name] for name in _TOLD_OF_CYCLES} for one in found] or held
                 self._held = (commit, held)
             except (OSError, StoreError):
                 pass  # the log and /readyz say that the store is away

@@ -130,7 +130,7 @@ def served_of(index, name=NAME, later=lambda work: work()):
 @contextmanager
 def running(index, *, hot=True, doors=None, port=0, **given):
     """A worker of an index; ``at`` is its address."""
-    settings = Settings("nowhere", hot=hot, **given)
+    settings = Settings(**{"store": "nowhere", "hot": hot} | given)
     heard = Heard()
     pool = Pool(settings.threads, settings.limits.pool_queue, settings.limits.pool_seconds, heard)
     serving = Serving(served_of(index, later=pool.submit))

@@ -1,0 +1,231 @@
+"""Streams of events: what each hears, when, and what becomes of those that nobody reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from dtoss.serve.limits import Limits
+from dtoss.serve.page import live as module
+from dtoss.serve.page.live import Kind, Live
+from dtoss.serve.problems import Problem
+from dtoss.serve.routes import map as routes
+from tests.dtoss.serve.running.started import dialled, get
+from tests.dtoss.serve.served import Asker, Doors, running, served_of, town
+
+WAIT = 20
+
+
+@pytest.fixture(scope="module")
+def index():
+    return town()
+
+
+class Kinds:
+    """Two kinds that change when a test says so, and one that is told always."""
+
+    def __init__(self):
+        self.first, self.second, self.turn = {"a": 1}, None, 0
+        self.kinds = (
+            Kind("first", lambda: self.first, at_once=True),
+            Kind("second", lambda: self.second, at_once=True),
+            Kind("always", self.always, always=True),
+        )
+
+    def always(self):
+        self.turn += 1
+        return {"turn": 0}
+
+
+def read(data):
+    """The events of some bytes."""
+    return [json.loads(part.removeprefix(b"data: ")) for part in data.split(b"\n\n") if part]
+
+
+def test_one_event_a_second_the_more_urgent_first(monkeypatch):
+    """What changes twice before it is heard is told once; what is told always waits."""
+    monkeypatch.setattr(module, "SECOND", 0.02)
+
+    async def run():
+        kinds = Kinds()
+        live = Live(kinds.kinds, 2)
+        stream = live.open()
+        assert read(stream.beginning()) == [{"type": "first", "a": 1}]
+        heard = []
+
+        async def hear(count):
+            while len(heard) < count:
+                await asyncio.wait_for(stream.woken.wait(), WAIT)
+                stream.woken.clear()
+                heard.append(read(stream.following()))
+
+        await hear(1)
+        kinds.first, kinds.second = {"a": 2}, {"b": 1}
+        kinds.first = {"a": 3}
+        await hear(5)
+        assert len(live) == 1
+        live.close(stream)
+        return heard
+
+    heard = asyncio.run(run())
+    assert [len(events) for events in heard] == [1] * 5
+    always = {"type": "always", "turn": 0}
+    first, second = {"type": "first", "a": 3}, {"type": "second", "b": 1}
+    told = [event for (event,) in heard]
+    assert told[0] == always
+    assert [event for event in told if event != always] == [first, second]
+    assert told[-1] == always
+
+
+def test_a_stream_that_comes_later_begins_with_what_is_true_then():
+    """Also where nobody has listened for a while; and a kind that fails is told of, and hides no other."""
+    failed = []
+
+    async def run():
+        kinds = Kinds()
+
+        def fails():
+            raise ValueError("no")
+
+        live = Live((Kind("bad", fails), *kinds.kinds), 2, fails, failed.append)
+        live.close(live.open())
+        kinds.first, kinds.second = {"a": 7}, {"b": 7}
+        live._looked -= 10
+        began = read(live.open().beginning())
+        await asyncio.sleep(0.1)
+        return began
+
+    assert asyncio.run(run()) == [{"type": "first", "a": 7}, {"type": "second", "b": 7}]
+    assert {str(error) for error in failed} == {"no"}
+    assert len(failed) >= 3
+
+
+def test_streams_are_bounded_and_nobody_is_heard_after_the_end():
+    """A thousand, as is usual: the next one hears why."""
+
+    async def run():
+        live = Live(Kinds().kinds, Limits().live)
+        streams = [live.open() for _ in range(1_000)]
+        with pytest.raises(Problem, match="1,000 streams are open: at most 1,000 are allowed") as told:
+            live.open()
+        assert (told.value.status, told.value.limit, told.value.bound) == (503, "live", 1_000)
+        live.close(streams[0])
+        live.open()
+        live.end()
+        assert all(stream.woken.is_set() for stream in streams[1:])
+        with pytest.raises(Problem, match="ending"):
+            live.open()
+
+    asyncio.run(run())
+
+
+@contextmanager
+def streaming(server, **headers):
+    """A stream over a socket; yields a function that returns its next events, and the socket."""
+    with socket.create_connection(server.at, timeout=WAIT) as sock, sock.makefile("rb") as held:
+        sock.sendall(get("/live", *(f"{name}: {value}" for name, value in headers.items())))
+        head = [held.readline()]
+        while head[-1] != b"\r\n":
+            head.append(held.readline())
+
+        def chunk():
+            size = int(held.readline(), 16)
+            data = held.read(size)
+            held.readline()
+            return data
+
+        yield b"".join(head), chunk, sock
+
+
+def until(holds):
+    """Wait until something holds."""
+    ends = time.monotonic() + WAIT
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def test_a_stream_over_http(index, monkeypatch):
+    """It begins with the snapshot, tells the load each second and the next snapshot; its end ends the answer."""
+    monkeypatch.setattr(module, "SECOND", 0.1)
+    with running(index) as server, streaming(server) as (head, chunk, _):
+        assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"content-type: text/event-stream\r\n" in head
+        assert b"cache-control: no-store\r\n" in head
+        now = server.serving.now
+        wanted = {
+            "type": "snapshot", "snapshot": now.name, "commit": 1, "objects": len(index), "made": now.made,
+            "refused": None,
+        }  # fmt: skip
+        assert read(chunk()) == [wanted]
+        (load,) = read(chunk())
+        assert load == {"type": "load", "requests": 0.0, "partitions": [0.0, 0.0, 0.0], "servers": None}
+        server.serving.refused = "it is damaged"
+        events = [read(chunk())[0] for _ in range(2)]
+        assert {"type": "snapshot", **wanted, "refused": "it is damaged"} in events
+        fresh = served_of(town(seed=1), "20260102T000000.000000Z")
+        server.loop.call_soon_threadsafe(server.serving.replace, fresh)
+        events = [read(chunk())[0] for _ in range(2)]
+        assert [one["snapshot"] for one in events if one["type"] == "snapshot"] == ["20260102T000000.000000Z"]
+        server.loop.call_soon_threadsafe(server.state.showing.live.end)
+        assert len(list(iter(chunk, b""))) <= 1
+    # a stream is no slow request, and none that failed
+    assert ("/live", 200) in server.heard.answers
+    assert [told for told in server.heard.requests if told["route"] == "/live"] == []
+
+
+def test_a_quiet_stream_says_that_it_is_there(index, monkeypatch):
+    """What stands in between would close it."""
+    monkeypatch.setattr(routes, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(module, "SECOND", 60.0)
+    with running(index) as server, streaming(server) as (_, chunk, _):
+        assert read(chunk())[0]["type"] == "snapshot"
+        assert chunk().startswith(b":")
+        assert chunk().startswith(b":")
+
+
+def test_a_client_that_goes_away_is_forgotten_and_one_that_reads_nothing_is_left(index, monkeypatch):
+    monkeypatch.setattr(module, "SECOND", 0.02)
+    limits = Limits(idle_seconds=0.3)
+    with running(index, limits=limits) as server:
+        live = server.state.showing.live
+        with ExitStack() as held:
+            for _ in range(5):
+                _, chunk, _ = held.enter_context(streaming(server))
+                chunk()
+            assert len(live) == 5
+        until(lambda: len(live) == 0)
+        # one that reads nothing: events are made large so that no buffer holds them
+        live._kinds[2].kind = Kind("load", lambda: {"much": "x" * 1_000_000}, always=True)
+        with dialled(server.at[1]) as sock:
+            sock.sendall(get("/live"))
+            until(lambda: len(live) == 1)
+            until(lambda: len(live) == 0)
+    assert server.heard.events == []
+
+
+def test_more_streams_than_are_allowed(index):
+    """Over HTTP: those that are open go on, and the next one is a problem with its bound."""
+    with running(index, limits=Limits(live=30)) as server, ExitStack() as held:
+        chunks = [held.enter_context(streaming(server))[1] for _ in range(30)]
+        assert {read(chunk())[0]["type"] for chunk in chunks} == {"snapshot"}
+        with Asker(server) as asker:
+            status, headers, body = asker.raw("/live")
+        told = json.loads(body)
+        assert (status, told["limit"], told["bound"]) == (503, "live", 30)
+        assert headers["retry-after"] == "5"
+        assert {read(chunk())[0]["type"] for chunk in chunks} == {"load"}
+
+
+def test_a_stream_needs_the_token(index):
+    with running(index, doors=Doors(token="secret")) as server:
+        with Asker(server) as asker:
+            assert [asker.raw(path)[0] for path in ("/live", "/map", "/map/load?slot=0")] == [401, 401, 401]
+        with streaming(server, authorization="Bearer secret") as (head, chunk, _):
+            assert b" 200 " in head
+            assert read(chunk())[0]["type"] == "snapshot"
