@@ -225,6 +225,9 @@ def test_what_cannot_be_is_one_line(store, tmp_path):
             "a whole number of requests is wanted, or all": ("--access-sample", "1.5"),
             "there is no limit 'kk'; there are body_bytes, ": ("--limits", tmp_path / "limits"),
             "cannot be written": ("--log", tmp_path / "none" / "log"),
+            f"--plan {tmp_path / 'limits'}: it is not JSON": ("--plan", tmp_path / "limits"),
+            f"--patterns {tmp_path / 'limits'}: it holds no patterns": ("--patterns", tmp_path / "limits"),
+            f"--report {nowhere}: there is no report.html": ("--report", nowhere),
             str(nowhere): ("--store", nowhere),
             "has no snapshot '20200101T000000.000000Z'; it has": ("--snapshot", "20200101T000000.000000Z"),
         }
