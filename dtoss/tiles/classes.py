@@ -15,6 +15,12 @@ UNKNOWN = 255
 """The class of what has no value."""
 _LONGEST = 40
 """Letters of a text that stand in a legend."""
+_WRITTEN_OUT = 1e15
+"""Whole numbers below it are written with all digits."""
+_UNITS_OF_TIME = (
+    ("s", 1.0, 120.0), ("min", 60.0, 7_200.0), ("h", 3_600.0, 172_800.0), ("days", 86_400.0, np.inf),
+)  # fmt: skip
+"""Name, seconds, and seconds from which on the next one is used."""
 
 
 @dataclass(frozen=True)
@@ -28,16 +34,19 @@ class Classes:
     labels
         What each class holds, in words; at most :data:`MOST_CLASSES`.
     bounds
-        Of numbers and times (microseconds since 1970), float64: class i holds what is at least ``bounds[i]`` and less
-        than ``bounds[i + 1]``, the last one also what is greater.
+        Of numbers, and of ages (microseconds before ``newest``), float64: class i holds what is at least ``bounds[i]``
+        and less than ``bounds[i + 1]``, the last one also what is greater.
     values
         Of texts: those of each class, the last class holds all others.
+    newest
+        Of times: the newest of the sample, microseconds since 1970.
     """
 
     kind: str
     labels: tuple[str, ...]
     bounds: NDArray[np.float64] | None = None
     values: tuple[str, ...] = ()
+    newest: float = 0.0
 
     def of(self, column: pa.Array) -> NDArray[np.uint8]:
         """Return the class of each value, :data:`UNKNOWN` where there is none. Cost O(n)."""
@@ -51,6 +60,8 @@ class Classes:
             out[known] = np.minimum(found, len(self.labels) - 1)[known]
             return out
         numbers = _numbers(column, self.kind)
+        if self.kind == "time":
+            numbers = self.newest - numbers
         known = ~np.isnan(numbers)
         assert self.bounds is not None
         found = np.searchsorted(self.bounds, numbers[known], side="right") - 1
@@ -73,8 +84,9 @@ def kind_of(kind: pa.DataType) -> str:
 def classes_of(column: pa.Array) -> Classes:
     """Return the classes of an attribute by the values of a sample.
 
-    Numbers and times are cut at their octiles, so that classes hold about as many each; where there are at most eight
-    values each is a class. Texts: the seven most frequent, ties to the lower, and all others.
+    Numbers are cut so that classes hold about as many each, and none is cut among equal ones; where there are at most
+    eight values each is a class. So are times by their age, how long they are before the newest of them. Texts: the
+    seven most frequent, ties to the lower, and all others.
     """
     kind = kind_of(column.type)
     if kind == "bool":
@@ -87,18 +99,33 @@ def classes_of(column: pa.Array) -> Classes:
     numbers = np.sort(numbers[~np.isnan(numbers)])
     if len(numbers) == 0:
         return Classes(kind, ())
-    bounds = np.unique(numbers[:: max(len(numbers) // 1_000, 1)])
-    single = False
-    if len(bounds) <= MOST_CLASSES:
-        bounds = np.unique(numbers)
-        single = len(bounds) <= MOST_CLASSES
-    if not single:
-        bounds = np.unique(numbers[np.arange(MOST_CLASSES) * len(numbers) // MOST_CLASSES])
-    said = [_said(bound, kind) for bound in bounds.tolist()]
-    if single:
-        return Classes(kind, tuple(said), bounds)
-    ends = [*said[1:], _said(float(numbers[-1]), kind)]
-    return Classes(kind, tuple(f"{begin} to {end}" for begin, end in zip(said, ends, strict=True)), bounds)
+    newest = 0.0
+    if kind == "time":
+        newest = float(numbers[-1])
+        numbers = newest - numbers[::-1]
+    begin = _cut(numbers)
+    said = _lasting if kind == "time" else _said
+    ends = np.append(begin[1:], len(numbers)) - 1
+    low, high = (list(map(said, numbers[rows].tolist())) for rows in (begin, ends))
+    labels = (first if first == last else f"{first} to {last}" for first, last in zip(low, high, strict=True))
+    return Classes(kind, tuple(labels), numbers[begin], newest=newest)
+
+
+def _cut(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return where classes of ascending numbers begin."""
+    first = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]]))
+    if len(first) <= MOST_CLASSES:
+        return first
+    begin = [0]
+    while (left := MOST_CLASSES - len(begin)) and begin[-1] < len(numbers):
+        wanted = begin[-1] + -(-(len(numbers) - begin[-1]) // (left + 1))
+        # equal ones stay together, whichever side of them is nearer
+        after = int(np.searchsorted(first, wanted))
+        near = [int(one) for one in first[max(after - 1, 0) : after + 1] if one > begin[-1]]
+        if not near:
+            break
+        begin.append(min(near, key=lambda one: abs(one - wanted)))
+    return np.array(begin, np.int64)
 
 
 def _of_texts(column: pa.Array) -> Classes:
@@ -124,8 +151,19 @@ def _numbers(column: pa.Array, kind: str) -> NDArray[np.float64]:
     return np.asarray(pc.fill_null(column.cast(pa.float64(), safe=False), np.nan), np.float64)
 
 
-def _said(number: float, kind: str) -> str:
-    if kind == "time":
-        moment = np.datetime64(int(number), "us").astype("datetime64[s]")
-        return str(moment).replace("T", " ")
-    return f"{number:,.0f}" if number == int(number) and abs(number) < 1e15 else f"{number:.4g}"
+def _said(number: float) -> str:
+    whole = abs(number) < _WRITTEN_OUT and number == int(number)
+    return f"{number:,.0f}" if whole else f"{number:.4g}"
+
+
+def _lasting(microseconds: float) -> str:
+    """Return how long something is, in words.
+
+    Examples
+    --------
+    >>> [_lasting(1e6 * seconds) for seconds in (0, 1.5, 90, 200, 7_200, 1e6)]
+    ['0 s', '1.5 s', '90 s', '3.33 min', '2 h', '11.6 days']
+    """
+    seconds = microseconds / 1e6
+    name, size = next((name, size) for name, size, below in _UNITS_OF_TIME if seconds < below)
+    return f"{seconds / size:.3g} {name}"
