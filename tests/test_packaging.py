@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 import tomllib
 import zipfile
@@ -29,17 +30,31 @@ def tracked(*folders):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel, built without a network from the files of the project."""
-    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in [*tracked("dtoss", "ceps", "pipelines"), "pyproject.toml", "hatch_build.py", "README.md", "LICENSE"]:
+def built(tmp_path_factory):
+    """The folder of the wheel and of the source archive, built without a network from the files of the project."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
+    kept = ["pyproject.toml", "hatch_build.py", "README.md", "CHANGELOG.md", "LICENSE"]
+    for name in [*tracked("dtoss", "ceps", "pipelines"), *kept]:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, source / name)
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", str(out)]
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    (built,) = out.glob("*.whl")
-    return built
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    """The wheel."""
+    (found,) = built.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def source(built):
+    """The source archive."""
+    (found,) = built.glob("*.tar.gz")
+    return found
 
 
 def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel):
@@ -50,6 +65,30 @@ def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel):
     assert inside == tracked("dtoss", "ceps", "pipelines")
     assert {"pipelines/spark/log4j2.properties", "ceps/catalogues/m3-2015.toml"} <= inside
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_libraries_of_browsers_come_with_their_licences(wheel):
+    """As files of the pages, and where tools look for what a wheel is licensed under."""
+    vendor = "dtoss/serve/static/vendor"
+    packages = tomllib.loads((ROOT / vendor / "VENDOR.toml").read_text())["package"]
+    held = {f"{vendor}/{name}" for package in packages for name in package["files"]}
+    licences = {name for name in held if name.endswith(("LICENSE.txt", "NOTICE.txt"))}
+    assert len(licences) > len(packages)
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (metadata,) = (name for name in names if name.endswith("METADATA"))
+        said = set(re.findall(r"^License-File: (.*)$", archive.read(metadata).decode(), re.MULTILINE))
+    assert held <= names
+    assert said == {"LICENSE", *licences}
+    assert {metadata.replace("METADATA", f"licenses/{name}") for name in said} <= names
+
+
+def test_the_source_archive_holds_what_the_wheel_is_made_of(source):
+    """The same files of the packages, with the pages and their libraries."""
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert tracked("dtoss", "ceps", "pipelines") <= names
+    assert {"pyproject.toml", "hatch_build.py", "LICENSE", "README.md"} <= names
 
 
 def test_the_wheel_works_where_nothing_else_of_ours_is(wheel, tmp_path):
