@@ -12,6 +12,7 @@ from dtoss.cells.cell_polygons import CellPolygons, shapes
 from dtoss.compiled.kernel import operand
 from dtoss.export.cell_rings import border_edges
 from dtoss.geometry.distance import EARTH_RADIUS, distance
+from dtoss.geometry.space import HALF_TURN, space_of
 from dtoss.index import Index
 from dtoss.locks import Lock
 from dtoss.partition import Partition
@@ -26,6 +27,10 @@ NEAR_ZOOM, NEAREST_ZOOM = 14, 16
 """Zooms from which more cells are drawn: there are no smaller tiles than those of the latter."""
 FEW_CELLS, MOST_CELLS, MOST_NEAREST = 3_000, 10_000, 30_000
 """Objects round a tile up to which cells are drawn: at any zoom, and from either of those on."""
+_WIDE = 0.25
+"""Sides of the map up to which the corners of a tile are its furthest places from its middle."""
+_NARROWLY = 1e-9
+"""Share of a distance that is more than rounding."""
 _ROUNDS = 64
 """Rounds of neighbours at the most; each goes on where cells of the one before reach."""
 _COARSE = 0.25
@@ -109,7 +114,7 @@ class CellSource:
         found = answer(view.opened, centre, np.array([radius]), most + 1)
         if len(found.distance) > most:
             return None
-        reach2 = (1.0 - 1e-9) * _chord2(radius, index.space.dimension)
+        reach2 = (1.0 - _NARROWLY) * _chord2(radius, index.space.dimension)
         if len(found.distance) == 0:
             found = answer(view.opened, centre, np.array([np.inf]), 1)
         waiting = _distinct(self._vectors(found.part, found.item))
@@ -139,15 +144,25 @@ class CellSource:
         return Sites(*(np.concatenate([getattr(s, name) for s in sites]) for name in ("part", "site"))), _joined(rings)
 
     def _disc(self, tile: TileBox) -> tuple[NDArray[np.float64], float]:
-        """Return the vector of a tile's middle (1, dimension), and how far from there its furthest place is."""
+        """Return the vector of a tile's middle (1, dimension), and how far from there its furthest place is.
+
+        Where that is half the map or more, or a CRS has no place for it, infinity.
+        """
         xmin, ymin, xmax, ymax = tile.box.tolist()
         world = np.array(
             [[(xmin + xmax) / 2, (ymin + ymax) / 2], *((x, y) for x in (xmin, xmax) for y in (ymin, ymax))]
         )
-        vectors = self.index.space.vectors(self.frame.positions_of(unmercator(world)))
-        wide = xmax - xmin > 0.25 and self.frame.plane is None
+        lonlat = unmercator(world)
+        if self.index.space.dimension == 2:
+            vectors = self.frame.positions_of(lonlat)
+        else:
+            lonlat[:, 0] -= 2.0 * HALF_TURN * np.rint(lonlat[:, 0] / (2.0 * HALF_TURN))
+            vectors = space_of().vectors(lonlat)
+        if not np.isfinite(vectors).all():
+            return np.zeros((1, 2)), np.inf
+        wide = xmax - xmin > _WIDE and self.frame.plane is None
         reach = np.inf if wide else float(distance(vectors[1:], np.repeat(vectors[:1], 4, axis=0)).max())
-        return operand(vectors[:1]), reach * (1.0 + 1e-9)
+        return operand(vectors[:1]), reach * (1.0 + _NARROWLY)
 
     def _vectors(self, part: NDArray[np.int32], item: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the vectors of objects, float64 (n, dimension)."""

@@ -156,6 +156,25 @@ def test_one_object_owns_the_whole_map_and_none_owns_nothing():
     assert source.tile(0, 0, 0) == b""
 
 
+def test_tiles_that_a_projection_does_not_reach():
+    """They have no place in the CRS: cells are cut by them all the same, and nothing fails."""
+    rng = np.random.default_rng(5)
+    for crs, metric in (("EPSG:27700", None), ("EPSG:3031", None), ("EPSG:32631", "sphere")):
+        positions = rng.uniform(2e5, 5e5, (40, 2))
+        index = dtoss.build(np.arange(40), positions, crs=crs, metric=metric, partitions=2)
+        source = CellSource(index, frame_of(index.space, None if index.bounds is None else np.array(index.bounds)))
+        for z in (0, 3, 9):
+            for world in [*source.frame.world_of(positions[:5]), (0.0, 0.5), (0.99, 0.99), (0.5, 0.0)]:
+                tile = tile_of(world, z)
+                found = layers(source.tile(*tile)).get("cells", [])
+                assert len({told["id"] for _, told, _ in found}) == len(found)
+        owner = index.locate(positions[0]).tolist()[0]
+        tile = tile_of(source.frame.world_of(positions[:1])[0], 9)
+        here = Point(unit_places(source.frame.world_of(positions[:1]), *tile)[0])
+        shapes = {told["id"]: shape for _, told, shape in layers(source.tile(*tile))["cells"]}
+        assert shapes[str(owner)].buffer(1.5).contains(here)
+
+
 def test_all_cells_that_reach_into_a_tile_are_found():
     """Among them those of far sites: as many as when all cells are cut by the tile."""
     rng = np.random.default_rng(9)

@@ -13,6 +13,7 @@ from dtoss.tiles.clipping import BUFFER, clipped_lines, clipped_polygons, tile_b
 from dtoss.tiles.frame import Frame, frame_of
 from dtoss.tiles.rings import rings_on_map
 
+pytestmark = pytest.mark.checked
 UNIT_SQUARE = Frame(space_of("none"), (0.0, 1.0, 1.0))
 """A plane whose places are those of the map's square, with y up."""
 
@@ -103,3 +104,27 @@ def test_a_ring_over_the_antimeridian_stands_at_both_edges():
     assert east.points[:, 0].max() == 4096 + BUFFER
     assert west.area.sum() / 2 == pytest.approx((10 / 45 * 4096 + BUFFER) * 9.1 / 45 * 4096, rel=0.01)
     assert len(clipped_polygons(made, tile_box(3, 4, 3)).area) == 0
+
+
+def test_a_ring_round_a_pole_is_closed_over_it():
+    """Round either, and round both: what it holds is what lies on its left, in each tile once."""
+    space, around = space_of(), np.linspace(0.0, 2.0 * np.pi, 7)
+    for tilt, south in ((0.3, False), (0.3, True), (1.4, False)):
+        ring = np.stack(
+            [np.sin(tilt) * np.cos(around), np.sin(tilt) * np.sin(around), np.full(7, np.cos(tilt))], axis=1
+        )
+        ring[-1] = ring[0]
+        ring = ring[::-1] * [1, 1, -1] if south else ring
+        made = rings_on_map(frame_of(space, None), ring, np.array([0, 7]), np.array([0, 1]), tolerance=1e-4)
+        assert made.winding.tolist() == [-1 if south else 1]
+        assert made.turned_out.tolist() == [south]
+        whole = clipped_polygons(made, tile_box(0, 0, 0))
+        rim = float(made.points[:, 1].mean())
+        share = 1 - rim if south else rim
+        assert whole.area.sum() / 2 == pytest.approx(share * 4096 * (4096 + 2 * BUFFER), rel=0.02)
+        poles = [clipped_polygons(made, tile_box(3, x, 7 if south else 0)) for x in range(8)]
+        assert all(len(cut.area) >= 1 for cut in poles)
+        assert all(cut.area.sum() > 0 for cut in poles)
+        lines = clipped_lines(made, tile_box(0, 0, 0))
+        assert lines.points[:, 1].min() > 0
+        assert lines.points[:, 1].max() < 4096
