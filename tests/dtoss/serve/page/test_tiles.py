@@ -161,10 +161,21 @@ def test_those_who_want_the_sample_at_the_same_time_wait_for_one(monkeypatch):
 
 def test_workers_begin_with_the_sample_that_the_parent_made(tmp_path, monkeypatch):
     """It breathes after each partition, as a parent that follows a store looks after its workers meanwhile."""
-    store, breaths = commit(tmp_path / "store"), []
-    served = first(Settings(store), breathe=lambda: breaths.append(1))
+    given, breaths, make = [], [], tiling.sample_of
+
+    def made(*arguments):
+        given.append(arguments[-1])
+        return make(*arguments)
+
+    monkeypatch.setattr(tiling, "sample_of", made)
+
+    def breathe():
+        breaths.append(1)
+
+    served = first(Settings(commit(tmp_path / "store")), breathe=breathe)
+    assert given == [breathe]
     after = len(breaths)
-    Tiles(served.index).sampled(lambda: breaths.append(1))
+    Tiles(served.index).sampled(breathe)
     assert len(breaths) == after + 3
     monkeypatch.setattr(tiling, "sample_of", None)
     worker = adopted(served, 2, lambda work: work())
