@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.index import Index
-from dtoss.locks import once
+from dtoss.locks import Lock
 from dtoss.serve.page.tiling import Tiles
 from dtoss.tiles.classes import kind_of
 from dtoss.tiles.frame import unmercator
-from dtoss.tiles.sample import KEY_BITS, gathered
+from dtoss.tiles.sample import KEY_BITS, at_once, gathered
 
 UNITS = {"sphere": "m", "plane": "unit of the CRS"}
 """Of distances, by metric."""
@@ -40,12 +40,34 @@ class MapFacts:
         self._index = index
         self._tiles = tiles
         self._sizes = sizes
+        self._making = Lock()
+        self._told: dict[str, Any] | None = None
 
-    @once
-    def told(self) -> dict[str, Any]:
-        """What the page is told. Made when first asked for: cost O(n log n) for n objects of the sample, a column."""
+    def told(self, breathe: Callable[[], None] = at_once) -> dict[str, Any]:
+        """Return what the page is told; the first who asks makes it, and others wait for it.
+
+        Parameters
+        ----------
+        breathe
+            Is called after each partition and each column.
+
+        Notes
+        -----
+        Cost O(n log n) for the n objects of the sample, for each column.
+        """
+        if self._told is None:
+            with self._making:
+                if self._told is None:
+                    self._told = self._made(breathe)
+        return self._told
+
+    def _made(self, breathe: Callable[[], None]) -> dict[str, Any]:
         index, tiles = self._index, self._tiles
-        plane = tiles.frame.plane
+        plane, sample = tiles.frame.plane, tiles.sampled(breathe)
+        columns = []
+        for name in index.column_names:
+            columns.append(self._column(name))
+            breathe()
         return {
             "sites": index.sites,
             "partitions": len(index.parts),
@@ -54,10 +76,10 @@ class MapFacts:
             "unit": UNITS[index.space.metric],
             "id_type": "string" if index.string_ids else "int64",
             "plane": None if plane is None else dict(zip(("x0", "y1", "side"), plane, strict=True)),
-            "view": view_of(tiles.sample.keys, round_world=plane is None),
-            "sample": tiles.sample.one_of,
-            "nowhere": tiles.sample.nowhere,
-            "columns": [self._column(name) for name in index.column_names],
+            "view": view_of(sample.keys, round_world=plane is None),
+            "sample": sample.one_of,
+            "nowhere": sample.nowhere,
+            "columns": columns,
             "regions": self._regions(),
         }
 

@@ -64,8 +64,10 @@ class Showing:
 
     def plan(self) -> dict[str, Any] | None:
         """Return the plan in force beside the snapshot that is served; None where there is none."""
-        plan, index = self.files.plan, self._serving.now.index
-        return None if plan is None else plan.told(index.regions.digest, len(index.parts))
+        index, held = self._serving.now.index, self.files.plan_file
+        if held is None:
+            return None
+        return {**held.now.told(index.regions.digest, len(index.parts)), "problem": held.problem}
 
     def patterns(self) -> dict[str, Any] | None:
         """Return the patterns beside the snapshot that is served; None where there are none."""

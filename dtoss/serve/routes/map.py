@@ -80,13 +80,13 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                     "made": served.made,
                     "age_seconds": round(max(time.time() - served.made, 0.0), 3),
                     "refused": serving.refused,
-                    **served.map_facts.told,
+                    **served.map_facts.told(),
                     "layers": _layers(served),
                     "plan": showing.plan(),
                     "patterns": showing.patterns(),
                     "report": None if showing.files.report is None else "/report/",
                     "problems": showing.files.problems,
-                    "history": history.of(serving.now.commit),
+                    "history": history.of((serving.now.commit, serving.refused)),
                     "token": settings.token_file is not None,
                 }
             )
@@ -132,21 +132,27 @@ def _layers(served: Served) -> list[dict[str, Any]]:
 
 
 class _History:
-    """The last commits of a store, read once for each that is served."""
+    """The last commits of a store, read once for each that is served or refused."""
 
     def __init__(self, store: str) -> None:
         self._store = store
-        self._held: tuple[int, list[dict[str, Any]]] = (-1, [])
+        self._held: tuple[object, list[dict[str, Any]]] = (None, [])
 
-    def of(self, commit: int) -> list[dict[str, Any]]:
-        """Return the last commits, newest first; what was last known where the store cannot be read."""
+    def of(self, state: object) -> list[dict[str, Any]]:
+        """Return the last commits, newest first; what was last known where the store cannot be read.
+
+        Parameters
+        ----------
+        state
+            They are read again when this has changed.
+        """
         known, held = self._held
-        if known != commit:
+        if known != state:
             try:
                 found = map(said_by, islice(Store(self._store).absolute.chain.newest_first(), CYCLES))
                 # none where the folder is away
                 held = [{name: one[name] for name in _TOLD_OF_CYCLES} for one in found] or held
-                self._held = (commit, held)
+                self._held = (state, held)
             except (OSError, StoreError):
                 pass  # the log and /readyz say that the store is away
         return held

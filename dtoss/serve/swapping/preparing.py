@@ -185,7 +185,7 @@ def first(settings: Settings, verified: NDArray[np.int64] | None = None, breathe
         # made before the fork, the workers share it
         served.tiles.sampled(breathe)
         served.tiles.shapes.regions_drawn  # noqa: B018
-        served.map_facts.told  # noqa: B018
+        served.map_facts.told(breathe)
         return served
     raise StoreError(f"{store.shown} is replaced faster than it can be opened: keep more snapshots (--keep)")
 
