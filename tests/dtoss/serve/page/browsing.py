@@ -33,7 +33,7 @@ def browser():
 
 @contextmanager
 def opened(driver, url, target="/", *, width=1000, height=700, scheme="light", checked=True, **given):
-    """A page in a window of its own, idle; at the end it is held that nothing went wrong and nothing left its origin."""
+    """A page in a window of its own; at the end it is held that nothing went wrong and nothing left its origin."""
     context = driver.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **given)
     context.set_default_timeout(WAIT_MS)
     page = context.new_page()
@@ -49,7 +49,8 @@ def opened(driver, url, target="/", *, width=1000, height=700, scheme="light", c
         assert strangers == []
         if checked:
             # software WebGL says that it is slow
-            assert [text for text in wrong if "GPU stall" not in text and "WebGL" not in text] == []
+            said = [text for text in wrong if "GPU stall" not in text and "WebGL" not in text]
+            assert not said, said
     finally:
         context.close()
 

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.xdist_group("browser"),
 ]
 HERE = (10.0, 50.0)
-LATER = "20260102T000000.000000Z"
+LATER, LATEST = "20260102T000000.000000Z", "20260103T000000.000000Z"
 HOSTILE = [
     '<img src=x onerror="document.title=1">',
     "</script><script>document.title=2</script>",
@@ -140,32 +140,56 @@ def test_a_circle_counts_what_the_index_counts(driver, server):
 
 
 def test_a_swap_shows_itself_without_a_blank_frame(driver):
-    """An object that stands where it stood is in every picture; a followed one has moved; the link keeps the place."""
+    """An object that stands where it stood is in every picture until the next snapshot is drawn, and after."""
     with running(streets()) as server:
         url = "http://{}:{}".format(*server.at)
-        with opened(driver, url, near(more="&regions=none&object=5")) as seen:
+        with opened(driver, url, near(more="&regions=none")) as seen:
             page = seen.page
             idle(page)
-            page.locator("#answer").wait_for()
-            before = page.locator("#answer").inner_text()
             shown = picture(page)
             x, y = shown.shape[1] / 2, shown.shape[0] / 2
             ground = around(shown, x + 40, y + 40, 2).mean(axis=(0, 1))
-            later = served_of(streets(1, at=(10.06, 50.03)), LATER)
+
+            def look():
+                middle = around(picture(page), x, y, 2).mean(axis=(0, 1))
+                assert np.abs(middle - ground).max() > 40, "a frame without the object"
+
+            for number, name in enumerate((LATER, LATEST)):
+                later = served_of(streets(number + 1, at=(10.06, 50.03)), name)
+                server.loop.call_soon_threadsafe(server.serving.replace, later)
+                until = time.monotonic() + 15
+                while page.locator("#stage").get_attribute("data-drawn") != name:
+                    look()
+                    assert time.monotonic() < until
+                for _ in range(5):
+                    look()
+                assert name in page.locator("#facts").inner_text()
+
+
+def test_an_object_is_followed_through_swaps(driver):
+    """Its place is said anew, the map goes after it, and where it is gone that is said."""
+    with running(streets()) as server:
+        url = "http://{}:{}".format(*server.at)
+        with opened(driver, url, near(zoom=14), checked=False) as seen:
+            page = seen.page
+            idle(page)
+            page.locator("#query").fill("5")
+            page.keyboard.press("Enter")
+            page.get_by_role("heading", name="Following 5").wait_for()
+            before = page.locator("#answer").inner_text()
+            later = served_of(streets(1, at=(10.3, 50.3)), LATER)
             server.loop.call_soon_threadsafe(server.serving.replace, later)
-            until = time.monotonic() + 15
-            frames = 0
-            while page.locator("#stage").get_attribute("data-drawn") != LATER:
-                middle = around(picture(page), x, y, 2).mean(axis=(0, 1))
-                assert np.abs(middle - ground).max() > 40, "a frame without the object"
-                frames += 1
-                assert time.monotonic() < until
-            for _ in range(5):
-                middle = around(picture(page), x, y, 2).mean(axis=(0, 1))
-                assert np.abs(middle - ground).max() > 40, "a frame without the object"
-            assert frames > 1
+            page.locator(f"#stage[data-drawn='{LATER}']").wait_for(state="attached")
+            at = later.index[5]
+            page.get_by_text(re.compile(rf"^{at['lon']:.3f}")).first.wait_for()
             assert page.locator("#answer").inner_text() != before
-            assert LATER in page.locator("#facts").inner_text()
+            idle(page)
+            page.wait_for_timeout(900)
+            where = [float(one) for one in re.search(r"at=([\d.,-]+)", page.url)[1].split(",")]
+            assert abs(where[0] - at["lon"]) + abs(where[1] - at["lat"]) < 0.05
+            gone = dtoss.build([1, 2], [HERE, (10.01, 50.0)], columns={"speed": [1, 2]})
+            server.loop.call_soon_threadsafe(server.serving.replace, served_of(gone, LATEST))
+            page.get_by_role("heading", name="5 is not there now").wait_for()
 
 
 def test_a_token_is_asked_for_once_and_kept_in_the_tab(driver):
@@ -173,10 +197,10 @@ def test_a_token_is_asked_for_once_and_kept_in_the_tab(driver):
         url = "http://{}:{}".format(*server.at)
         with opened(driver, url, near(), checked=False) as seen:
             page = seen.page
-            page.get_by_label("Token").fill("wrong")
+            page.locator("#token").fill("wrong")
             page.keyboard.press("Enter")
             page.get_by_text("does not know this token").wait_for()
-            page.get_by_label("Token").fill("s3cret")
+            page.locator("#token").fill("s3cret")
             page.keyboard.press("Enter")
             idle(page)
             assert page.locator("#token-dialog").is_hidden()

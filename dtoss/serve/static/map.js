@@ -1,0 +1,689 @@
+// The map of an index: draws what the server tells, follows its snapshots, asks what a person points at.
+//
+// In this order: layers, the map, answers, questions, the panel, what is live, the link, keys.
+
+import { ask, headers, listen, newToken, post, token } from './asking.js'
+import { drawOn, setTool, stopDrawing } from './drawing.js'
+import { $, coloured, colourList, fail, fill, make, pairs, table, tell, textButton } from './elements.js'
+import { asCount, linkOf, readLink } from './link.js'
+import { measuresOf, partitionColours, slotNow, spread } from './partitions.js'
+import {
+  age, apart, area, clock, compact, exactly, graticule, length, nice, placeIn, placeOf, placeText, short, shortest, whole,
+} from './places.js'
+import { collection, coloursOf, feature, ground, LAYERS, sky } from './style.js'
+
+const VENDOR = '/static/vendor/maplibre-gl'
+const WIDE = 120
+const library = import(`${VENDOR}.mjs`)
+
+/** What a person chose to see; the link carries it. */
+const see = {
+  by: '', regions: 'borders', slot: null, hidden: new Set(['uncertified']), globe: null, where: '', k: 8, theme: null,
+}
+/** What is asked and asked again of each snapshot: {kind, at | circle | polygon | id}. */
+let asked = null
+let facts, map, maplibre
+let load = null, slots = new Map(), rates = [], skew = 0
+
+const night = () => see.theme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')
+const colours = () => coloursOf(night())
+const column = () => facts.columns.find(one => one.name === see.by)
+const classColours = () => {
+  const kind = column()?.kind
+  return kind && (kind === 'text' || kind === 'bool' ? colours().kinds : colours().scale)
+}
+
+// ---- layers: what is drawn of one stays until all of the next has arrived
+
+/** Versions of each layer that are drawn: the one that is seen, and one that arrives. */
+const drawn = Object.fromEntries(Object.keys(LAYERS).map(name => [name, []]))
+let versions = 0
+
+/** Return the id of what MapLibre draws of a version. */
+const idOf = (version, spec) => `${version.source}-${spec.name ?? spec.type}`
+
+/** Draw a layer of the snapshot. */
+function draw(name) {
+  const told = facts.layers.find(layer => layer.name === name)
+  if (!told) return
+  const query = Object.entries(LAYERS[name].query?.(see) ?? {}).filter(([, value]) => value)
+  const tiles = location.origin + told.path + (query.length ? `?${new URLSearchParams(query)}` : '')
+  const before = drawn[name]
+  if (before.at(-1)?.tiles === tiles) return
+  if (before.length > 1) erase(before.pop())
+  const version = { tiles, source: `${name}-${++versions}`, specs: LAYERS[name].paint(colours(), classColours()) }
+  map.addSource(version.source, { type: 'vector', tiles: [tiles], minzoom: told.minzoom, maxzoom: told.maxzoom })
+  for (const spec of version.specs) {
+    const opacity = `${spec.type}-opacity`
+    map.addLayer({
+      id: idOf(version, spec), type: spec.type, source: version.source, 'source-layer': spec.of ?? name, minzoom: told.minzoom,
+      ...(spec.filter && { filter: spec.filter }), ...(spec.maxzoom && { maxzoom: spec.maxzoom }),
+      layout: { visibility: see.hidden.has(name) ? 'none' : 'visible' },
+      paint: { ...spec.paint, [opacity]: before.length ? 0 : spec.opacity ?? 1, [`${opacity}-transition`]: { duration: 0 } },
+    }, `above-${name}`)
+  }
+  before.push(version)
+  if (name === 'regions') paintRegions()
+}
+
+function erase(version) {
+  for (const spec of version.specs) map.removeLayer(idOf(version, spec))
+  map.removeSource(version.source)
+}
+
+/** Show versions that have arrived, and take away those before them. The map is idle: nothing is on its way. */
+function settle() {
+  for (const list of Object.values(drawn)) {
+    if (list.length < 2) continue
+    const newest = list.at(-1)
+    for (const spec of newest.specs) map.setPaintProperty(idOf(newest, spec), `${spec.type}-opacity`, spec.opacity ?? 1)
+    while (list.length > 1) erase(list.shift())
+  }
+  const said = $('stage').dataset
+  said.idle = Number(said.idle ?? 0) + 1
+  said.drawn = facts.snapshot
+}
+
+/** Draw all in the colours of now. */
+function repaint() {
+  const c = colours()
+  const paint = (id, properties) => {
+    for (const [property, value] of Object.entries(properties ?? {})) map.setPaintProperty(id, property, value)
+  }
+  for (const [name, list] of Object.entries(drawn)) {
+    for (const version of list) for (const spec of LAYERS[name].paint(c, classColours())) paint(idOf(version, spec), spec.paint)
+  }
+  for (const layer of ground(c, !facts.plane)) paint(layer.id, layer.paint)
+  paintRegions()
+  legend()
+}
+
+const measures = () => measuresOf(facts, load, slots, see.slot)
+
+/** Colour partitions by what is chosen; tiles stay as they are. */
+function paintRegions() {
+  const colourOf = partitionColours(measures()[see.regions], colours())
+  for (const { source } of drawn.regions) {
+    for (let number = 0; number < facts.partitions; number++) {
+      map.setFeatureState({ source, sourceLayer: 'regions', id: number }, { colour: colourOf(number) })
+    }
+  }
+}
+
+// ---- the map
+
+/** Return whether a whole globe is the better first view. */
+const isWide = ([west, south, east, north]) => east - west > WIDE || north - south > 90
+
+function start() {
+  const [west, south, east, north] = facts.view, wide = isWide(facts.view)
+  see.globe ??= !facts.plane && wide
+  const given = linked()
+  const whole = { bounds: [[west, south], [east, north]], fitBoundsOptions: { padding: 40, maxZoom: 16 } }
+  map = new maplibre.Map({
+    container: 'map', attributionControl: false, fadeDuration: 0, validateStyle: false, maxPitch: 60, maxZoom: 22,
+    renderWorldCopies: !facts.plane, canvasContextAttributes: { antialias: false },
+    locale: { 'Map.Title': 'Map of the objects. Arrow keys move it, Enter asks at the cross-hair.' },
+    ...(given ?? (see.globe && wide ? globeView() : whole)),
+    style: {
+      version: 8, projection: { type: see.globe ? 'globe' : 'mercator' }, ...(see.globe && { sky: sky(night() === 'dark') }),
+      sources: {
+        ...(!facts.plane && { land: { type: 'geojson', data: '/static/land.geojson', tolerance: 0.2, maxzoom: 6 } }),
+        grid: { type: 'geojson', data: collection([]), maxzoom: 4, tolerance: 0 },
+        answer: { type: 'geojson', data: collection([]), maxzoom: 18, tolerance: 0.1 },
+      },
+      layers: ground(colours(), !facts.plane),
+    },
+    transformRequest: url => (url.startsWith(`${location.origin}/tiles/`) ? { url, headers: headers() } : { url }),
+  })
+  globalThis.dtossMap = map
+  map.on('error', ({ error }) => {
+    if (error?.status === 410) refresh().catch(fail)
+    else tileFailed(error)
+  })
+  map.on('style.load', () => {
+    for (const name of Object.keys(LAYERS)) draw(name)
+    grid()
+    if (asked) again()
+  })
+  map.on('idle', () => { settle(); wholeOrSample() })
+  map.on('move', () => { scale(); reading(map.getCenter().toArray()) })
+  map.on('moveend', () => { grid(); link() })
+  map.on('mousemove', event => reading(event.lngLat.toArray(), event.point))
+  drawOn(map, { show: showDraft, restore: () => showDraft(asked ? answerFeatures : []), ask: question, point: nearest })
+}
+
+function globeView() {
+  const [west, south, east, north] = facts.view, { clientWidth, clientHeight } = $('stage')
+  const lat = Math.max(-35, Math.min(35, (south + north) / 2))
+  return { center: [(west + east) / 2, lat], zoom: Math.log2(Math.min(clientWidth, clientHeight) / 512 * 2.55) }
+}
+
+async function tileFailed(error) {
+  if (error?.status === 401) await newToken(token())
+  else if (error?.url && error.body) fail(JSON.parse(await error.body.text().catch(() => '{}')).detail ?? error.message)
+  else fail(error)
+}
+
+function setGlobe(on) {
+  if (facts.plane) return
+  see.globe = on
+  map.setProjection({ type: on ? 'globe' : 'mercator' })
+  map.setSky(on ? sky(night() === 'dark') : undefined)
+  $('t-globe').setAttribute('aria-pressed', on)
+  tell(on ? 'Globe' : 'Flat map')
+  link()
+}
+
+function home() {
+  const [west, south, east, north] = facts.view, upright = { bearing: 0, pitch: 0 }
+  if (see.globe && isWide(facts.view)) map.easeTo({ ...globeView(), ...upright })
+  else map.fitBounds([[west, south], [east, north]], { padding: 40, maxZoom: 16, duration: 600, ...upright })
+}
+
+function grid() {
+  const lines = graticule(map.getBounds(), map.getZoom())
+  map.getSource('grid').setData(collection(lines.map(points => feature('grid', 'LineString', points))))
+}
+
+function scale() {
+  const { clientWidth, clientHeight } = map.getContainer(), at = x => map.unproject([x, clientHeight / 2]).toArray()
+  const wide = apart(at(clientWidth / 2 - 40), at(clientWidth / 2 + 40)), round = nice(wide * 0.8)
+  $('scale').style.width = `${Math.min(160, 80 * round / wide)}px`
+  const metres = round < 1000 ? `${round} m` : `${whole.format(round / 1000)} km`
+  $('scale').firstElementChild.textContent = facts.plane ? `${short.format(round)} ${facts.unit}` : metres
+}
+
+let readingFrame
+/** Say which place lies under the pointer or the cross-hair, and in which partition. */
+function reading(at, point) {
+  cancelAnimationFrame(readingFrame)
+  readingFrame = requestAnimationFrame(() => {
+    const layer = drawn.regions[0] && idOf(drawn.regions[0], { type: 'fill' })
+    const found = layer && map.getLayer(layer) && point ? map.queryRenderedFeatures(point, { layers: [layer] })[0] : null
+    const number = found?.properties.partition, value = measures()[see.regions]?.values?.[number]
+    const partition = number == null ? '' : ` · partition ${number}${value != null ? `: ${exactly(value)}` : ''}`
+    $('reading').textContent = placeText(at, map.getZoom()) + partition
+  })
+}
+
+// ---- answers
+
+let answerFeatures = [], track = []
+const showDraft = features => map.getSource('answer')?.setData(collection(features))
+function show(features) {
+  answerFeatures = features
+  showDraft(features)
+}
+
+function answer(title, ...children) {
+  $('answer-title').textContent = title
+  $('answer-body').replaceChildren(...children.filter(Boolean))
+  $('answer').hidden = false
+  tell(title)
+}
+
+function closeAnswer() {
+  asked = null
+  track = []
+  show([])
+  $('answer').hidden = true
+  link()
+}
+
+/** Return a table of objects; a line of it lights what it is on the map. */
+function objectsTable(caption, objects) {
+  const far = objects.some(one => one.distance != null), made = make('table')
+  table(made, caption, far ? ['id', 'distance'] : ['id'], objects.map(one => [
+    textButton(one.id, () => follow(one.id, true), { title: 'Follow' }), ...(far ? [length(one.distance)] : []),
+  ]))
+  const light = (id, lit) => {
+    for (const one of [id, id + 1000]) map.setFeatureState({ source: 'answer', id: one }, { lit })
+  }
+  made.querySelectorAll('tbody tr').forEach((line, i) => {
+    line.onmouseenter = line.onfocusin = () => light(i + 1, true)
+    line.onmouseleave = line.onfocusout = () => light(i + 1, false)
+  })
+  return made
+}
+
+const condition = (before, otherwise = '') => (see.where ? `${before} ${see.where}` : otherwise)
+
+function showNearest({ hits, place: { at } }) {
+  show([
+    ...hits.flatMap((hit, i) => (hit.cell?.length ? [feature('cell', 'Polygon', hit.cell, i + 1)] : [])),
+    ...hits.map((hit, i) => feature('line', 'LineString', shortest(at, hit.at), i + 1001)),
+    ...hits.map(hit => feature('hit', 'Point', hit.at)), feature('place', 'Point', at),
+  ])
+  if (!hits.length) return answer('Nothing found here')
+  const caption = `From ${placeText(at, map.getZoom())}${condition(', where')}`
+  return answer(`${hits.length} nearest, the first ${length(hits[0].distance)} away`, objectsTable(caption, hits))
+}
+
+function showWithin(told) {
+  show([feature('area', 'Polygon', [told.ring]), ...told.objects.map(one => feature('hit', 'Point', one.at))])
+  const within = told.radius != null ? `within ${length(told.radius)}` : 'in the polygon'
+  const some = told.count > told.objects.length
+  const note = some ? `The first ${told.objects.length} of them${condition(', where')}` : condition('Where', 'All of them')
+  const title = `${whole.format(told.count)} ${told.count === 1 ? 'object' : 'objects'} ${within}`
+  answer(title, told.objects.length ? objectsTable(note, told.objects) : null)
+}
+
+function showObject(told, move) {
+  const last = track.at(-1)
+  if (!last || last[0] !== told.at[0] || last[1] !== told.at[1]) track.push(told.at)
+  track = track.slice(-200)
+  show([
+    ...(told.cell?.length ? [feature('cell', 'Polygon', told.cell, 1)] : []),
+    ...(track.length > 1 ? [feature('track', 'LineString', track)] : []), feature('place', 'Point', told.at),
+  ])
+  const projected = !facts.plane && told.x !== told.at[0]
+  const said = [
+    ['place', placeText(told.at, map.getZoom())], ...(projected ? [['x, y', `${exactly(told.x)}, ${exactly(told.y)}`]] : []),
+    ...Object.entries(told.attributes), ...(told.area != null ? [['cell', area(told.area)]] : []),
+  ]
+  const near = told.neighbours ?? [], chips = near.slice(0, 60).map(id => textButton(id, () => follow(id, true)))
+  answer(`Following ${told.id}`, pairs(said), near.length ? make('div', {},
+    make('p', { className: 'note', textContent: `${near.length} neighbours` }), make('div', { className: 'chips' }, ...chips)) : null)
+  if (!move && map.getBounds().contains(told.at)) return
+  map.easeTo({ center: told.at, zoom: move ? Math.max(map.getZoom(), 15) : map.getZoom(), duration: 500 })
+}
+
+// ---- questions
+
+let stopAsking = new AbortController()
+/** Ask what is asked, of the snapshot of now. */
+async function again(move = false) {
+  stopAsking.abort()
+  stopAsking = new AbortController()
+  const { kind, ...given } = asked, { signal } = stopAsking, where = see.where ? { where: see.where } : {}
+  link()
+  try {
+    if (kind === 'nearest') {
+      const query = new URLSearchParams({ lon: given.at[0], lat: given.at[1], k: see.k, ...where })
+      showNearest(await ask(`/map/nearest?${query}`, signal))
+    } else if (kind === 'object') {
+      showObject(await ask(`/map/object/${encodeURIComponent(given.id)}`, signal), move)
+    } else {
+      showWithin(await post('/map/within', { ...given, ...where }, signal))
+    }
+  } catch (error) {
+    if (kind !== 'object' || error.status !== 404) return fail(error)
+    const note = make('p', { className: 'note', textContent: 'It is looked for again in each snapshot.' })
+    answer(`${given.id} is not there now`, note)
+  }
+}
+
+function question(one, move) {
+  asked = one
+  track = []
+  return again(move)
+}
+const nearest = at => question({ kind: 'nearest', at: at.map(value => +value.toFixed(7)) })
+const follow = (id, move) => question({ kind: 'object', id }, move)
+
+/** Follow an id, or go to a place and ask there. */
+function search(text) {
+  const pair = text.match(/^\s*(-?[\d.]+)\s*[,; ]\s*(-?[\d.]+)\s*$/)
+  if (!pair) return follow(text.trim(), true)
+  const at = placeOf(+pair[1], +pair[2])
+  if (!(Math.abs(at[0]) <= 180 && Math.abs(at[1]) <= 90)) {
+    return fail(new Error(`${text} is no place on this map: ${facts.plane ? 'x' : 'longitude'} comes first`))
+  }
+  map.easeTo({ center: at, zoom: Math.max(map.getZoom(), facts.plane ? 4 : 11) })
+  return nearest(at)
+}
+
+function setWhere(text) {
+  if (see.where === text.trim()) return
+  see.where = text.trim()
+  $('where').value = see.where
+  draw('objects')
+  if (asked && asked.kind !== 'object') again()
+  link()
+}
+
+// ---- the panel
+
+/** Show all that a snapshot says. */
+function panel() {
+  const columns = facts.columns.filter(one => one.kind !== 'other' && one.classes.length)
+  if (!columns.some(one => one.name === see.by)) see.by = ''
+  const choices = columns.map(one => [one.name, one.kind === 'time' ? `${one.name} (age)` : one.name])
+  fill($('by'), [['', 'density'], ...choices], see.by)
+  if (!measures()[see.regions]) see.regions = 'borders'
+  fill($('regions'), Object.entries(measures()).map(([name, { title }]) => [name, title]), see.regions)
+  const names = facts.columns.map(one => one.name).join(', ')
+  $('where-columns').textContent = names ? `Columns: ${names}` : 'The objects carry no columns'
+  $('where').disabled = !names
+  $('report-link').hidden = !facts.report
+  $('slot').max = (facts.patterns?.slots ?? 1) - 1
+  warn('refused', 'A newer snapshot is refused', facts.refused)
+  warn('stale', 'The plan is stale', facts.plan?.stale)
+  const { plan } = facts, cost = plan?.cost != null ? `, $${short.format(plan.cost)} a day` : ''
+  const said = [
+    ['snapshot', facts.snapshot], ['age', ''], ['objects', whole.format(facts.objects)], ['sites', whole.format(facts.sites)],
+    ['partitions', whole.format(facts.partitions)], ['CRS', `${facts.crs}, ${facts.metric}`],
+    ...(plan ? [['plan', `${plan.servers.length} servers${cost}`]] : []),
+  ]
+  $('facts').replaceChildren(...pairs(said).childNodes)
+  $('facts').querySelectorAll('dd')[1].id = 'f-age'
+  $('t-globe').hidden = Boolean(facts.plane)
+  $('t-globe').setAttribute('aria-pressed', Boolean(see.globe))
+  table($('cycles-table'), 'Newest first', ['commit', 'at', 'updated', 'took'], facts.history.map(one => [
+    one.number, String(one.time).slice(11, 19), one.updated != null ? compact.format(one.updated) : one.kind,
+    one.seconds != null ? `${short.format(one.seconds)} s` : '',
+  ]))
+  $('cycles').hidden = !facts.history.length
+  document.title = `${compact.format(facts.objects)} objects · dtoss map`
+  tick()
+  partsTable()
+  legend()
+}
+
+function warn(id, what, why) {
+  $(id).hidden = !why
+  $(id).textContent = why ? `${what}: ${why}` : ''
+}
+
+function partsTable() {
+  if (!$('parts').open) return
+  const measure = measures()[see.regions], known = Boolean(measure?.values)
+  const values = known ? measure.values : facts.regions.objects, title = known ? measure.title : 'objects'
+  const most = values.map((value, i) => [value, i]).sort((a, b) => b[0] - a[0]).slice(0, 50)
+  const go = i => textButton(String(i), () => {
+    map.flyTo({ center: facts.regions.place[i], zoom: Math.max(map.getZoom(), 9), duration: 900 })
+  }, { ariaLabel: `Go to partition ${i}` })
+  table($('parts-table'), `By ${title}, the first ${most.length}`, ['partition', title, ...(facts.plan ? ['server'] : [])],
+    most.map(([value, i]) => [go(i), short.format(value), ...(facts.plan ? [facts.plan.server_of[i] ?? ''] : [])]))
+}
+
+function tick() {
+  if ($('f-age')) $('f-age').textContent = age(Date.now() / 1000 - skew - facts.made)
+}
+
+let sampled = null
+/** Say whether all objects or a sample of them are drawn here. */
+function wholeOrSample() {
+  const version = drawn.objects.at(-1)
+  if (!version || facts.sample <= 1) return
+  const found = map.querySourceFeatures(version.source, { sourceLayer: 'objects', filter: ['has', 'level'] }).length > 0
+  if (found !== sampled) {
+    sampled = found
+    legend()
+  }
+}
+
+/** Say what colours mean. */
+function legend() {
+  const c = colours(), named = column(), measure = measures()[see.regions], parts = []
+  const part = (title, ...children) => parts.push(make('div', {}, make('h2', { textContent: title }), ...children))
+  const note = text => make('p', { className: 'note', textContent: text })
+  if (!see.hidden.has('objects')) {
+    const all = facts.sample <= 1 || sampled === false
+    const some = `Sample: 1 of ${whole.format(facts.sample)} objects. Closer in, all of them.`
+    const how = note(all ? 'Every object is drawn.' : some)
+    const title = named?.kind === 'time' ? `Age of ${named.name}` : named?.name
+    if (named) part(title, colourList(classColours(), named.classes), how)
+    else part('Objects on one spot', colourList(c.dots, ['1', '2 to 3', '4 to 15', 'more']), how)
+  }
+  if (measure?.kinds) {
+    const list = facts.plan.servers, names = list.slice(0, 8).map(one => `${one.number} ${one.type ?? ''}`)
+    part('Server', colourList(c.kinds, names), list.length > 8 ? note(`and ${list.length - 8} more, colours again`) : null)
+  } else if (measure?.values) {
+    const ends = spread(measure).map(value => make('span', { textContent: compact.format(value) }))
+    part(`Partitions: ${measure.title}`, make('div', { className: 'ramp' }, ...c.ramp.map(coloured)),
+      make('p', { className: 'ends' }, ...ends), measure.unit ? note(measure.unit) : null)
+  }
+  $('legend').hidden = !parts.length
+  $('legend').replaceChildren(...parts)
+}
+
+function setRegions(name) {
+  see.regions = name
+  $('regions').value = name
+  setVisible('regions', name !== 'none')
+  $('slot-row').hidden = name !== 'slot'
+  if (name === 'slot') setSlot(see.slot ?? slotNow(facts.patterns))
+  paintRegions()
+  partsTable()
+}
+
+async function setSlot(number) {
+  see.slot = number
+  $('slot').value = number
+  const said = clock(number * facts.patterns.slot_minutes)
+  $('slot-time').textContent = `${said} ${facts.patterns.time_zone ?? ''}`.trim()
+  $('slot').setAttribute('aria-valuetext', said)
+  try {
+    if (!slots.has(number)) slots.set(number, (await ask(`/map/load?slot=${number}`)).load)
+  } catch (error) { fail(error) }
+  if (see.slot !== number) return
+  paintRegions()
+  legend()
+}
+
+let playing
+function play() {
+  const on = !playing
+  $('play').setAttribute('aria-pressed', on)
+  clearInterval(playing)
+  playing = on ? setInterval(() => setSlot((see.slot + 1) % facts.patterns.slots), 120) : null
+}
+
+function setVisible(name, on) {
+  see.hidden[on ? 'delete' : 'add'](name)
+  const ids = (drawn[name] ?? []).flatMap(version => version.specs.map(spec => idOf(version, spec)))
+  for (const id of drawn[name] ? ids : name === 'land' ? ['land', 'shore'] : [name]) {
+    if (map.getLayer(id)) map.setLayoutProperty(id, 'visibility', on ? 'visible' : 'none')
+  }
+  legend()
+  link()
+}
+
+function switches() {
+  const land = facts.plane ? [] : [['land', 'Land']]
+  const names = [['objects', 'Objects'], ['cells', 'Cells'], ['uncertified', 'Uncertified cells'], ...land, ['grid', 'Grid']]
+  $('switches').replaceChildren(...names.map(([name, title]) => make('label', {},
+    make('input', { type: 'checkbox', checked: !see.hidden.has(name), onchange: event => setVisible(name, event.target.checked) }),
+    make('span', { textContent: title }))))
+}
+
+function setTheme(name) {
+  see.theme = name
+  localStorage.setItem('dtoss-theme', name)
+  document.documentElement.dataset.theme = name
+  repaint()
+  if (see.globe) map.setSky(sky(name === 'dark'))
+  tell(`${name === 'dark' ? 'Dark' : 'Light'} colours`)
+}
+
+// ---- what is live: the server sends events, each with a type
+
+const HEARD = {
+  snapshot: event => {
+    facts.refused = event.refused
+    warn('refused', 'A newer snapshot is refused', event.refused)
+    return event.snapshot !== facts.snapshot ? refresh(event.snapshot) : null
+  },
+  plan: ({ type, ...plan }) => {
+    facts.plan = plan.servers ? plan : null
+    panel()
+    paintRegions()
+  },
+  load: event => {
+    load = event
+    rates = [...rates.slice(-59), event.requests]
+    $('rate').textContent = short.format(event.requests)
+    const top = Math.max(...rates, 1), left = 120 - 2 * (rates.length - 1)
+    const points = rates.map((value, i) => `${left + 2 * i},${(26 - 24 * value / top).toFixed(1)}`)
+    $('spark').querySelector('.line').setAttribute('d', `M${points.join('L')}`)
+    $('spark').querySelector('.area').setAttribute('d', `M${points.join('L')}V28H${left}Z`)
+    servers(event.servers)
+    if (see.regions !== 'load') return
+    paintRegions()
+    legend()
+    partsTable()
+  },
+}
+const heard = async event => { await Promise.resolve(HEARD[event.type]?.(event)).catch(fail) }
+
+function servers(loads) {
+  const of = facts.plan?.servers ?? [], bar = { min: 0, max: 1, low: 0.7, high: 0.9, optimum: 0 }
+  if ($('servers').childElementCount !== of.length) {
+    $('servers').replaceChildren(...of.map(one => make('li', {},
+      make('span', { textContent: `${one.number} ${one.type ?? ''}` }), make('span'),
+      make('meter', { ...bar, ariaLabel: `Load of server ${one.number}` }))))
+  }
+  of.forEach(({ capacity }, i) => {
+    const [, text, meter] = $('servers').children[i].children, rate = loads?.[i] ?? 0
+    meter.value = capacity ? rate / capacity : 0
+    text.textContent = capacity ? `${short.format(rate)} of ${compact.format(capacity)}/s` : `${short.format(rate)}/s`
+  })
+}
+
+/** Take another snapshot into view. */
+async function refresh(name) {
+  take(await ask(name ? `/map?snapshot=${encodeURIComponent(name)}` : '/map'))
+  slots = new Map()
+  panel()
+  for (const layer of Object.keys(LAYERS)) draw(layer)
+  if (see.regions === 'slot') setSlot(see.slot)
+  if (asked) await again()
+  tell(`Snapshot ${facts.snapshot}`)
+}
+
+function take(told) {
+  facts = told
+  placeIn(told)
+  skew = Date.now() / 1000 - (told.made + told.age_seconds)
+}
+
+const state = (name, text) => {
+  $('live').dataset.state = name
+  $('live').textContent = text
+}
+
+// ---- the link
+
+let linkTimer
+function link() {
+  clearTimeout(linkTimer)
+  linkTimer = setTimeout(() => history.replaceState(null, '', linkOf(map, see, asked, facts.plane)), 200)
+}
+
+/** Take what the link says; return where it looks, if it says so. */
+function linked() {
+  const said = readLink(location.hash, facts.plane)
+  Object.assign(see, said.see)
+  asked = said.asked
+  $('where').value = see.where
+  $('k').value = see.k
+  return said.view
+}
+
+// ---- keys and buttons
+
+function next(select, does) {
+  select.selectedIndex = (select.selectedIndex + 1) % select.options.length
+  does(select.value)
+  tell(`${select.labels[0].textContent} ${select.selectedOptions[0].textContent}`)
+}
+
+function setBy(name) {
+  see.by = name
+  draw('objects')
+  legend()
+  link()
+}
+
+async function copyLink() {
+  link()
+  await new Promise(done => { setTimeout(done, 250) })
+  try {
+    await navigator.clipboard.writeText(location.href)
+    tell('The link is copied')
+    $('hint').textContent = 'The link is copied'
+    $('hint').hidden = false
+    setTimeout(() => { $('hint').hidden = true }, 1500)
+  } catch { fail(new Error('The browser does not let the page copy: the address bar has the link')) }
+}
+
+/** Open the report: a pass stands for the token there, since a link sends none. */
+async function openReport(event) {
+  if (!token()) return
+  event.preventDefault()
+  try {
+    await post('/report/pass', {})
+    location.assign(facts.report)
+  } catch (error) { fail(error) }
+}
+
+function escape() {
+  if (stopDrawing()) return
+  if (!$('error').hidden) $('error').hidden = true
+  else if (!$('answer').hidden) closeAnswer()
+}
+
+const KEYS = {
+  '/': () => $('query').focus(), w: () => $('where').focus(), m: () => map.getCanvas().focus(), g: () => setGlobe(!see.globe),
+  a: home, c: () => setTool('circle'), p: () => setTool('polygon'), r: () => next($('regions'), setRegions),
+  o: () => next($('by'), setBy), t: () => setTheme(night() === 'dark' ? 'light' : 'dark'), y: copyLink,
+  '?': () => $('help').showModal(), Escape: escape,
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return
+  const typing = event.target.matches('input:not([type=checkbox], [type=range]), select')
+  if (typing && event.key !== 'Escape') return
+  if (typing) event.target.blur()
+  const does = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key]
+  if (!does) return
+  event.preventDefault()
+  does()
+}
+
+function controls() {
+  const pressed = {
+    't-in': () => map.zoomIn(), 't-out': () => map.zoomOut(), 't-home': home, 't-globe': KEYS.g, 't-circle': KEYS.c,
+    't-polygon': KEYS.p, 't-link': copyLink, 't-theme': KEYS.t, 't-help': KEYS['?'], 'answer-close': closeAnswer, play,
+    'report-link': openReport,
+  }
+  for (const [id, does] of Object.entries(pressed)) $(id).onclick = does
+  $('error').lastElementChild.onclick = () => { $('error').hidden = true }
+  $('menu').onclick = () => $('menu').setAttribute('aria-expanded', $('panel').toggleAttribute('data-open'))
+  $('search').onsubmit = event => {
+    event.preventDefault()
+    if ($('query').value.trim()) search($('query').value)
+  }
+  $('condition').onsubmit = event => { event.preventDefault(); setWhere($('where').value) }
+  $('where').onsearch = $('where').onchange = () => setWhere($('where').value)
+  $('k').onchange = () => {
+    see.k = $('k').value = asCount($('k').value)
+    if (asked?.kind === 'nearest') again()
+  }
+  $('by').onchange = () => setBy($('by').value)
+  $('regions').onchange = () => setRegions($('regions').value)
+  $('slot').oninput = () => setSlot(+$('slot').value)
+  $('parts').ontoggle = partsTable
+  document.addEventListener('keydown', onKey)
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { if (!see.theme) repaint() })
+  setInterval(tick, 1000)
+}
+
+const remembered = localStorage.getItem('dtoss-theme')
+if (remembered === 'light' || remembered === 'dark') document.documentElement.dataset.theme = see.theme = remembered
+
+try {
+  const told = ask('/map')
+  maplibre = await library
+  maplibre.setWorkerUrl(`${VENDOR}-worker.mjs`)
+  take(await told)
+  start()
+  switches()
+  panel()
+  scale()
+  controls()
+  if (see.regions !== 'borders') map.once('style.load', () => setRegions(see.regions))
+  listen(heard, state)
+} catch (error) { fail(error) }
