@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import ceil, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from dtoss.index import Index
 from dtoss.locks import once
 from dtoss.partitioning.regions import Regions
-from dtoss.tiles.cells import NEAR_ZOOM, CellSource
+from dtoss.tiles.cells import FEW_CELLS, NEAR_ZOOM, CellSource
 from dtoss.tiles.frame import Frame
 from dtoss.tiles.regions import region_tile, regions_on_map
 from dtoss.tiles.rings import MapRings
@@ -47,6 +48,19 @@ class ShapeTiles:
     def cell_source(self) -> CellSource:
         """What makes cells by the tile."""
         return CellSource(self._index, self._frame)
+
+    @property
+    def cells_from(self) -> int:
+        """The zoom from which on cells are worth asking for.
+
+        Where all are few that is the first one. A plane's square is as large as its bounds, so its objects say from
+        where on they are few in a tile; on the sphere they are in towns.
+        """
+        if len(self._index) <= FEW_CELLS:
+            return 0
+        if self._frame.plane is None:
+            return NEAR_ZOOM
+        return min(NEAR_ZOOM, 1 + ceil(log(len(self._index) / FEW_CELLS, 4.0)))
 
     def regions(self, z: int, x: int, y: int) -> bytes:
         """Return the tile of regions."""

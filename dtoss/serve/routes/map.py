@@ -36,8 +36,6 @@ CYCLES = 20
 """Commits of the history."""
 QUIET_SECONDS = 15.0
 """After which a stream that has nothing to tell says so: what stands in between would close it."""
-CELLS_FROM = 14
-"""The zoom from which on cells are asked for."""
 _TOLD_OF_CYCLES = ("number", "time", "kind", "snapshot", "objects", "updated", "seconds")
 _NUMBER, _TEXT, _THING = {"type": "number"}, {"type": "string"}, {"type": "object"}
 _MAYBE = {"type": ["object", "null"]}
@@ -124,7 +122,7 @@ def _layers(served: Served) -> list[dict[str, Any]]:
         {
             "name": name,
             "path": f"/tiles/{served.name}/{name}/{{z}}/{{x}}/{{y}}.mvt",
-            "minzoom": CELLS_FROM if name == "cells" else 0,
+            "minzoom": served.tiles.shapes.cells_from if name == "cells" else 0,
             "maxzoom": DEEPEST_TILE,
         }
         for name in LAYERS

@@ -11,6 +11,7 @@ from shapely.geometry import Point
 
 import dtoss
 from dtoss.geometry.space import space_of
+from dtoss.serve.page.tiling import Tiles
 from dtoss.tiles import cells
 from dtoss.tiles.cells import CellSource
 from dtoss.tiles.clipping import tile_box
@@ -143,6 +144,16 @@ def test_too_many_cells_to_be_seen_are_none(monkeypatch):
     assert len(layers(source.tile(*tile_of(middle, 14)))["cells"]) > 100
     _, source = source_of(np.concatenate([town, town + 0.0001]))
     assert source.tile(*tile_of(middle, 14)) == b""
+
+
+def test_cells_are_asked_for_from_where_they_are_few():
+    """At once where all are, from some zoom on in a plane, from 14 on among towns."""
+    rng = np.random.default_rng(2)
+    for count, crs, first in ((3_000, None, 0), (3_001, None, 14), (3_000, "none", 0), (13_000, "none", 3)):
+        index, _ = source_of(rng.uniform(0, 50, (count, 2)), crs=crs)
+        assert Tiles(index).shapes.cells_from == first
+    _, source = source_of(rng.uniform(0, 50, (13_000, 2)), crs="none")
+    assert all(source.tile(3, x, 3) for x in range(1, 7))
 
 
 def test_one_object_owns_the_whole_map_and_none_owns_nothing():
