@@ -51,10 +51,11 @@ SLOT_LOAD = {
     "properties": {"slot": {"type": "integer"}, "load": array(_NUMBER)},
     "required": ["slot", "load"],
 }
+_PROBLEM = {"application/problem+json": {"schema": PROBLEM}}
 EVENTS = {
     200: {"description": "Events, a line of JSON each with its type.", "content": {"text/event-stream": {}}},
-    "4XX": {"description": "What is wrong with the request.", "content": {"application/problem+json": PROBLEM}},
-    "503": {"description": "Too many streams.", "content": {"application/problem+json": PROBLEM}},
+    "4XX": {"description": "What is wrong with the request.", "content": _PROBLEM},
+    "503": {"description": "Too many streams.", "content": _PROBLEM},
 }
 
 

@@ -105,6 +105,7 @@ def test_both_workers_tell_of_swaps_plans_and_what_both_are_asked(tmp_path):
         # the town of another seed has other pivots
         for one in heard:
             assert "other regions" in one.until("plan", lambda event: event["stale"] is not None)["stale"]
+            assert one.until("load", lambda event: event["servers"] is None)
         said = json.loads(plan.read_text())
         plan.write_text(json.dumps(said | {"cost_per_day": 77.0}))
         for one in heard:
