@@ -55,7 +55,7 @@ export const LAYERS = {
   objects: {
     query: see => ({ by: see.by, where: see.where }),
     paint: (c, classes) => {
-      const level = ['coalesce', ['get', 'level'], 1]
+      const level = ['coalesce', ['get', 'level'], 0]
       const solid = ['let', 'c', ['to-rgba', step(classes ?? [], ['coalesce', ['get', 'class'], -1], c.unknown)],
         ['rgba', ...[0, 1, 2].map(i => ['at', i, ['var', 'c']]), step([0.6, 0.8, 0.95, 1], level)]]
       return [
