@@ -82,14 +82,27 @@ def _shape(made: MapRings, polygon: int) -> Shape:
         return [[_world()]] if out else []
     ring = rings[0]
     points = made.points[made.first[ring] : made.first[ring + 1]]
-    lonlat = unmercator(points)
     winding = int(made.winding[ring])
+    lonlat = unmercator(_from_edge(points) if winding else points)
     if winding:
         # the interior is on the left: on the north of a ring that goes east
         pole = _POLE if winding > 0 else -_POLE
         lonlat = np.concatenate([lonlat, [[lonlat[-1, 0], pole], [lonlat[0, 0], pole]], lonlat[:1]])
         return [[_degrees(lonlat)]]
     return [[_world(), _degrees(lonlat)]] if out else [[_degrees(lonlat)]]
+
+
+def _from_edge(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a ring round a pole, from where it crosses the antimeridian to where it does again: once at the least."""
+    x = points[:, 0]
+    edge = np.floor(x.min()) + 1.0
+    step = int(np.flatnonzero((x[:-1] < edge) != (x[1:] < edge))[0])
+    share = (edge - x[step]) / (x[step + 1] - x[step])
+    cut = points[step] + share * (points[step + 1] - points[step])
+    turn = [points[-1, 0] - x[0], 0.0]
+    whole = np.concatenate([cut[None], points[step + 1 :], points[1 : step + 1] + turn, cut[None] + turn])
+    whole[:, 0] -= min(whole[0, 0], whole[-1, 0])
+    return whole
 
 
 def _degrees(lonlat: NDArray[np.float64]) -> Ring:

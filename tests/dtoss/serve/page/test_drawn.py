@@ -286,6 +286,13 @@ def test_cells_and_circles_over_poles_and_the_antimeridian_are_drawn_without_jum
                 x, y = one["at"]
                 where = [Point(x + turn, np.clip(y, -85, 85)) for turn in (-360, 0, 360)]
                 assert any(shape.contains(place) for shape in shapes for place in where), (at, radius, one)
+        for at in ([10, 80], [-100, 85], [170, -80], [0, 90]):
+            ((ring,),) = post(server, {"circle": at, "radius": 2e6})[1]["shape"]
+            lons = [lon for lon, _ in ring]
+            # the way to the pole and back is where maps end, not across them
+            assert sorted({lons[0], lons[-2], lons[-3], lons[-4]}) == [-180, 180], at
+            assert abs(ring[-2][1]) == abs(ring[-3][1]) == 89.9
+            assert Polygon(ring).is_valid
         assert post(server, {"circle": [3, 4], "radius": 0})[1]["ring"] == []
         over = post(server, {"polygon": [[170, -10], [190, -10], [190, 10], [170, 10]]})[1]
         assert [one["id"] for one in over["objects"]] == ["2", "3"]
