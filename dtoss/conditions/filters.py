@@ -129,6 +129,10 @@ class Filter:
                 found[rows] = mask[item[rows]] != 0
         return found
 
+    def rows(self, partition: Partition) -> NDArray[np.int32]:
+        """Return which objects that a partition owns match, int32, ascending. Cost O(its objects)."""
+        return np.flatnonzero(self._matches.masks[partition.number][: partition.owned_objects]).astype(np.int32)
+
     @property
     def few(self) -> bool:
         """Whether so few objects match that an index of them pays at once."""

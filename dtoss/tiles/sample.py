@@ -66,12 +66,41 @@ def sample_of(index: Index, frame: Frame, most: int = SAMPLED, breathe: Callable
         Is called after each partition.
     """
     one_of = max(-(-len(index) // most), 1)
+
+    def rows(partition: Partition) -> NDArray[np.int32]:
+        return np.arange(partition.owned_objects, dtype=np.int32) if one_of == 1 else picked(partition, one_of)
+
+    return sample_among(index, frame, one_of, rows, breathe)
+
+
+def sample_among(
+    index: Index,
+    frame: Frame,
+    one_of: int,
+    rows: Callable[[Partition], NDArray[np.int32]],
+    breathe: Callable[[], None] = at_once,
+) -> Sample:
+    """Return some objects of an index in the order of their keys. Cost O(n log n) for n of them.
+
+    Parameters
+    ----------
+    index
+        An open one.
+    frame
+        The map.
+    one_of
+        What they are told to be.
+    rows
+        Gives the objects of a partition, of those that it owns.
+    breathe
+        Is called after each partition.
+    """
     parts, items, worlds = [], [], []
     for partition in index.parts.all():
-        rows = np.arange(partition.owned_objects, dtype=np.int32) if one_of == 1 else picked(partition, one_of)
-        parts.append(np.full(len(rows), partition.number, np.int32))
-        items.append(rows)
-        worlds.append(frame.world_of(partition.positions[rows]))
+        some = rows(partition)
+        parts.append(np.full(len(some), partition.number, np.int32))
+        items.append(some)
+        worlds.append(frame.world_of(partition.positions[some]))
         breathe()
     part, item = _joined(parts, np.int32), _joined(items, np.int32)
     world = np.concatenate(worlds) if worlds else np.zeros((0, 2))

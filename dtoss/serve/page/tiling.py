@@ -16,7 +16,7 @@ from dtoss.tiles.classes import Classes, classes_of
 from dtoss.tiles.frame import Frame, frame_of
 from dtoss.tiles.held import Held, column_held, ids_held, objects_in, placed
 from dtoss.tiles.points import Shown, rows_of, sampled_tile, whole_tile
-from dtoss.tiles.sample import SAMPLED, Sample, at_once, sample_of
+from dtoss.tiles.sample import SAMPLED, Sample, at_once, sample_among, sample_of
 
 if TYPE_CHECKING:
     from dtoss.conditions.filters import Filter
@@ -92,6 +92,8 @@ class Tiles:
     def objects(self, z: int, x: int, y: int, by: str | None = None, where: Filter | None = None) -> bytes:
         """Return the tile of objects: all of them with their ids if they are few, else those of the sample.
 
+        Where few objects of the whole index satisfy the condition, all that do are in their tiles.
+
         Parameters
         ----------
         z, x, y
@@ -107,12 +109,15 @@ class Tiles:
             If there is no such attribute.
         """
         classes, of_sample = (None, None) if by is None else self._classified(by)
+        if where is not None and self.sample.one_of > 1 and where.count < WHOLE_BELOW:
+            matches = self._once(("all", where.condition.text), lambda: self._matching(where))
+            rows = rows_of(matches, z, x, y)
+            all_there = Held(matches.part[rows], matches.item[rows])
+            return self._whole(all_there, matches.keys[rows], by, classes, (z, x, y))
         if (held := self._few(z, x, y)) is not None:
             if where is not None:
                 held = held.rows(where.holds(*held))
-            held, keys = placed(self._index, self.frame, held)
-            found = None if by is None or classes is None else classes.of(column_held(self._index, held, by))
-            return whole_tile(keys, ids_held(self._index, held), found, z, x, y)
+            return self._whole(*placed(self._index, self.frame, held), by, classes, (z, x, y))
         sample = self.sample
         # by its text: a filter holds a byte for each object of the index
         kept = (
@@ -121,6 +126,16 @@ class Tiles:
             else self._once(("where", where.condition.text), lambda: where.holds(sample.part, sample.item))
         )
         return sampled_tile(sample, Shown(of_sample, kept), z, x, y)
+
+    def _whole(
+        self, held: Held, keys: NDArray[np.uint64], by: str | None, classes: Classes | None, tile: tuple[int, int, int]
+    ) -> bytes:
+        found = None if by is None or classes is None else classes.of(column_held(self._index, held, by))
+        return whole_tile(keys, ids_held(self._index, held), found, *tile)
+
+    def _matching(self, where: Filter) -> Sample:
+        """Return all objects that satisfy a condition, as a sample."""
+        return sample_among(self._index, self.frame, 1, where.rows)
 
     def _few(self, z: int, x: int, y: int) -> Held | None:
         """Return all objects of a tile and some round it, if they are few; else None."""

@@ -211,6 +211,24 @@ def test_objects_that_do_not_satisfy_a_condition_are_left_out(town, whole, monke
         assert sum(properties["objects"] for _, properties in found) == wanted.sum()
 
 
+@pytest.mark.parametrize("zoom", [0, 7, 16])
+def test_where_few_objects_match_all_of_them_are_shown_however_many_there_are(town, zoom):
+    """With their ids and classes, though the sample holds one of a hundred."""
+    index, positions, columns = town
+    speed = np.array([-1 if value is None else value for value in columns["speed"].to_pylist()])
+    rows = np.flatnonzero(speed == 7)
+    tiles = Tiles(index, most=60)
+    assert tiles.sample.one_of == 100
+    classes = tiles.classes("state").of(pa.array(columns["state"]))
+    matching, shown = index.filters.get("speed = 7"), {}
+    for x, y in tiles_that_hold(mercator(positions[rows]), zoom):
+        for _, properties in features(tiles.objects(zoom, x, y, "state", matching)):
+            assert shown.setdefault(int(properties["id"]), properties["class"]) == properties["class"]
+    assert shown == dict(zip(rows.tolist(), classes[rows].tolist(), strict=True))
+    assert len(rows) > 20
+    assert len(features(tiles.objects(0, 0, 0, None, index.filters.get("speed < 0")))) == 0
+
+
 def test_a_whole_tile_has_classes_too_and_none_where_there_is_no_value(town):
     index, _, columns = town
     tiles = Tiles(index)
