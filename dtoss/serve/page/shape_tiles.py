@@ -18,6 +18,9 @@ from dtoss.tiles.regions import region_tile, regions_on_map
 from dtoss.tiles.rings import MapRings
 from dtoss.tiles.uncertified import Uncertified, uncertified_on_map, uncertified_tile
 
+DRAWN_EARLY = 512
+"""Regions up to which drawing them all takes a second: twice as many take three times as long."""
+
 
 class ShapeTiles:
     """What a map shows of an index besides its objects; thread-safe.
@@ -33,6 +36,11 @@ class ShapeTiles:
     def __init__(self, index: Index, frame: Frame) -> None:
         self._index, self._frame = index, frame
         self._bounds = None if index.bounds is None else np.array(index.bounds)
+
+    def make_early(self) -> None:
+        """Draw the regions before anybody asks, unless they are so many that this takes more than a second."""
+        if len(self._index.regions) <= DRAWN_EARLY:
+            self.regions_drawn  # noqa: B018
 
     @once
     def regions_drawn(self) -> MapRings:

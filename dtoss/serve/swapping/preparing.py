@@ -184,7 +184,7 @@ def first(settings: Settings, verified: NDArray[np.int64] | None = None, breathe
             verified[0] = head.mark
         # made before the fork, the workers share it
         served.tiles.sampled(breathe)
-        served.tiles.shapes.regions_drawn  # noqa: B018
+        served.tiles.shapes.make_early()
         served.map_facts.told(breathe)
         return served
     raise StoreError(f"{store.shown} is replaced faster than it can be opened: keep more snapshots (--keep)")
