@@ -28,9 +28,11 @@ let load = null, slots = new Map(), rates = [], skew = 0
 const night = () => see.theme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')
 const colours = () => coloursOf(night())
 const column = () => facts.columns.find(one => one.name === see.by)
+/** Return the colours of classes: kinds differ, numbers and ages take the whole scale however few they are. */
 const classColours = () => {
-  const kind = column()?.kind
-  return kind && (kind === 'text' || kind === 'bool' ? colours().kinds : colours().scale)
+  const { kind, classes } = column() ?? {}, { kinds, scale } = colours()
+  if (!kind || kind === 'text' || kind === 'bool') return kind && kinds
+  return classes.map((_, i) => scale[Math.round(i * (scale.length - 1) / Math.max(classes.length - 1, 1))])
 }
 
 // ---- layers: what is drawn of one stays until all of the next has arrived
