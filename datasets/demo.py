@@ -172,7 +172,9 @@ Try next:
   dtoss rebuild {later} --store {store} --pivots keep
   dtoss info  --store {store}
   dtoss serve --store {store} &
-  curl 'http://127.0.0.1:8080/knn?lon={lon:.4f}&lat={lat:.4f}&k=3'"""
+  curl 'http://127.0.0.1:8080/knn?lon={lon:.4f}&lat={lat:.4f}&k=3'
+
+The map of them all, while dtoss serve runs: http://127.0.0.1:8080/"""
     )
 
 

@@ -47,13 +47,14 @@ def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
     assert picture.shape[0] > 1000
     assert len(np.unique(picture[::4, ::4].reshape(-1, picture.shape[2]), axis=0)) > 100
 
-    lines = said.out[said.out.index("Try next:") :].splitlines()[1:]
+    *lines, last = said.out[said.out.index("Try next:") :].splitlines()[1:]
+    page = re.fullmatch(r"The map of them all, while dtoss serve runs: (http://\S+/)", last)[1]
     commands = [shlex.split(line) for line in lines if line.strip()]
     assert [words[0] for words in commands].count("dtoss") == 6
     for words in commands:
         if words[:2] == ["dtoss", "serve"]:
             assert words.pop() == "&"
-            assert_serves(words[1:], commands[-1][-1])
+            assert_serves(words[1:], commands[-1][-1], page)
         elif words[0] == "dtoss":
             with pytest.raises(SystemExit) as done:
                 command(words[1:])
@@ -66,11 +67,13 @@ def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
     assert (out / "answers.csv").read_text().count("\n") == 1 + 4 * 3
 
 
-def assert_serves(arguments, url):
-    """A server of these arguments, on a free port, answers the URL that is shown."""
+def assert_serves(arguments, url, page):
+    """A server of these arguments, on a free port, answers the URL that is shown, and shows the map at the other."""
     program = "from pipelines.command.main import main; main()"
     ready = r"^serving .* on http://127.0.0.1:(\d+)$"
     with started("-c", program, *arguments, "--port", "0", ready=ready) as server:
         with urlopen(url.replace(":8080", f":{server.port}"), timeout=30) as answer:
             assert len(json.load(answer)["hits"]) == 3
+        with urlopen(page.replace(":8080", f":{server.port}"), timeout=30) as answer:
+            assert b"<title>dtoss map</title>" in answer.read()
         assert server.stop()[0] == 0
