@@ -12,7 +12,7 @@ help: ## print this list
 setup: ## the environment in .venv; all others run it first
 	@./setup.sh
 
-demo: setup ## a million moving objects: built, asked, drawn; ends with commands to try, and their map
+demo: setup ## a million moving objects: built, asked, drawn; ends with commands to try and a map
 	@$(BIN)/python -m datasets.demo
 
 test: setup ## the whole test suite, as CI runs it
