@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import operand
-from dtoss.tiles.cut_kernels import POLE_TURNS, clip_lines, clip_rings
+from dtoss.tiles.cut_kernels import POLE_TURNS, clip_lines, clip_rings, thin_rings
 from dtoss.tiles.mvt import EXTENT, Features
 from dtoss.tiles.rings import MapRings
 
@@ -156,6 +156,15 @@ def clipped_lines(made: MapRings, tile: TileBox, chosen: NDArray[np.int64] | Non
     )  # fmt: skip
     polygon = np.searchsorted(made.rings, ring[:lines], side="right") - 1
     return Clipped(out[: first[lines]], first[: lines + 1], polygon, np.zeros(lines, np.int64))
+
+
+def thinned(made: MapRings, zoom: int) -> MapRings:
+    """Return rings with as few points as tiles of a zoom need, and of all zooms before it."""
+    out, first = np.empty_like(made.points), np.empty_like(made.first)
+    line = np.empty((int(np.diff(made.first).max(initial=0)), 2))
+    # half of what a tile itself leaves out
+    filled = thin_rings(operand(made.points), made.first, 2.0 * EXTENT * 2.0**zoom, line, out, first)
+    return replace(made, points=out[:filled].copy(), first=first)
 
 
 def _copies(made: MapRings, chosen: NDArray[np.int64], tile: TileBox) -> NDArray[np.int64]:

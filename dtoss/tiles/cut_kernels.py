@@ -232,3 +232,24 @@ def clip_lines(points, first, boxes, chosen, box, grid, line, out, out_first, ou
                         out_first[made] = filled
                     n = 0
     return made
+
+
+@kernel("int64(float64[:, ::1], int64[::1], float64, float64[:, ::1], float64[:, ::1], int64[::1])")
+def thin_rings(points, first, scale, line, out, out_first):
+    """Fill rings that leave their way by less than the tolerance of a grid; returns how many points are left.
+
+    ``scale`` is units of the grid in a side of the map.
+    """
+    filled = 0
+    for ring in range(first.size - 1):
+        out_first[ring] = filled
+        begin = first[ring]
+        n = first[ring + 1] - begin
+        for i in range(n):
+            line[i, 0], line[i, 1] = points[begin + i, 0] * scale, points[begin + i, 1] * scale
+        n = _thin(line, n)
+        for i in range(n):
+            out[filled, 0], out[filled, 1] = line[i, 0] / scale, line[i, 1] / scale
+            filled += 1
+    out_first[first.size - 1] = filled
+    return filled

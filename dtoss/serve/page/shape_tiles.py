@@ -14,8 +14,7 @@ from dtoss.locks import once
 from dtoss.partitioning.regions import Regions
 from dtoss.tiles.cells import FEW_CELLS, NEAR_ZOOM, CellSource
 from dtoss.tiles.frame import Frame
-from dtoss.tiles.regions import region_tile, regions_on_map
-from dtoss.tiles.rings import MapRings
+from dtoss.tiles.regions import DrawnRegions, region_tile, regions_on_map
 from dtoss.tiles.uncertified import Uncertified, uncertified_on_map, uncertified_tile
 
 DRAWN_EARLY = 512
@@ -43,7 +42,7 @@ class ShapeTiles:
             self.regions_drawn  # noqa: B018
 
     @once
-    def regions_drawn(self) -> MapRings:
+    def regions_drawn(self) -> DrawnRegions:
         """The regions on the map; snapshots of the same pivots and weights share them."""
         return _regions_drawn(_Asked(self._index.regions.digest, self._frame, self._index.bounds, self._index.regions))
 
@@ -97,6 +96,6 @@ class _Asked:
 
 
 @lru_cache(maxsize=2)
-def _regions_drawn(asked: _Asked) -> MapRings:
+def _regions_drawn(asked: _Asked) -> DrawnRegions:
     bounds: NDArray[np.float64] | None = None if asked.bounds is None else np.array(asked.bounds)
     return regions_on_map(asked.frame, asked.regions, bounds)
