@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dtoss.locks import once
+
 DAY = 86_400
 """Seconds."""
 _FORMAT = 1  # of both files; a later one is refused
@@ -63,12 +65,18 @@ class Plan:
 
     def load(self, rates: NDArray[np.float64]) -> list[float]:
         """Return the requests/s of each server where partitions have these, float64 (P,): copies share them alike."""
-        found = [0.0] * len(self.servers)
-        for partition, rate in enumerate(rates.tolist()):
-            servers = self.server_of.get(partition, ())
-            for server in servers:
-                found[server] += rate / len(servers)
-        return found
+        partition, server, share = self._shares
+        known = partition < len(rates)
+        found = np.bincount(server[known], rates[partition[known]] * share[known], len(self.servers))
+        loads: list[float] = found.tolist()
+        return loads
+
+    @once
+    def _shares(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Partition, server and share of its requests of each copy."""
+        held = [(partition, one, 1 / len(of)) for partition, of in self.server_of.items() for one in of]
+        columns = np.array(held, np.float64).reshape(-1, 3)
+        return columns[:, 0].astype(np.int64), columns[:, 1].astype(np.int64), columns[:, 2]
 
 
 @dataclass(frozen=True, eq=False)

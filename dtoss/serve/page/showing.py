@@ -40,6 +40,7 @@ class Showing:
         self._serving = serving
         self._loads = Loads(counts)
         self._tell = tell
+        self._planned: tuple[object, dict[str, Any]] | None = None
         kinds = (
             Kind("snapshot", self.snapshot, at_once=True),
             Kind("plan", self.plan, at_once=True),
@@ -67,7 +68,11 @@ class Showing:
         index, held = self._serving.now.index, self.files.plan_file
         if held is None:
             return None
-        return {**held.now.told(index.regions.digest, len(index.parts)), "problem": held.problem}
+        plan, pivots, partitions = held.now, index.regions.digest, len(index.parts)
+        of = (plan, pivots, partitions, held.problem)
+        if self._planned is None or self._planned[0] != of:
+            self._planned = (of, {**plan.told(pivots, partitions), "problem": held.problem})
+        return self._planned[1]
 
     def patterns(self) -> dict[str, Any] | None:
         """Return the patterns beside the snapshot that is served; None where there are none."""
