@@ -189,10 +189,11 @@ def test_a_quiet_stream_says_that_it_is_there(index, monkeypatch):
         assert chunk().startswith(b":")
 
 
-def test_a_client_that_goes_away_is_forgotten_and_one_that_reads_nothing_is_left(index, monkeypatch):
-    monkeypatch.setattr(module, "SECOND", 0.02)
-    limits = Limits(idle_seconds=0.3)
-    with running(index, limits=limits) as server:
+def test_a_client_that_goes_away_is_forgotten(index, monkeypatch):
+    """At once, and not when the next event is due."""
+    monkeypatch.setattr(module, "SECOND", 60.0)
+    monkeypatch.setattr(routes, "QUIET_SECONDS", 60.0)
+    with running(index) as server:
         live = server.state.showing.live
         with ExitStack() as held:
             for _ in range(5):
@@ -200,7 +201,14 @@ def test_a_client_that_goes_away_is_forgotten_and_one_that_reads_nothing_is_left
                 chunk()
             assert len(live) == 5
         until(lambda: len(live) == 0)
-        # one that reads nothing: events are made large so that no buffer holds them
+    assert server.heard.events == []
+
+
+def test_a_client_that_reads_nothing_is_left(index, monkeypatch):
+    """After as long as a connection may be idle; events are made large, so that no buffer holds them."""
+    monkeypatch.setattr(module, "SECOND", 0.02)
+    with running(index, limits=Limits(idle_seconds=0.3)) as server:
+        live = server.state.showing.live
         live._kinds[2].kind = Kind("load", lambda: {"much": "x" * 1_000_000}, always=True)
         with dialled(server.at[1]) as sock:
             sock.sendall(get("/live"))

@@ -99,6 +99,21 @@ def test_a_sudden_burst_is_drawn_more_and_more_thinly():
     assert abs(found.of[1] - 200_000) < 1_000
 
 
+def test_sums_are_right_where_rates_change():
+    """Each draw stands for as many requests as it was drawn of, whatever the second after brings."""
+    counts = HomeCounts(1)
+    homes = Homes(counts.of(0), 5)
+    for _ in range(300):
+        for requests in (500, 64 * LOOKED_UP):
+            for at in range(0, requests, 100):
+                homes.add(np.full(100, at % 200 / 100), np.zeros(100), 100)
+            settled(homes)
+    found = counts.read(PARTITIONS)[0]
+    asked = 300 * (500 + 64 * LOOKED_UP)
+    assert found.requests == asked
+    assert found.of.sum() == pytest.approx(asked, rel=2e-4)
+
+
 def test_threads_lose_no_request():
     counts = HomeCounts(1)
     homes = Homes(counts.of(0))
