@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pyproj
 from numpy.typing import NDArray
 
+from dtoss.geometry.space import NO_CRS, Space
 from dtoss.index import Index
 from dtoss.locks import Lock
 from dtoss.serve.page.tiling import Tiles
@@ -15,12 +17,25 @@ from dtoss.tiles.classes import kind_of
 from dtoss.tiles.frame import unmercator
 from dtoss.tiles.sample import KEY_BITS, at_once, gathered
 
-UNITS = {"sphere": "m", "plane": "unit of the CRS"}
-"""Of distances, by metric."""
 WHOLE_MAP = (-180.0, -85.0, 180.0, 85.0)
 """What is seen where there are no objects."""
 NARROWEST_VIEW = 1e-3
 """Degrees that a view is wide and high at least."""
+
+
+def length_unit(space: Space) -> str:
+    """Return "m" where distances are metres, the CRS's name of its unit, or "units" where it has none.
+
+    Examples
+    --------
+    >>> from dtoss.geometry.space import space_of
+    >>> [length_unit(space_of(crs)) for crs in ("EPSG:4326", "EPSG:32633", "EPSG:2263", "none")]
+    ['m', 'm', 'US survey foot', 'units']
+    """
+    if space.metric == "sphere":
+        return "m"
+    unit = "units" if space.crs == NO_CRS else str(pyproj.CRS(space.crs).axis_info[0].unit_name)
+    return "m" if unit == "metre" else unit
 
 
 class MapFacts:
@@ -73,7 +88,7 @@ class MapFacts:
             "partitions": len(index.parts),
             "crs": index.crs,
             "metric": index.space.metric,
-            "unit": UNITS[index.space.metric],
+            "unit": length_unit(index.space),
             "id_type": "string" if index.string_ids else "int64",
             "plane": None if plane is None else dict(zip(("x0", "y1", "side"), plane, strict=True)),
             "view": view_of(sample.keys, round_world=plane is None),

@@ -13,7 +13,7 @@ import {
 import { collection, coloursOf, feature, ground, LAYERS, sky } from './style.js'
 
 const VENDOR = '/static/vendor/maplibre-gl'
-const WIDE = 120
+const WIDE = 120, FEW = 50000
 const library = import(`${VENDOR}.mjs`)
 
 /** What a person chose to see; the link carries it. */
@@ -35,6 +35,9 @@ const classColours = () => {
   return classes.map((_, i) => scale[Math.round(i * (scale.length - 1) / Math.max(classes.length - 1, 1))])
 }
 
+/** What layers look like: few objects are drawn larger. */
+const looks = () => [colours(), classColours(), facts.objects < FEW]
+
 // ---- layers: what is drawn of one stays until all of the next has arrived
 
 /** Versions of each layer that are drawn: the one that is seen, and one that arrives. */
@@ -53,7 +56,7 @@ function draw(name) {
   const before = drawn[name]
   if (before.at(-1)?.tiles === tiles) return
   if (before.length > 1) erase(before.pop())
-  const version = { tiles, source: `${name}-${++versions}`, specs: LAYERS[name].paint(colours(), classColours()) }
+  const version = { tiles, source: `${name}-${++versions}`, specs: LAYERS[name].paint(...looks()) }
   map.addSource(version.source, { type: 'vector', tiles: [tiles], minzoom: told.minzoom, maxzoom: told.maxzoom })
   for (const spec of version.specs) {
     const opacity = `${spec.type}-opacity`
@@ -93,7 +96,7 @@ function repaint() {
     for (const [property, value] of Object.entries(properties ?? {})) map.setPaintProperty(id, property, value)
   }
   for (const [name, list] of Object.entries(drawn)) {
-    for (const version of list) for (const spec of LAYERS[name].paint(c, classColours())) paint(idOf(version, spec), spec.paint)
+    for (const version of list) for (const spec of LAYERS[name].paint(...looks())) paint(idOf(version, spec), spec.paint)
   }
   for (const layer of ground(c, !facts.plane)) paint(layer.id, layer.paint)
   paintRegions()

@@ -5,7 +5,7 @@ const COLOURS = {
   light: {
     water: '#dde6ee', land: '#f9f8f4', shore: '#b9c6d2', grid: 'rgba(50,75,105,0.13)', border: 'rgba(40,60,90,0.55)',
     cell: 'rgba(30,60,110,0.4)', doubt: '#b3541e', label: '#33475c', halo: '#ffffff', answer: '#0a5f9e', place: '#c2185b',
-    dots: ['rgba(36,84,160,0.55)', 'rgba(30,70,145,0.75)', 'rgba(22,52,120,0.9)', '#0b1f57'], glow: 'rgba(40,90,180,0.16)',
+    dots: ['rgba(36,84,160,0.7)', 'rgba(30,70,145,0.8)', 'rgba(22,52,120,0.9)', '#0b1f57'], glow: 'rgba(40,90,180,0.16)',
     scale: ['#440154', '#46307e', '#365c8d', '#277f8e', '#1fa187', '#3fb56b', '#76c94f', '#a5b81e'],
     ramp: ['#e3eef3', '#bcdbe3', '#8fc3d1', '#5fa5bd', '#3b82a6', '#2a5f8d', '#213f70'],
     kinds: ['#0072b2', '#d55e00', '#00875f', '#b8588f', '#c98500', '#2e93d1', '#7a6a00', '#6b7280'], unknown: '#8a929c',
@@ -13,7 +13,7 @@ const COLOURS = {
   dark: {
     water: '#0a111c', land: '#182233', shore: '#34475f', grid: 'rgba(160,190,230,0.10)', border: 'rgba(150,185,225,0.5)',
     cell: 'rgba(160,200,255,0.35)', doubt: '#ff9d5c', label: '#c9d8ea', halo: '#0a111c', answer: '#7cc4ff', place: '#ff7ab2',
-    dots: ['rgba(255,178,84,0.6)', 'rgba(255,194,102,0.8)', 'rgba(255,214,140,0.95)', '#fff3d1'], glow: 'rgba(255,170,70,0.16)',
+    dots: ['rgba(255,178,84,0.7)', 'rgba(255,194,102,0.8)', 'rgba(255,214,140,0.95)', '#fff3d1'], glow: 'rgba(255,170,70,0.16)',
     scale: ['#3f6fb5', '#2f8a9c', '#25a18c', '#3fb877', '#74cc5a', '#a9da3c', '#d9e32f', '#fdf391'],
     ramp: ['#1c3046', '#1f4a63', '#22677d', '#2f8790', '#55a896', '#93c795', '#e4e59a'],
     kinds: ['#56b4e9', '#e69f00', '#1fc39a', '#f0e442', '#e08cbb', '#f0803c', '#7f9cf5', '#b6c0cc'], unknown: '#7c8794',
@@ -33,8 +33,8 @@ export const byZoom = (...stops) => ['interpolate', ['linear'], ['zoom'], ...sto
 
 /**
  * From below to above. `paint` returns what MapLibre draws of a tile's layer `of`, or of the one of this name, in the
- * colours `c` and, of objects, `classes`. Opacities are plain numbers, since that is what hides a version until it is
- * whole. `query` is added to the route.
+ * colours `c` and, of objects, `classes`; `few` of them are drawn larger. Opacities are plain numbers, since that is
+ * what hides a version until it is whole. `query` is added to the route.
  */
 export const LAYERS = {
   regions: {
@@ -54,8 +54,8 @@ export const LAYERS = {
   },
   objects: {
     query: see => ({ by: see.by, where: see.where }),
-    paint: (c, classes) => {
-      const level = ['coalesce', ['get', 'level'], 0]
+    paint: (c, classes, few) => {
+      const level = ['coalesce', ['get', 'level'], 0], size = least => ['+', few ? least + 1.2 : least, ['*', 0.3, level]]
       const solid = ['let', 'c', ['to-rgba', step(classes ?? [], ['coalesce', ['get', 'class'], -1], c.unknown)],
         ['rgba', ...[0, 1, 2].map(i => ['at', i, ['var', 'c']]), step([0.6, 0.8, 0.95, 1], level)]]
       return [
@@ -67,8 +67,7 @@ export const LAYERS = {
           type: 'circle',
           paint: {
             'circle-color': classes ? solid : step(c.dots, level),
-            'circle-radius': byZoom(
-              0, ['+', 0.9, ['*', 0.25, level]], 11, ['+', 1.2, ['*', 0.3, level]], 14, 2.6, 18, 6),
+            'circle-radius': byZoom(0, size(1.1), 11, size(1.4), 14, 2.8, 18, 6),
             'circle-stroke-color': c.land, 'circle-stroke-width': byZoom(14, 0, 15.5, 0.8),
           },
         },

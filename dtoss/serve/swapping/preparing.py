@@ -21,7 +21,7 @@ from dtoss.errors import StoreError
 from dtoss.index import Index
 from dtoss.opening import index_of_files, map_files, verify_files
 from dtoss.serve.conditions import Conditions, untold
-from dtoss.serve.page.facts import UNITS, MapFacts
+from dtoss.serve.page.facts import MapFacts, length_unit
 from dtoss.serve.page.tiling import Tiles
 from dtoss.serve.problems import Problem
 from dtoss.serve.serving import Served
@@ -243,7 +243,7 @@ def _facts(index: Index, head: Head, manifest: dict[str, Any]) -> dict[str, Any]
         "partitions": len(index.parts),
         "crs": index.crs,
         "metric": index.space.metric,
-        "unit": UNITS[index.space.metric],
+        "unit": length_unit(index.space),
         "bounds": index.bounds,
         "id_type": manifest["id_type"],
         "columns": {name: str(column.type) for name, column in index.parts[0].attributes.items()},

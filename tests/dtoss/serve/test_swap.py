@@ -76,7 +76,7 @@ def test_the_first_snapshot_answers_as_the_index_does(tmp_path, how):
     assert served.facts == {
         "commit": 1, "objects": OBJECTS, "sites": served.index.sites, "partitions": 3,
         "crs": "none" if plane else "EPSG:4326", "metric": "plane" if plane else "sphere",
-        "unit": "unit of the CRS" if plane else "m", "bounds": served.index.bounds,
+        "unit": "units" if plane else "m", "bounds": served.index.bounds,
         "id_type": "string" if "strings" in how else "int64", "columns": {"speed": "int64"},
         "created": "2024-01-01T00:00:00+00:00", "version": served.facts["version"],
     }  # fmt: skip

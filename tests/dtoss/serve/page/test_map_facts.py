@@ -37,7 +37,7 @@ def test_what_the_page_is_told_of_a_snapshot(kind):
     assert not list(Draft202012Validator(MAP).iter_errors(told))
     wanted = {
         "snapshot": served.NAME, "commit": 1, "objects": len(index), "sites": index.sites, "partitions": 3,
-        "crs": index.crs, "metric": index.space.metric, "unit": "unit of the CRS" if kind == "plane" else "m",
+        "crs": index.crs, "metric": index.space.metric, "unit": "units" if kind == "plane" else "m",
         "id_type": "string" if kind == "text ids" else "int64", "sample": 1, "nowhere": 0, "refused": None,
         "plan": None, "patterns": None, "report": None, "problems": [], "history": [], "token": False,
     }  # fmt: skip
