@@ -163,8 +163,9 @@ def clip_rings(points, first, winding, boxes, chosen, box, grid, one, two, out, 
                 start = points[begin, 0] + shift
                 one[n, 0], one[n, 1] = start + POLE_TURNS * step, points[begin, 1]
                 one[n + 1, 0], one[n + 1, 1] = start + POLE_TURNS * step, _BEYOND
-                one[n + 2, 0], one[n + 2, 1] = start, _BEYOND
-                n += 3
+                n += 2
+                one[n, 0], one[n, 1] = start, _BEYOND
+                n += 1
             else:
                 for i in range(begin, end - 1):
                     one[n, 0], one[n, 1] = points[i, 0] + turn, points[i, 1]
