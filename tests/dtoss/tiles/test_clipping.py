@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shapely.geometry import LineString, Point, Polygon, box
 
 from dtoss.geometry.space import space_of
-from dtoss.tiles.clipping import BUFFER, clipped_lines, clipped_polygons, tile_box
+from dtoss.tiles.clipping import BUFFER, clipped_lines, clipped_polygons, thinned, tile_box
 from dtoss.tiles.frame import Frame, frame_of
 from dtoss.tiles.rings import rings_on_map
 
@@ -128,3 +128,21 @@ def test_a_ring_round_a_pole_is_closed_over_it():
         lines = clipped_lines(made, tile_box(0, 0, 0))
         assert lines.points[:, 1].min() > 0
         assert lines.points[:, 1].max() < 4096
+
+
+def test_thinned_rings_look_the_same_up_to_their_zoom():
+    """From a fraction of the points; ends of rings stay, and so do sharp corners."""
+    angle = np.linspace(0.0, 2.0 * np.pi, 900, endpoint=False)
+    round_one = 0.5 + 0.2 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    made = rings_of([round_one, square(0.1, 0.1, 0.2, 0.2)])
+    few = thinned(made, 1)
+    assert len(few.points) < len(made.points) / 3
+    assert (few.points[few.first[:-1]] == made.points[made.first[:-1]]).all()
+    assert (few.points[few.first[1:] - 1] == made.points[made.first[1:] - 1]).all()
+    assert few.points[few.first[1] :] == pytest.approx(made.points[made.first[1] :])
+    for z, x, y in ((0, 0, 0), (1, 0, 1), (1, 1, 0)):
+        as_it_is, as_it_looks = (clipped_polygons(one, tile_box(z, x, y)) for one in (made, few))
+        ring = Polygon(as_it_is.points[as_it_is.first[0] : as_it_is.first[1]])
+        corners = as_it_looks.points[as_it_looks.first[0] : as_it_looks.first[1]].tolist()
+        assert all(ring.exterior.distance(Point(corner)) < 1.5 for corner in corners)
+        assert as_it_looks.area.sum() == pytest.approx(as_it_is.area.sum(), abs=2 * ring.length)
