@@ -3,17 +3,19 @@
     python -m bench.serve.page STORE [--workers W] [--rounds N] [--width PIXELS]
 
 Needs Chromium; it draws by software. The server and the browser share the cores. Each first picture is that of a new
-browser window with nothing kept. Swaps commit the same files under another name: the store is left with them.
+browser window with nothing kept. A swap is timed from the commit, and from when the server answers from it. Swaps commit the same files under another name: the store is left with them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import statistics
 import subprocess
 import time
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 
@@ -70,6 +72,7 @@ def measurements(driver: Any, url: str, given: Any, place: tuple[float, float]) 
         with opened(driver, url, width=given.width) as seen:
             idle(seen.page)
             timed("first picture", seen, began, 0)
+    for _ in range(given.rounds):
         with opened(driver, url, f"/#at={lon},{lat}&zoom=11", width=given.width) as seen:
             page = seen.page
             times = idle(page)
@@ -88,10 +91,20 @@ def measurements(driver: Any, url: str, given: Any, place: tuple[float, float]) 
             snapshot = page.locator("#stage").get_attribute("data-drawn")
             commit_again(given.store)
             began, before = time.perf_counter(), len(seen.asked)
+            while snapshot_of(url) == snapshot:
+                page.wait_for_timeout(20)
+            answers = time.perf_counter()
             while page.locator("#stage").get_attribute("data-drawn") == snapshot:
                 page.wait_for_timeout(20)
             timed("commit to drawn", seen, began, before)
+            timed("answers to drawn", seen, answers, before)
     return found
+
+
+def snapshot_of(url: str) -> str:
+    """Return the name of the snapshot that answers."""
+    with urlopen(f"{url}/snapshot", timeout=20) as answer:
+        return str(json.load(answer)["snapshot"])
 
 
 if __name__ == "__main__":

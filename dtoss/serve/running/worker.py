@@ -83,7 +83,7 @@ async def _run(post: Post, common: Common) -> int:
     homes = Homes(common.home_counts.of(post.number))
     state = _state_of(post, common, homes)
     settings, metrics, log = state.settings, state.metrics, state.log
-    watcher = Watcher(state, loop, common.verified)
+    watcher = Watcher(state, loop, common.verified, state.showing.live.__len__)
     if post.again:
         watcher.look(loop_runs=False)
     front, desk = application(state, loop)

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -43,12 +44,22 @@ class Watcher:
     verified
         int64 (1,), shared by the processes of a server: the mark of the commit whose files one of them has verified
         (:attr:`.preparing.Head.mark`), which the others need not do again.
+    pages
+        Returns how many pages follow the worker's snapshots. If there are any, what they ask for first is made as soon
+        as a snapshot answers.
     """
 
-    def __init__(self, state: WorkerState, loop: asyncio.AbstractEventLoop, verified: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        state: WorkerState,
+        loop: asyncio.AbstractEventLoop,
+        verified: NDArray[np.int64],
+        pages: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._state = state
         self._loop = loop
         self._verified = verified
+        self._pages = pages
         self._store = Store(state.settings.store).absolute
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dtoss-watcher", daemon=True)
@@ -165,6 +176,10 @@ class Watcher:
             verify_seconds=round(took.verify, 4),
             warm_seconds=round(took.warm, 4),
         )
+        if self._pages():
+            with suppress(StoreError):  # the server ends
+                fresh.tiles.shapes.make_early()
+                fresh.map_facts.told(self._breathe)
         return True
 
     def _refuse(self, why: str) -> None:

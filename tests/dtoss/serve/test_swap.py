@@ -16,6 +16,7 @@ from dtoss.building.border import BorderTable
 from dtoss.compiled.kernel import DECLARED
 from dtoss.conditions import filters
 from dtoss.errors import StoreError
+from dtoss.serve.page import facts
 from dtoss.serve.settings import Settings
 from dtoss.serve.swapping import preparing, watching
 from dtoss.serve.swapping.preparing import first, head_of
@@ -198,6 +199,32 @@ def test_a_thread_looks_each_second_until_it_is_stopped(store, monkeypatch):
         commit(store, 2)
         time.sleep(0.1)
         assert worker.serving.now.commit == 2
+
+
+@pytest.mark.parametrize("pages", [0, 1])
+def test_what_open_pages_ask_for_is_made_before_they_do(store, monkeypatch, pages):
+    """And not where nobody looks: a sample takes memory, and making it time."""
+    with watched(store, pages=lambda: pages) as worker:
+        commit(store, 1)
+        assert worker.watcher.look()
+
+        def made(*_, **__):
+            raise AssertionError("it is made when it is asked for")
+
+        monkeypatch.setattr(facts, "view_of", made)
+        if pages:
+            assert worker.serving.now.map_facts.told()["partitions"] == 3
+        else:
+            with pytest.raises(AssertionError, match="when it is asked for"):
+                worker.serving.now.map_facts.told()
+
+
+def test_an_end_while_a_page_is_served_is_no_failure(store, monkeypatch):
+    with watched(store, pages=lambda: 1) as worker:
+        commit(store, 1)
+        stop = worker.watcher._stop.set
+        monkeypatch.setattr(facts.MapFacts, "_column", lambda *_: stop() or {"name": "speed"}, raising=True)
+        assert worker.watcher.look()
 
 
 def test_a_log_that_cannot_be_written_stops_no_swaps(store, monkeypatch):

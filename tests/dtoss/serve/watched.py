@@ -82,7 +82,7 @@ def running_loop():
 
 
 @contextmanager
-def watched(store, verified=None, **settings):
+def watched(store, verified=None, pages=lambda: 0, **settings):
     """A watcher of a store that has not looked yet, what it serves, and what it told."""
     told = Told()
     given = Settings(str(store), **settings)
@@ -90,7 +90,7 @@ def watched(store, verified=None, **settings):
     serving = Serving(adopted(first(given), 2, lambda work: work(), told.evaluated))
     state = SimpleNamespace(number=0, settings=given, serving=serving, metrics=told, log=told)
     with running_loop() as (loop, thread):
-        watcher = Watcher(state, loop, verified)
+        watcher = Watcher(state, loop, verified, pages)
         try:
             yield SimpleNamespace(watcher=watcher, serving=state.serving, told=told, loop=loop, thread=thread)
         finally:
