@@ -29,6 +29,13 @@ VALUE_TEXT, VALUE_UINT = 0x0A, 0x28
 """Tags of the two kinds of values that are written."""
 TILE_LAYER = 0x1A
 """Tag of a layer in a tile."""
+_BITS, _LOW, _MORE = 7, 0x7F, 0x80
+"""Of a byte of a varint: how many bits of the number, which they are, and the bit that says that more follow."""
+_SIGN_BIT = 63
+_COUNT_BIT = 3
+"""A command's repetitions begin at this bit."""
+_LENGTH_ROOM = 5
+"""Bytes that a length takes at most."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +139,9 @@ def _sized(data: bytes) -> bytes:
 @kernel
 def _put(out, at, number):
     """Write a varint and return what follows it."""
-    while number > 0x7F:
-        out[at] = np.uint8((number & 0x7F) | 0x80)
-        number >>= 7
+    while number > _LOW:
+        out[at] = np.uint8((number & _LOW) | _MORE)
+        number >>= _BITS
         at += 1
     out[at] = np.uint8(number)
     return at + 1
@@ -143,9 +150,9 @@ def _put(out, at, number):
 @kernel
 def _put_id(out, at, number):
     """Write a varint of 64 bits without a sign, and return what follows it."""
-    while number > np.uint64(0x7F):
-        out[at] = np.uint8((number & np.uint64(0x7F)) | np.uint64(0x80))
-        number >>= np.uint64(7)
+    while number > np.uint64(_LOW):
+        out[at] = np.uint8((number & np.uint64(_LOW)) | np.uint64(_MORE))
+        number >>= np.uint64(_BITS)
         at += 1
     out[at] = np.uint8(number)
     return at + 1
@@ -155,9 +162,9 @@ def _put_id(out, at, number):
 def _width(number):
     """Return how many bytes a varint takes."""
     wide = 1
-    left = number >> 7
+    left = number >> _BITS
     while left > 0:
-        left >>= 7
+        left >>= _BITS
         wide += 1
     return wide
 
@@ -165,7 +172,7 @@ def _width(number):
 @kernel
 def _zigzag(number):
     """Return a number without a sign: 0, -1, 1, -2 become 0, 1, 2, 3."""
-    return (number << 1) ^ (number >> 63)
+    return (number << 1) ^ (number >> _SIGN_BIT)
 
 
 @kernel
@@ -175,15 +182,15 @@ def _geometry(kind, part_first, points, begin, end, out, at):
     for part in range(begin, end):
         first, last = part_first[part], part_first[part + 1]
         moved = last - first if kind == POINTS else 1
-        at = _put(out, at, (moved << 3) | MOVE_TO)
+        at = _put(out, at, (moved << _COUNT_BIT) | MOVE_TO)
         for point in range(first, last):
             if point == first + moved:
-                at = _put(out, at, ((last - first - moved) << 3) | LINE_TO)
+                at = _put(out, at, ((last - first - moved) << _COUNT_BIT) | LINE_TO)
             at = _put(out, at, _zigzag(np.int64(points[point, 0]) - x))
             at = _put(out, at, _zigzag(np.int64(points[point, 1]) - y))
             x, y = np.int64(points[point, 0]), np.int64(points[point, 1])
         if kind == POLYGONS:
-            at = _put(out, at, (1 << 3) | CLOSE_PATH)
+            at = _put(out, at, (1 << _COUNT_BIT) | CLOSE_PATH)
     return at
 
 
@@ -195,7 +202,7 @@ def _encode(kind, first, part_first, points, ids, tags, out):
     at = 0
     for feature in range(first.size - 1):
         # the length of a feature takes 5 bytes at most, and so does that of its geometry
-        body = at + 6
+        body = at + 1 + _LENGTH_ROOM
         end = body
         if ids.size:
             out[end] = FEATURE_ID
@@ -214,8 +221,8 @@ def _encode(kind, first, part_first, points, ids, tags, out):
         out[end] = FEATURE_KIND
         out[end + 1] = np.uint8(kind)
         out[end + 2] = FEATURE_GEOMETRY
-        end += 3
-        drawn = end + 5
+        end += 2 + 1
+        drawn = end + _LENGTH_ROOM
         size = _geometry(kind, part_first, points, first[feature], first[feature + 1], out, drawn) - drawn
         end = _put(out, end, size)
         for byte in range(size):

@@ -19,6 +19,12 @@ PIXELS = 9
 """A tile has 2^9 pixels a side: objects of one pixel are one point."""
 SHARING_LEVELS = 4
 """How many objects of the sample share a pixel: 1, 2 to 3, 4 to 15, more."""
+_FEW_SHARE, _MANY_SHARE = 4, 16
+"""From how many objects of a pixel on the levels after the second begin."""
+_PIXEL_UNITS = 8
+"""Units of a tile that a pixel is wide: its middle stands for it."""
+_UNIT_BITS = 12
+"""A tile has 2^12 units a side."""
 _BUCKETS = (MOST_CLASSES + 1) * SHARING_LEVELS
 
 
@@ -112,9 +118,9 @@ def whole_tile(
 @kernel
 def _level(count):
     """Return the level of so many objects."""
-    if count >= 16:
-        return 3
-    if count >= 4:
+    if count >= _MANY_SHARE:
+        return 2 + 1
+    if count >= _FEW_SHARE:
         return 2
     return 1 if count >= 2 else 0
 
@@ -152,9 +158,12 @@ def _pixels(keys, classes, kept, shift, points, bucket, objects):
         place = most * SHARING_LEVELS + _level(count)
         bucket[filled] = np.uint8(place)
         objects[place] += count
-        # the middle of the pixel, which is 8 units of a tile wide
-        points[filled, 0] = np.int32(((gathered(at) >> half) & mask) * np.uint64(8) + np.uint64(4))
-        points[filled, 1] = np.int32(((gathered(at >> np.uint64(1)) >> half) & mask) * np.uint64(8) + np.uint64(4))
+        points[filled, 0] = np.int32(
+            ((gathered(at) >> half) & mask) * np.uint64(_PIXEL_UNITS) + np.uint64(_PIXEL_UNITS // 2)
+        )
+        points[filled, 1] = np.int32(
+            ((gathered(at >> np.uint64(1)) >> half) & mask) * np.uint64(_PIXEL_UNITS) + np.uint64(_PIXEL_UNITS // 2)
+        )
         filled += 1
     return filled
 
@@ -162,8 +171,8 @@ def _pixels(keys, classes, kept, shift, points, bucket, objects):
 @kernel("void(uint64[::1], int64, int32[:, ::1])")
 def _places(keys, z, points):
     """Write where keys stand in a tile of a zoom that holds them, in units of the tile."""
-    shift = np.uint64(KEY_BITS - z - 12)
-    mask = np.uint64(4095)
+    shift = np.uint64(KEY_BITS - z - _UNIT_BITS)
+    mask = np.uint64((1 << _UNIT_BITS) - 1)
     for i in range(keys.size):
         points[i, 0] = np.int32((gathered(keys[i]) >> shift) & mask)
         points[i, 1] = np.int32((gathered(keys[i] >> np.uint64(1)) >> shift) & mask)

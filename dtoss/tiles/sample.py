@@ -20,6 +20,23 @@ SAMPLED = 500_000
 """Objects of a sample, about."""
 KEY_BITS = 32
 """Of each coordinate of a key: a pixel of the deepest tile is 2^7 of them."""
+_SIDE = 2.0**KEY_BITS
+_GOLDEN, _FIRST_FACTOR, _SECOND_FACTOR = (
+    np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+_FIRST_SHIFT, _SECOND_SHIFT, _LAST_SHIFT = (np.uint64(shift) for shift in (30, 27, 31))
+"""Of splitmix64: what is added to a number, and how its finalizer mixes it."""
+_FNV_BEGIN, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+"""Of FNV-1a with 64 bits."""
+_OF_32, _OF_16, _OF_8, _OF_4, _OF_2, _OF_1 = (
+    np.uint64(mask)
+    for mask in (
+        0x00000000FFFFFFFF, 0x0000FFFF0000FFFF, 0x00FF00FF00FF00FF,
+        0x0F0F0F0F0F0F0F0F, 0x3333333333333333, 0x5555555555555555,
+    )
+)  # fmt: skip
+"""Every second run of so many bits, from the lowest on."""
+_BY_16, _BY_8, _BY_4 = np.uint64(16), np.uint64(8), np.uint64(4)
 
 
 @dataclass(frozen=True)
@@ -152,9 +169,9 @@ def run_of(z: int, x: int, y: int) -> tuple[np.uint64, np.uint64]:
 @kernel
 def _mixed(number):
     """Return 64 bits that look random: the finalizer of splitmix64."""
-    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return number ^ (number >> np.uint64(31))
+    number = (number ^ (number >> _FIRST_SHIFT)) * _FIRST_FACTOR
+    number = (number ^ (number >> _SECOND_SHIFT)) * _SECOND_FACTOR
+    return number ^ (number >> _LAST_SHIFT)
 
 
 @kernel("int64(int64[::1], uint64, int32[::1])")
@@ -162,7 +179,7 @@ def _pick(ids, below, out):
     """Write which ids have a hash of at most ``below``; returns how many."""
     filled = 0
     for i in range(ids.size):
-        if _mixed(np.uint64(ids[i]) + np.uint64(0x9E3779B97F4A7C15)) <= below:
+        if _mixed(np.uint64(ids[i]) + _GOLDEN) <= below:
             out[filled] = i
             filled += 1
     return filled
@@ -173,9 +190,9 @@ def _pick_texts(first, letters, below, out):
     """Write which texts have a hash of at most ``below``: FNV-1a of their bytes, mixed; returns how many."""
     filled = 0
     for i in range(first.size - 1):
-        found = np.uint64(0xCBF29CE484222325)
+        found = _FNV_BEGIN
         for at in range(first[i], first[i + 1]):
-            found = (found ^ np.uint64(letters[at])) * np.uint64(0x100000001B3)
+            found = (found ^ np.uint64(letters[at])) * _FNV_PRIME
         if _mixed(found) <= below:
             out[filled] = i
             filled += 1
@@ -185,29 +202,28 @@ def _pick_texts(first, letters, below, out):
 @kernel
 def _spread(number):
     """Return a number of 32 bits with a 0 before each bit."""
-    number = (number | (number << np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
-    number = (number | (number << np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
-    number = (number | (number << np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    number = (number | (number << np.uint64(2))) & np.uint64(0x3333333333333333)
-    return (number | (number << np.uint64(1))) & np.uint64(0x5555555555555555)
+    number = (number | (number << _BY_16)) & _OF_16
+    number = (number | (number << _BY_8)) & _OF_8
+    number = (number | (number << _BY_4)) & _OF_4
+    number = (number | (number << np.uint64(2))) & _OF_2
+    return (number | (number << np.uint64(1))) & _OF_1
 
 
 @kernel
 def gathered(number):
     """Return every second bit of a key, 32 of them: x of the key, y of half of it."""
-    number = number & np.uint64(0x5555555555555555)
-    number = (number | (number >> np.uint64(1))) & np.uint64(0x3333333333333333)
-    number = (number | (number >> np.uint64(2))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    number = (number | (number >> np.uint64(4))) & np.uint64(0x00FF00FF00FF00FF)
-    number = (number | (number >> np.uint64(8))) & np.uint64(0x0000FFFF0000FFFF)
-    return (number | (number >> np.uint64(16))) & np.uint64(0x00000000FFFFFFFF)
+    number = number & _OF_1
+    number = (number | (number >> np.uint64(1))) & _OF_2
+    number = (number | (number >> np.uint64(2))) & _OF_4
+    number = (number | (number >> _BY_4)) & _OF_8
+    number = (number | (number >> _BY_8)) & _OF_16
+    return (number | (number >> _BY_16)) & _OF_32
 
 
 @kernel("void(float64[:, ::1], uint64[::1])")
 def _keys(world, out):
     """Write the key of each place: bits of x in the even places, those of y in the odd ones."""
-    most = 4294967295.0
     for i in range(out.size):
-        x = min(np.floor(world[i, 0] * 4294967296.0), most)
-        y = min(np.floor(world[i, 1] * 4294967296.0), most)
+        x = min(np.floor(world[i, 0] * _SIDE), _SIDE - 1.0)
+        y = min(np.floor(world[i, 1] * _SIDE), _SIDE - 1.0)
         out[i] = _spread(np.uint64(x)) | (_spread(np.uint64(y)) << np.uint64(1))
