@@ -3,7 +3,8 @@
     python -m bench.serve.page STORE [--workers W] [--rounds N] [--width PIXELS]
 
 Needs Chromium; it draws by software. The server and the browser share the cores. Each first picture is that of a new
-browser window with nothing kept. A swap is timed from the commit, and from when the server answers from it. Swaps commit the same files under another name: the store is left with them.
+browser window with nothing kept. A swap is timed from the commit, and from when the server answers from it. Swaps
+commit the same files under another name: the store is left with them.
 """
 
 from __future__ import annotations

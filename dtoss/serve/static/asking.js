@@ -27,7 +27,7 @@ export const post = async (path, body, signal) => (await fetched(path, {
 
 let asking = null
 /** Ask for a token once, however many requests want it. */
-export function newToken(refused) {
+function newToken(refused) {
   if (refused !== token()) return Promise.resolve()
   asking ??= new Promise(done => {
     if (refused) $('token-note').textContent = 'The server does not know this token.'

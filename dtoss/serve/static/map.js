@@ -2,7 +2,7 @@
 //
 // In this order: layers, the map, answers, questions, the panel, what is live, the link, keys.
 
-import { ask, headers, listen, newToken, post, token } from './asking.js'
+import { ask, headers, listen, post, token } from './asking.js'
 import { drawOn, setTool, stopDrawing } from './drawing.js'
 import { $, coloured, colourList, fail, fill, make, pairs, table, tell, textButton } from './elements.js'
 import { asCount, linkOf, readLink } from './link.js'
@@ -13,7 +13,7 @@ import {
 import { collection, coloursOf, feature, ground, LAYERS, sky } from './style.js'
 
 const VENDOR = '/static/vendor/maplibre-gl'
-const WIDE = 120, FEW = 50000
+const WIDE = 120, FEW = 50000, BUSY_MS = 2000
 const library = import(`${VENDOR}.mjs`)
 
 /** What a person chose to see; the link carries it. */
@@ -141,11 +141,7 @@ function start() {
     },
     transformRequest: url => (url.startsWith(`${location.origin}/tiles/`) ? { url, headers: headers() } : { url }),
   })
-  globalThis.dtossMap = map
-  map.on('error', ({ error }) => {
-    if (error?.status === 410) refresh().catch(fail)
-    else tileFailed(error)
-  })
+  map.on('error', event => failed(event).catch(fail))
   map.on('style.load', () => {
     for (const name of Object.keys(LAYERS)) draw(name)
     grid()
@@ -164,10 +160,17 @@ function globeView() {
   return { center: [(west + east) / 2, lat], zoom: Math.log2(Math.min(clientWidth, clientHeight) / 512 * 2.55) }
 }
 
-async function tileFailed(error) {
-  if (error?.status === 401) await newToken(token())
-  else if (error?.url && error.body) fail(JSON.parse(await error.body.text().catch(() => '{}')).detail ?? error.message)
-  else fail(error)
+/** Ask again for a tile that the server was too busy for, or that wants another token; tell what else fails. */
+async function failed({ error, sourceId, tile }) {
+  const { status } = error ?? {}
+  if (status === 410) return refresh()
+  if (!tile || ![401, 429, 503].includes(status)) {
+    const problem = error?.body ? JSON.parse(await error.body.text().catch(() => '{}')) : {}
+    throw new Error(problem.detail ?? error?.message ?? String(error))
+  }
+  if (status === 401) await ask('/snapshot')
+  else await new Promise(done => { setTimeout(done, BUSY_MS) })
+  if (map.getSource(sourceId)) map.refreshTiles(sourceId, [tile.tileID.canonical])
 }
 
 function setGlobe(on) {
@@ -330,7 +333,7 @@ const follow = (id, move) => question({ kind: 'object', id }, move)
 /** Follow an id, or go to a place and ask there. */
 function search(text) {
   const pair = text.match(/^\s*(-?[\d.]+)\s*[,; ]\s*(-?[\d.]+)\s*$/)
-  if (!pair) return follow(text.trim(), true)
+  if (!pair) return text.trim() ? follow(text.trim(), true) : null
   const at = placeOf(+pair[1], +pair[2])
   if (!(Math.abs(at[0]) <= 180 && Math.abs(at[1]) <= 90)) {
     return fail(new Error(`${text} is no place on this map: ${facts.plane ? 'x' : 'longitude'} comes first`))
@@ -547,8 +550,14 @@ function servers(loads) {
   })
 }
 
-/** Take another snapshot into view. */
-async function refresh(name) {
+let refreshing = null
+/** Take another snapshot into view, once, however many want it. */
+function refresh(name) {
+  refreshing ??= refreshed(name).finally(() => { refreshing = null })
+  return refreshing
+}
+
+async function refreshed(name) {
   take(await ask(name ? `/map?snapshot=${encodeURIComponent(name)}` : '/map'))
   slots = new Map()
   panel()
@@ -657,10 +666,7 @@ function controls() {
   for (const [id, does] of Object.entries(pressed)) $(id).onclick = does
   $('error').lastElementChild.onclick = () => { $('error').hidden = true }
   $('menu').onclick = () => $('menu').setAttribute('aria-expanded', $('panel').toggleAttribute('data-open'))
-  $('search').onsubmit = event => {
-    event.preventDefault()
-    if ($('query').value.trim()) search($('query').value)
-  }
+  $('search').onsubmit = event => { event.preventDefault(); search($('query').value) }
   $('condition').onsubmit = event => { event.preventDefault(); setWhere($('where').value) }
   $('where').onsearch = $('where').onchange = () => setWhere($('where').value)
   $('k').onchange = () => {

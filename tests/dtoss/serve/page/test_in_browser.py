@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dtoss
+from dtoss.serve.problems import Problem
 from tests.dtoss.serve.page.browsing import BROWSER, around, browser, differ, idle, opened, picture
 from tests.dtoss.serve.served import Doors, running, served_of
 
@@ -208,6 +209,77 @@ def test_a_token_is_asked_for_once_and_kept_in_the_tab(driver):
             page.reload()
             idle(page)
             assert page.locator("#token-dialog").is_hidden()
+
+
+def test_another_token_is_asked_for_where_the_old_one_is_known_no_more(driver):
+    """And the tiles that were refused meanwhile are asked for again."""
+    doors = Doors("first")
+    with running(streets(), doors=doors) as server:
+        url = "http://{}:{}".format(*server.at)
+        with opened(driver, url, near(zoom=13), checked=False) as seen:
+            page = seen.page
+            page.locator("#token").fill("first")
+            page.keyboard.press("Enter")
+            idle(page)
+            doors.token = "second"
+            page.keyboard.press("m")
+            page.keyboard.press("+")
+            page.locator("#token-dialog[open]").wait_for()
+            page.locator("#token").fill("second")
+            page.keyboard.press("Enter")
+            page.locator("#token-dialog").wait_for(state="hidden")
+            wait_for_object(page)
+            assert page.locator("#token-dialog").is_hidden()
+
+
+def wait_for_object(page):
+    """Wait until the middle of the map is not what lies beside it."""
+    until = time.monotonic() + 15
+    while True:
+        image = picture(page)
+        y, x = image.shape[0] / 2, image.shape[1] / 2
+        middle, ground = (around(image, x + off, y + off, 2).mean(axis=(0, 1)) for off in (0, 40))
+        if np.abs(middle - ground).max() > 40:
+            return
+        assert time.monotonic() < until
+        page.wait_for_timeout(100)
+
+
+def test_tiles_that_a_busy_server_refuses_are_asked_for_again(driver):
+    with running(streets()) as server:
+        url = "http://{}:{}".format(*server.at)
+        run, refused = server.state.pool.run, []
+
+        async def busy(request, work, **given):
+            if request is not None and "/objects/" in request.scope["path"] and len(refused) < 12:
+                refused.append(request.scope["path"])
+                raise Problem(503, "the pool is full", retry_after=1)
+            return await run(request, work, **given)
+
+        server.state.pool.run = busy
+        with opened(driver, url, near(more="&regions=none"), checked=False) as seen:
+            idle(seen.page)
+            wait_for_object(seen.page)
+            assert refused
+            assert seen.page.locator("#error").is_hidden()
+
+
+def test_a_lost_connection_is_said_and_comes_back(driver):
+    """The page goes on with what a server of the same place serves then."""
+    with running(streets()) as server:
+        port, url = server.at[1], "http://{}:{}".format(*server.at)
+        context = opened(driver, url, near(), checked=False)
+        seen = context.__enter__()
+        idle(seen.page)
+        seen.page.locator("#live[data-state=live]").wait_for()
+    try:
+        seen.page.locator("#live[data-state=lost]").wait_for()
+        with running(streets(1), port=port) as server:
+            server.loop.call_soon_threadsafe(server.serving.replace, served_of(server.index, LATER))
+            seen.page.locator("#live[data-state=live]").wait_for()
+            seen.page.locator(f"#stage[data-drawn='{LATER}']").wait_for(state="attached")
+    finally:
+        context.__exit__(None, None, None)
 
 
 def test_ids_are_text_and_nothing_else(driver):
