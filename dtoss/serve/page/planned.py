@@ -198,7 +198,15 @@ def read_patterns(path: str) -> Patterns:
         return _patterns_of(Path(path).name, said, columns)
     except KeyError as error:
         raise ValueError(f"{path}: it holds no patterns: {error.args[0]!r} is missing") from None
-    except (ValueError, TypeError, AttributeError, IndexError, pa.ArrowException) as error:
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        OverflowError,
+        RecursionError,
+        pa.ArrowException,
+    ) as error:
         raise ValueError(f"{path}: it holds no patterns that can be read: {_line(error)}") from None
 
 
@@ -211,6 +219,8 @@ def _patterns_of(name: str, said: dict[str, Any], columns: dict[str, pa.ChunkedA
     weekday = columns["weekday"].fill_null(-1).to_numpy()
     rows = weekday == -1 if None in held else np.ones(len(weekday), np.bool_)
     days = 1 if None in held else len(held)
+    if not days:
+        raise ValueError("it is of no weekday")
     partition, slot = columns["partition"].to_numpy()[rows], columns["slot"].to_numpy()[rows]
     order = np.argsort(numbers)
     at = order[np.searchsorted(numbers, partition, sorter=order)]

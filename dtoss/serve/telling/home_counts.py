@@ -25,6 +25,9 @@ LOOKED_UP = 1_000
 """Places of a worker that are looked up in a second, about."""
 DRAWN_OF_MANY = 1_024
 """Places of one request of many, of which so many are drawn."""
+WIDEST = DRAWN_OF_MANY // 2
+"""Requests that one draw stands for at most. From one draw to the next there are less than twice as many, so a request
+of many always has a draw in it: never is it skipped for what others asked, nor they drawn for it."""
 
 _VERSION, _REGIONS, _PARTITIONS, _MOMENT, _REQUESTS, _FIRST = range(6)
 """Words of a worker; the version is odd during a change."""
@@ -151,7 +154,7 @@ class Homes:
                 else:
                     self._places.append((float(x), float(y), self._weight))
                 if len(self._places) % LOOKED_UP == 0:
-                    self._each *= 2  # many more than in the second before
+                    self._each = min(2 * self._each, WIDEST)  # many more than in the second before
                 at += 1 + self._rest
                 self._weight = self._each
                 skipped = int(self._random.random() * self._weight)
@@ -190,7 +193,7 @@ class Homes:
                 many, self._many = self._many, []
                 fresh = self._requests - self._told
                 self._told += fresh
-                self._each = max(fresh // LOOKED_UP, 1)
+                self._each = min(max(fresh // LOOKED_UP, 1), WIDEST)
             pieces = [*([] if not places else [_columns(places)]), *many]
             of = np.zeros(min(partitions, MOST_PARTITIONS), np.int64)
             for where, weight in pieces:

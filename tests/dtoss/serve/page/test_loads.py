@@ -114,6 +114,24 @@ def test_sums_are_right_where_rates_change():
     assert found.of.sum() == pytest.approx(asked, rel=2e-4)
 
 
+@pytest.mark.parametrize("width", [64, 900, 5_000])
+def test_single_requests_among_those_of_many_have_no_bias(width):
+    """However much is asked, and however late it is looked up: neither is skipped or drawn for the other."""
+    rounds, many, turns = 20, DRAWN_OF_MANY + 76, 150
+    errors = []
+    for seed in range(turns):
+        homes, counts, before = busy(seed, width)
+        homes.add(1.0, 0.0, 1)
+        for _ in range(rounds):
+            homes.add(np.zeros(many), np.zeros(many), many)
+            for _ in range(3):
+                homes.add(1.0, 0.0, 1)
+        settled(homes)
+        errors.append((counts.read(PARTITIONS)[0].of - before)[:2] - [rounds * many, 3 * rounds + 1])
+    assert np.all(np.array(errors)[:, 0] == 0)
+    assert abs(np.mean(errors, axis=0)[1]) < 4 * np.std(errors, axis=0)[1] / np.sqrt(turns) + 1
+
+
 def test_threads_lose_no_request():
     counts = HomeCounts(1)
     homes = Homes(counts.of(0))

@@ -146,6 +146,9 @@ def test_bytes_that_are_no_file_of_the_optimiser(tmp_path):
     pq.write_table(plain.replace_schema_metadata({}), tmp_path / "plain.parquet")
     with pytest.raises(ValueError, match=r"plain\.parquet: it holds no patterns: b'ceps\.patterns' is missing"):
         read_patterns(str(tmp_path / "plain.parquet"))
+    pq.write_table(plain.replace_schema_metadata({"ceps.patterns": "[" * 100_000}), tmp_path / "deep.parquet")
+    with pytest.raises(ValueError, match=r"deep\.parquet: it holds no patterns that can be read"):
+        read_patterns(str(tmp_path / "deep.parquet"))
 
 
 def _written(path):
@@ -158,6 +161,9 @@ PATTERNS_DAMAGE = {
     "slots of no day": {"slot_seconds": 7_000},
     "other partitions": {"partitions": list(range(5))},
     "no partitions": {"partitions": []},
+    "a partition of no number": {"partitions": [10**30]},
+    "slots without an end": {"slot_seconds": float("inf")},
+    "no weekdays": {"weekdays": []},
     "no time zone": {"time_zone": None},
 }
 
