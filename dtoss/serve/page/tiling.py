@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 WHOLE_BELOW = 20_000
 """A tile that holds fewer objects shows all of them, with their ids."""
+WHOLE_FROM = 12
+"""The zoom from which on it does; before, a sample of them looks alike, in a tenth of the bytes."""
+WHOLE_AFAR = 2_000
+"""The same as :data:`WHOLE_BELOW` before that zoom."""
 DEEPEST_TILE = 16
 """The zoom of the smallest tiles; maps enlarge them beyond."""
 KEPT_CHOICES = 8
@@ -144,12 +148,9 @@ class Tiles:
         count = rows.stop - rows.start
         if sample.one_of == 1:
             return Held(sample.part[rows], sample.item[rows]) if count < WHOLE_BELOW else None
+        few = WHOLE_BELOW if z >= WHOLE_FROM else min(WHOLE_AFAR, WHOLE_BELOW)
         # the sample says how many there are, give or take some of a hundred
-        return (
-            None
-            if count * sample.one_of >= 2 * WHOLE_BELOW
-            else objects_in(self._index, self.frame, z, x, y, WHOLE_BELOW)
-        )
+        return None if count * sample.one_of >= 2 * few else objects_in(self._index, self.frame, z, x, y, few)
 
     def _classified(self, column: str) -> tuple[Classes, NDArray[np.uint8]]:
         if column not in self._index.column_names:

@@ -230,6 +230,23 @@ def test_where_few_objects_match_all_of_them_are_shown_however_many_there_are(to
     assert len(features(tiles.objects(0, 0, 0, None, index.filters.get("speed < 0")))) == 0
 
 
+def test_from_afar_only_few_objects_are_all_shown(town, monkeypatch):
+    """3,000 are a sample at zoom 8, and all there at zoom 12, where they are in several tiles."""
+    index, positions, _ = town
+    tiles = Tiles(index, most=3_000)
+    assert tiles.sample.one_of == 2
+    ((near, _),) = tiles_that_hold(mercator(positions[:1]), 8).items()
+    held = tiles_that_hold(mercator(positions), 8)[near]
+    assert 2_500 < held < 3_500
+    far = features(tiles.objects(8, *near))
+    assert {tuple(properties) for _, properties in far} == {("level", "objects")}
+    assert abs(sum(properties["objects"] for _, properties in far) - held / 2) < 200
+    for x, y in tiles_that_hold(mercator(positions[:50]), 12):
+        assert all("id" in properties for _, properties in features(tiles.objects(12, x, y)))
+    monkeypatch.setattr(tiling, "WHOLE_AFAR", 4_000)
+    assert len(features(tiles.objects(8, *near))) == held
+
+
 def test_a_whole_tile_has_classes_too_and_none_where_there_is_no_value(town):
     index, _, columns = town
     tiles = Tiles(index)
