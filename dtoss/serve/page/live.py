@@ -50,6 +50,7 @@ class Live:
     ----------
     kinds
         Of events; where several are due in a second, the first of them is told, and the next one in the next second.
+        Those that are told always come after the others.
     most
         Streams that may be open.
     before
@@ -65,7 +66,8 @@ class Live:
         before: Callable[[], None] = lambda: None,
         failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
-        self._kinds = [_Told(kind) for kind in kinds]
+        # what is told each second would leave no second for kinds behind it
+        self._kinds = [_Told(kind) for kind in sorted(kinds, key=lambda kind: kind.always)]
         self._most = most
         self._before = before
         self._failed = failed
