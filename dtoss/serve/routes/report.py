@@ -22,10 +22,10 @@ from dtoss.serve.routes.page import FILE
 from dtoss.serve.state import WorkerState
 
 REPORT_POLICY = (
-    b"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
-    b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox allow-scripts allow-downloads allow-popups"
+    b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox"
 )
-"""The page of a report is one file with its style and script inside: it may load nothing, and has no origin."""
+"""The page of a report is one file with its style inside and no script: it may load and run nothing."""
 LARGEST_FILE = 64_000_000
 """Bytes of a file of a report."""
 PASS: dict[int | str, Any] = {

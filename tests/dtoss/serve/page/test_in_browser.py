@@ -8,8 +8,10 @@ import time
 import numpy as np
 import pytest
 
+import ceps
 import dtoss
 from dtoss.serve.problems import Problem
+from tests.ceps.instances import servers, waves
 from tests.dtoss.serve.page.browsing import BROWSER, around, browser, differ, idle, opened, picture
 from tests.dtoss.serve.served import Doors, running, served_of
 
@@ -209,6 +211,29 @@ def test_a_token_is_asked_for_once_and_kept_in_the_tab(driver):
             page.reload()
             idle(page)
             assert page.locator("#token-dialog").is_hidden()
+
+
+def test_the_report_opens_for_who_has_a_token(driver, tmp_path):
+    """As the optimiser writes it, with its colours, under its own policy; nothing in it runs."""
+    given = waves(10, 900.0, slots=24)
+    file = ceps.write_report(tmp_path, [ceps.plan(given, None, servers(3e10), method="gp")], patterns=given)
+    file.write_text(file.read_text().replace("</body>", "<script>document.title = 'run'</script></body>"))
+    with running(streets(), doors=Doors("s3cret"), report=str(tmp_path)) as server:
+        url = "http://{}:{}".format(*server.at)
+        with opened(driver, url, near(), checked=False) as seen:
+            page = seen.page
+            page.locator("#token").fill("s3cret")
+            page.keyboard.press("Enter")
+            idle(page)
+            seen.wrong.clear()
+            page.locator("#report-link").click()
+            page.locator("#saving").wait_for()
+            assert page.url == f"{url}/report/"
+            assert page.title() != "run"
+            assert len(np.unique(picture(page, "body").reshape(-1, 3), axis=0)) > 20
+            assert [one for one in seen.wrong if "script" not in one] == []
+            assert len(seen.wrong) == 1
+            assert page.request.get(f"{url}/snapshot").status == 401
 
 
 def test_another_token_is_asked_for_where_the_old_one_is_known_no_more(driver):
