@@ -31,6 +31,11 @@ Positions are lon, lat in degrees (distances in metres), or x, y in units of the
 (distance, id). Every answer names the snapshot that gave it; `docs/serve.md` says more."""
 _BOUND = re.compile(r"(?:<=|>=|<|>) ?(-?[0-9.e+]+)$")
 _MISSING = re.compile(r"Missing required query parameter '([^']+)'")
+GROUPS = {
+    "Care": {"snapshot", "healthz", "readyz", "metrics", "openapi.json"},
+    "The map": {"", "docs", "live", "map", "report", "static", "tiles"},
+}
+"""Routes by the first part of their paths; all others are questions."""
 JSON_TEXT = {200: {"description": "This text.", "content": {"application/json": {"schema": {"type": "object"}}}}}
 
 
@@ -59,7 +64,13 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             *report.handlers(state),
             openapi,
         ],
-        openapi_config=OpenAPIConfig(title="dtoss", version=dtoss.__version__, description=ABOUT, path="/unused"),
+        openapi_config=OpenAPIConfig(
+            title="dtoss",
+            version=dtoss.__version__,
+            description=ABOUT,
+            path="/unused",
+            use_handler_docstrings=True,
+        ),
         exception_handlers={
             Problem: _problem,
             ClientGone: _nobody,
@@ -92,10 +103,39 @@ def openapi_text(app: Litestar) -> dict[str, Any]:
         operation = text["paths"].get(_plain(path), {}).get(method)
         if operation is None:
             continue
+        said_first, _, said_more = operation.pop("description", "").partition("\n\n")
+        operation["summary"] = summary_of(said_first)
+        if said_more:
+            operation["description"] = said_more
+        operation["tags"] = [group_of(path)]
         operation["responses"] = {str(status): answer for status, answer in opt.get("responses", {}).items()}
         if "body" in opt:
             operation["requestBody"] = opt["body"]
     return text
+
+
+def summary_of(sentence: str) -> str:
+    """Return what a route answers with, by what its function says that it does.
+
+    Examples
+    --------
+    >>> summary_of("Return how many objects lie within a radius.")
+    'How many objects lie within a radius'
+    """
+    text = re.sub(r"^(Return|Answer with) ", "", sentence.replace("\n", " ")).rstrip(".")
+    return text[:1].upper() + text[1:]
+
+
+def group_of(path: str) -> str:
+    """Return the group of a route, by which pages list them.
+
+    Examples
+    --------
+    >>> [group_of(path) for path in ("/knn", "/map/nearest", "/", "/metrics")]
+    ['Questions', 'The map', 'The map', 'Care']
+    """
+    first = path.split("/")[1]
+    return next((name for name, paths in GROUPS.items() if first in paths), "Questions")
 
 
 def _plain(path: str) -> str:
