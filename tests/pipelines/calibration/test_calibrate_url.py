@@ -44,6 +44,10 @@ def short(monkeypatch):
     monkeypatch.setattr(search, "SPARE", 0.0)
 
 
+PATIENCE = 5
+"""Tries of a measurement that refuses its figures where the machine is busy."""
+
+
 def said(capsys, *arguments):
     """(exit code, stdout, stderr) of a command in this process."""
     with pytest.raises(SystemExit) as done:
@@ -54,11 +58,16 @@ def said(capsys, *arguments):
 
 def test_a_block_says_that_it_is_over_http(town, capsys, tmp_path, short):
     """With the server's snapshot and version, connections and p99; costs that rise; it can be planned with."""
-    town.heard.accesses.clear()
-    code, out, err = said(
-        capsys, "calibrate", "--url", town.url, "--store", town.store, "--seconds", "0.2", "--connections", "8",
-        "--processes", "1", "--p99", "200", "--dollars-per-hour", "0.25", "--name", 'a "b"',
-    )  # fmt: skip
+    for _ in range(PATIENCE):
+        town.heard.accesses.clear()
+        code, out, err = said(
+            capsys, "calibrate", "--url", town.url, "--store", town.store, "--seconds", "0.2", "--connections", "8",
+            "--processes", "1", "--p99", "200", "--dollars-per-hour", "0.25", "--name", 'a "b"',
+        )  # fmt: skip
+        if code == 0:
+            break
+        # other tests began meanwhile, which it notices
+        assert "is something else busy on these machines?" in err
     assert code == 0, err
     file = tmp_path / "servers.toml"
     file.write_text(out)

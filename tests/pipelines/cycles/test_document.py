@@ -19,7 +19,6 @@ from tests.object_store import object_store
 from tests.pipelines.stores import objects_of
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "cycles.md").read_text(encoding="utf-8")
-NOW = datetime.now(UTC).replace(microsecond=0)
 
 
 def blocks(kind, heading):
@@ -36,12 +35,14 @@ def commands(kind, heading):
 
 def rows(first, count, minutes, gone=None):
     """A table of so many taxis, so many minutes ago; `gone` adds that column."""
+    # now, not when the tests began: a run of an hour is older than what expires
+    moment = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=minutes)
     rng = np.random.default_rng(first)
     table = {
         "id": np.arange(first, first + count),
         "lon": rng.uniform(-5, 5, count),
         "lat": rng.uniform(40, 45, count),
-        "t": pa.array([NOW - timedelta(minutes=minutes)] * count, pa.timestamp("us", "UTC")),
+        "t": pa.array([moment] * count, pa.timestamp("us", "UTC")),
         "occupied": pa.array(rng.integers(0, 2, count), pa.int32()),
     }
     return pa.table(table | ({} if gone is None else {"gone": pa.array([gone] * count)}))
