@@ -4,6 +4,8 @@ import { $, textButton } from './elements.js'
 import { apart, length, ringAround } from './places.js'
 import { feature } from './style.js'
 
+/** So long after its first click the second may come that ends a polygon: it is not to zoom. */
+const DOUBLE_MS = 600
 let map, hooks
 let tool = null, corners = [], dragged = false
 
@@ -52,7 +54,8 @@ export function setTool(name) {
   for (const one of ['circle', 'polygon']) $(`t-${one}`).setAttribute('aria-pressed', tool === one)
   $('stage').toggleAttribute('data-drawing', Boolean(tool))
   map.dragPan[tool === 'circle' ? 'disable' : 'enable']()
-  map.doubleClickZoom[tool ? 'disable' : 'enable']()
+  if (tool) map.doubleClickZoom.disable()
+  else setTimeout(() => { if (!tool) map.doubleClickZoom.enable() }, DOUBLE_MS)
   if (tool) map.getCanvas().focus({ preventScroll: true })
   draft()
 }

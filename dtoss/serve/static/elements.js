@@ -15,6 +15,18 @@ export function fail(error) {
 /** Tell those who do not see what has happened. */
 export const tell = text => { $('told').textContent = text }
 
+/** Say what an operator should look into, or no more. */
+export function warn(id, what, why) {
+  $(id).hidden = !why
+  $(id).textContent = why ? `${what}: ${why}` : ''
+}
+
+/** Say whether the page hears of what is new. */
+export function connection(state, text) {
+  $('live').dataset.state = state
+  $('live').textContent = text
+}
+
 /** Make an element of properties and children; strings become text. */
 export function make(tag, given = {}, ...children) {
   const made = document.createElement(tag)
@@ -60,4 +72,12 @@ export function coloured(colour) {
   const piece = make('i')
   piece.style.background = colour
   return piece
+}
+
+/** Return by how many pixels, right and down, to pan so that an element covers a point no more; null where it does not. */
+export function covered(element, { x, y }, margin = 56) {
+  const box = element.getBoundingClientRect(), within = element.parentElement.getBoundingClientRect()
+  const right = x - (box.left - within.left) + margin, down = y - (box.top - within.top) + margin
+  if (element.hidden || right <= 0 || down <= 0 || y > box.bottom - within.top + margin) return null
+  return box.top > within.top + margin && (down < right || box.left <= within.left) ? [0, down] : [right, 0]
 }

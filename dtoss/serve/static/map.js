@@ -4,11 +4,12 @@
 
 import { ask, headers, listen, post, token } from './asking.js'
 import { drawOn, setTool, stopDrawing } from './drawing.js'
-import { $, coloured, colourList, fail, fill, make, pairs, table, tell, textButton } from './elements.js'
+import { $, coloured, colourList, connection, covered, fail, fill, make, pairs, table, tell, textButton, warn } from './elements.js'
 import { asCount, linkOf, readLink } from './link.js'
 import { measuresOf, partitionColours, slotNow, spread } from './partitions.js'
 import {
-  age, apart, area, clock, compact, exactly, graticule, length, nice, placeIn, placeOf, placeText, short, shortest, whole,
+  age, apart, area, clock, compact, exactly, globeZoom, graticule, length, middleOf, nice, placeIn, placeOf, placeText, short,
+  shortest, whole,
 } from './places.js'
 import { collection, coloursOf, feature, ground, LAYERS, sky } from './style.js'
 
@@ -154,10 +155,10 @@ function start() {
   drawOn(map, { show: showDraft, restore: () => showDraft(asked ? answerFeatures : []), ask: question, point: nearest })
 }
 
+/** Return the side of the globe where most objects are. */
 function globeView() {
-  const [west, south, east, north] = facts.view, { clientWidth, clientHeight } = $('stage')
-  const lat = Math.max(-35, Math.min(35, (south + north) / 2))
-  return { center: [(west + east) / 2, lat], zoom: Math.log2(Math.min(clientWidth, clientHeight) / 512 * 2.55) }
+  const { clientWidth, clientHeight } = $('stage'), center = middleOf(facts.regions.place, facts.regions.objects)
+  return { center, zoom: globeZoom(clientWidth, clientHeight, center[1]) }
 }
 
 /** Ask again for a tile that the server was too busy for, or that wants another token; tell what else fails. */
@@ -269,7 +270,7 @@ function showNearest({ hits, place: { at } }) {
 }
 
 function showWithin(told) {
-  show([feature('area', 'Polygon', [told.ring]), ...told.objects.map(one => feature('hit', 'Point', one.at))])
+  show([feature('area', 'Polygon', [told.ring]), ...told.objects.map(one => feature('inside', 'Point', one.at))])
   const within = told.radius != null ? `within ${length(told.radius)}` : 'in the polygon'
   const some = told.count > told.objects.length
   const note = some ? `The first ${told.objects.length} of them${condition(', where')}` : condition('Where', 'All of them')
@@ -327,7 +328,12 @@ function question(one, move) {
   track = []
   return again(move)
 }
-const nearest = at => question({ kind: 'nearest', at: at.map(value => +value.toFixed(7)) })
+/** Ask for what is nearest, and move the map where the answer would cover it. */
+async function nearest(at) {
+  await question({ kind: 'nearest', at: at.map(value => +value.toFixed(7)) })
+  const by = map.isMoving() ? null : covered($('answer'), map.project(at))
+  if (by) map.panBy(by, { duration: 200 })
+}
 const follow = (id, move) => question({ kind: 'object', id }, move)
 
 /** Follow an id, or go to a place and ask there. */
@@ -387,11 +393,6 @@ function panel() {
   tick()
   partsTable()
   legend()
-}
-
-function warn(id, what, why) {
-  $(id).hidden = !why
-  $(id).textContent = why ? `${what}: ${why}` : ''
 }
 
 function partsTable() {
@@ -573,11 +574,6 @@ function take(told) {
   skew = Date.now() / 1000 - (told.made + told.age_seconds)
 }
 
-const state = (name, text) => {
-  $('live').dataset.state = name
-  $('live').textContent = text
-}
-
 // ---- the link
 
 let linkTimer
@@ -696,5 +692,5 @@ try {
   scale()
   controls()
   if (see.regions !== 'borders') map.once('style.load', () => setRegions(see.regions))
-  listen(heard, state)
+  listen(heard, connection)
 } catch (error) { fail(error) }

@@ -3,6 +3,8 @@
 import { clock } from './places.js'
 import { mixed } from './style.js'
 
+const ranked = 'coloured by rank'
+
 /** Return by name what partitions can be coloured by: `values` or `kinds` by number, none while they are not known. */
 export function measuresOf({ patterns, plan, regions }, load, slots, slot) {
   const ofDay = patterns && {
@@ -12,9 +14,9 @@ export function measuresOf({ patterns, plan, regions }, load, slots, slot) {
   return {
     none: { title: 'not shown' },
     borders: { title: 'borders only' },
-    objects: { title: 'objects', values: regions.objects },
-    sites: { title: 'sites', values: regions.sites },
-    bytes: { title: 'bytes', values: regions.bytes },
+    objects: { title: 'objects', values: regions.objects, unit: ranked },
+    sites: { title: 'sites', values: regions.sites, unit: ranked },
+    bytes: { title: 'bytes', values: regions.bytes, unit: ranked },
     load: { title: 'load now', values: load?.partitions, from: 0, unit: 'requests/s' },
     ...(ofDay && { slot: ofDay }),
     ...(plan && { server: { title: 'server of the plan', kinds: plan.server_of } }),
@@ -27,12 +29,26 @@ export function spread({ values, from, to }) {
   return [from ?? Math.min(...known, Infinity), Math.max(to ?? -Infinity, ...known, (from ?? 0) + 1e-9)]
 }
 
-/** Return what gives the colour of a partition by its number, null where it has none. */
+/** Return what gives the rank of a value among others, 0 to 1; equal ones share theirs. */
+function rankOf(values) {
+  const first = new Map(), last = new Map(), ordered = values.filter(Number.isFinite).sort((a, b) => a - b)
+  ordered.forEach((value, i) => {
+    if (!first.has(value)) first.set(value, i)
+    last.set(value, i)
+  })
+  return value => (first.get(value) + last.get(value)) / 2 / Math.max(ordered.length - 1, 1)
+}
+
+/**
+ * Return what gives the colour of a partition by its number, null where it has none. Loads are compared from zero;
+ * sizes by their rank, since one partition that is far from the others would leave those all alike.
+ */
 export function partitionColours(measure, colours) {
-  const { kinds, values } = measure ?? {}, [low, high] = spread(measure ?? {})
+  const { kinds, values, from } = measure ?? {}, [low, high] = spread(measure ?? {})
+  const share = from == null ? rankOf(values ?? []) : value => (value - low) / (high - low)
   return number => {
     if (kinds?.[number] != null) return colours.kinds[kinds[number] % colours.kinds.length]
-    return values?.[number] != null ? mixed(colours.ramp, (values[number] - low) / (high - low || 1)) : null
+    return values?.[number] != null ? mixed(colours.ramp, share(values[number])) : null
   }
 }
 

@@ -79,6 +79,22 @@ const vectorOf = ([lon, lat]) => {
   return [Math.cos(y) * Math.cos(x), Math.cos(y) * Math.sin(x), Math.sin(y)]
 }
 
+/** Return the place in the middle of many on the globe, each as heavy as its weight, not too near to a pole. */
+export function middleOf(places, weights) {
+  const sum = [0, 0, 0]
+  places.forEach((place, i) => {
+    if (place) vectorOf(place).forEach((value, n) => { sum[n] += value * weights[i] })
+  })
+  const lat = degrees(Math.atan2(sum[2], Math.hypot(sum[0], sum[1])))
+  return [degrees(Math.atan2(sum[1], sum[0])), Math.max(-40, Math.min(40, lat))]
+}
+
+/** Return the zoom at which a globe fills 84 % of a window, seen from one and a half heights of it away. */
+export function globeZoom(width, height, lat) {
+  const seen = 0.42 * Math.min(width, height), share = seen / (1.5 * height)
+  return Math.log2(2 * Math.PI * seen * (share + Math.hypot(share, 1)) * Math.cos(radians(lat)) / 512)
+}
+
 /** Return the shortest line from one place to another: a great circle, or straight in a plane. */
 export function shortest(a, b) {
   const near = [b[0] + 360 * Math.round((a[0] - b[0]) / 360), b[1]]

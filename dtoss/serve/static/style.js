@@ -97,6 +97,7 @@ export function ground(c, sphere) {
     of('a-edge', ['cell', 'area'], 'line', line(c.answer, 1.4)),
     of('a-line', ['line'], 'line', line(c.place, lit(3, 1.3))),
     of('a-track', ['track'], 'line', line(c.place, 1.5, { 'line-dasharray': [1, 2] })),
+    of('a-inside', ['inside'], 'circle', dot(c.answer, byZoom(0, 2, 12, 2.5, 16, 5), byZoom(12, 0.5, 16, 1.5))),
     of('a-hit', ['hit'], 'circle', dot(c.answer, byZoom(0, 3.5, 16, 6), 1.5)),
     of('a-place', ['place'], 'circle', dot(c.place, 5, 2)),
   ]

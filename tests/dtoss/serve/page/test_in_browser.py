@@ -142,6 +142,66 @@ def test_a_circle_counts_what_the_index_counts(driver, server):
         assert count > 20
 
 
+def test_a_polygon_ends_by_a_double_click_that_does_not_zoom(driver, server):
+    with opened(driver, server.url, "/#at=10.05,50.02&zoom=13&view=flat") as seen:
+        page = seen.page
+        idle(page)
+        page.keyboard.press("p")
+        box = page.locator("#map").bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        for right, down in ((-60, -60), (60, -60)):
+            page.mouse.click(x + right, y + down)
+            page.wait_for_timeout(350)
+        page.mouse.dblclick(x, y + 60)
+        page.locator("#answer").wait_for()
+        page.wait_for_timeout(700)
+        assert "zoom=13.00" in page.url
+
+
+def middle_of(url):
+    """Where a link looks."""
+    return tuple(map(float, re.search(r"#at=([-0-9.]+),([-0-9.]+)", url).groups()))
+
+
+def test_an_answer_does_not_cover_the_place_that_was_asked_for(driver, server):
+    """On a phone the answer lies below: the map moves up."""
+    with opened(driver, server.url, near(), width=360, height=740) as seen:
+        page = seen.page
+        idle(page)
+        page.mouse.click(150, 540)
+        page.locator("#answer table tbody tr").first.wait_for()
+        assert page.locator("#answer").bounding_box()["y"] < 540
+        page.wait_for_url(lambda url: "nearest=" in url and middle_of(url)[1] < HERE[1])
+
+
+def test_the_globe_shows_the_side_where_most_objects_are(driver):
+    rng = np.random.default_rng(0)
+    far = [(-70.0, -30.0), (-120.0, 40.0), (30.0, 60.0)]
+    index = dtoss.build(np.arange(903), np.concatenate([far, rng.normal((120, 30), 3, (900, 2))]), partitions=4)
+    with running(index) as made, opened(driver, "http://{}:{}".format(*made.at)) as seen:
+        idle(seen.page)
+        seen.page.keyboard.press("a")
+        seen.page.wait_for_url(lambda url: "#at=" in url)
+        lon, lat = middle_of(seen.page.url)
+        assert abs(lon - 120) < 15
+        assert abs(lat - 30) < 15
+
+
+def test_sizes_of_partitions_are_coloured_by_rank_and_loads_from_zero(driver, server):
+    """One partition that is far from the others does not make those alike."""
+    with opened(driver, server.url) as seen:
+        reds = seen.page.evaluate(
+            """async () => {
+              const { partitionColours } = await import('/static/partitions.js')
+              const ramp = ['#000000', '#c80000']
+              const of = measure => measure.values.map((_, i) => partitionColours(measure, { ramp })(i))
+              const values = [10, 1000, 20, 20]
+              return [of({ values }), of({ values, from: 0 })].map(all => all.map(one => +one.match(/\\d+/)[0]))
+            }"""
+        )
+        assert reds == [[0, 200, 100, 100], [2, 200, 4, 4]]
+
+
 def test_a_swap_shows_itself_without_a_blank_frame(driver):
     """An object that stands where it stood is in every picture until the next snapshot is drawn, and after."""
     with running(streets()) as server:
