@@ -71,6 +71,21 @@ def packaged() -> dict[str, Packaged]:
     return found
 
 
+def takes_gzip(accepted: str) -> bool:
+    """Return whether the header Accept-Encoding of a request lets the answer be gzip.
+
+    Examples
+    --------
+    >>> [takes_gzip(header) for header in ("gzip, deflate, br", "br;q=1.0, gzip;q=0.8", "gzip;q=0", "identity", "")]
+    [True, True, False, False, False]
+    """
+    for one in accepted.lower().split(","):
+        name, _, weight = one.replace(" ", "").partition(";q=")
+        if name == "gzip":
+            return weight.strip("0.") != "" or weight == ""
+    return False
+
+
 def ending(name: str) -> str:
     """Return the end of a name with its dot, in small letters.
 

@@ -9,7 +9,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.page.packaged import Packaged, packaged
+from dtoss.serve.page.packaged import Packaged, packaged, takes_gzip
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
 from dtoss.serve.routes.schemas import PROBLEM
@@ -54,7 +54,7 @@ def sent(request: Asker, file: Packaged) -> Ready:
     known = request.headers.get("if-none-match", "")
     if file.tag.decode() in (one.strip().removeprefix("W/") for one in known.split(",")):
         return Ready(b"", [header for header in headers if header[0] != b"content-type"], 304)
-    zipped = "gzip" in request.headers.get("accept-encoding", "")
+    zipped = takes_gzip(request.headers.get("accept-encoding", ""))
     body = file.zipped if zipped else file.body
     if zipped:
         headers.append((b"content-encoding", b"gzip"))

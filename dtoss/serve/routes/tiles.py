@@ -13,6 +13,7 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.page.layers import Wanted, layer_of
+from dtoss.serve.page.packaged import takes_gzip
 from dtoss.serve.page.tiling import DEEPEST_TILE
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
@@ -67,7 +68,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             )
         make = layer_of(layer)
         served = await open_by_now(serving, snapshot)
-        zipped = "gzip" in request.headers.get("accept-encoding", "")
+        zipped = takes_gzip(request.headers.get("accept-encoding", ""))
 
         def work(stop: Stop) -> bytes:
             with told():
