@@ -25,7 +25,7 @@ LIBRARIES = {
 ABOVE = {("datasets", "demo.py"), ("datasets", "demo_picture.py")}
 """The demo runs the jobs: it is an entrance, which nothing imports."""
 
-GROUND = {"errors", "names", "locks"}
+GROUND = {"errors", "names", "locks", "extras"}
 NOUNS = GROUND | {"partition", "ids", "id_order", "hits", "arguments"}
 MIDDLE = {"compiled", "geometry", "cells", "partitioning", "building"}
 ASKING = NOUNS | MIDDLE | {"queries", "queries/kernels", "conditions"}
@@ -35,10 +35,12 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "errors": set(),
         "names": set(),
         "locks": set(),
+        "extras": {"errors"},
         "partition": set(),
         "ids": {"partition"},
         "id_order": {"compiled", "geometry", "partition"},
-        "hits": {"names"},
+        "hits": {"frames", *GROUND},
+        "frames": {"index", "in_process", *ASKING},
         "arguments": {"names"},
         "compiled": set(),
         "geometry": {"compiled", *GROUND},
@@ -50,12 +52,12 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "queries/kernels": {"compiled", "geometry", "partitioning", "partition", "id_order"},
         "queries": {"queries/kernels", *MIDDLE, *NOUNS},
         "conditions": {"queries", "queries/kernels", *MIDDLE, *NOUNS},
-        "index": ASKING,
+        "index": {"frames", "export", *ASKING},
         "opening": {"index", "snapshots", *ASKING},
-        "in_process": {"index", *ASKING},
-        "answer_rows": {"index", "opening", "snapshots", *ASKING},
-        "export": {"index", "snapshots", *ASKING},
-        "client": ASKING,
+        "in_process": {"frames", "index", *ASKING},
+        "answer_rows": {"frames", "index", "opening", "snapshots", *ASKING},
+        "export": {"frames", "index", "snapshots", *ASKING},
+        "client": {"frames", *ASKING},
         "tiles": {"index", "export", *ASKING},
         "serve": {
             "serve/bulk",
@@ -75,7 +77,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "serve/telling": {"", "commits", "snapshots", *GROUND, "geometry"},
         "serve/entry": {"serve", "errors"},
         "warm": {"", "compiled"},
-        "": {"client", "compiled", "errors", "hits", "index", "in_process", "opening"},
+        "": {"client", "compiled", "errors", "frames", "hits", "index", "in_process", "opening"},
     },
     "ceps": {
         "kernels": set(),
@@ -93,8 +95,11 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "cycles": {"rows", "spark"},
         "loop": {"cycles", "rows"},
         "calibration": set(),
-        "": {"calibration", "cycles", "rows", "loop", "spark"},
-        "command": {"", "calibration", "cycles", "rows", "loop", "spark"},
+        "files": {"rows"},
+        "sql": {"", "rows", "spark"},
+        "": {"files", "sql", "calibration", "cycles", "rows", "loop", "spark"},
+        "command": {"", "calibration", "cycles", "files", "rows", "loop", "spark", "sql", "command/asking"},
+        "command/asking": {"", "command", "files", "rows", "spark", "sql"},
     },
     "datasets": {
         "tables": set(),
@@ -104,6 +109,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "bench": {
         "measuring": set(),
         "peers": {"measuring"},
+        "frames": {"", "measuring"},
         "vendor": set(),
         "ceps": {"", "measuring"},
         "suites": {"", "measuring"},

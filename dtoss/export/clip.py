@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dtoss.errors import InputError
 from dtoss.export.cell_rings import Rings
 from dtoss.export.geoparquet import Geometries
+from dtoss.extras import needed
 from dtoss.geometry.space import LONLAT, NO_CRS, Space
 
 _SAGITTA = 1.6e-8
@@ -44,10 +45,7 @@ def read_boundary(path: str, space: Space) -> Boundary:
     InputError
         If shapely is missing, or the file is missing, is not GeoJSON, or holds no polygon.
     """
-    try:
-        import shapely
-    except ImportError:
-        raise InputError("--clip needs shapely: pip install 'dtoss[geo]'") from None
+    shapely = needed("shapely", "--clip", "geo")
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
         stated = json.loads(text)

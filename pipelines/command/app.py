@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 import dtoss
-from pipelines.command import care, cycles, planning, queries, store
+from pipelines.command import care, cycles, planning, store
+from pipelines.command.asking import near
+from pipelines.command.asking.within import within
 from pipelines.command.export import export
 from pipelines.command.quick import UsageError
 from pipelines.command.serve import serve
@@ -37,9 +39,9 @@ def _version(
 
 app.command()(store.rebuild)
 app.command()(cycles.run)
-app.command()(queries.knn)
-app.command("range")(queries.range_)
-app.command()(queries.within)
+app.command()(near.knn)
+app.command("range")(near.range_)
+app.command()(within)
 app.command()(serve)
 app.command()(store.info)
 app.command()(store.rollback)

@@ -109,3 +109,8 @@ def seconds_or_none(text: str | None, never: str = "off") -> float | None:
 def verify_of(check: str | None, default: str) -> bool | Literal["touch"]:
     """Return what ``--verify`` means for :func:`dtoss.open`, or what the default does where it is not given."""
     return _VERIFY[check or default]
+
+
+def checks_of(check: Literal["no", "touch", "all"] | None) -> bool | Literal["touch"] | None:
+    """Return what ``--verify`` means for a question about a place; None where it was not said."""
+    return None if check is None else verify_of(check, "no")

@@ -14,7 +14,7 @@ import typer
 from dtoss.compiled.kept_places import only_native
 from dtoss.errors import InputError
 from dtoss.export.targets import check_file, check_folder
-from pipelines.command.asking import token_of
+from pipelines.command.asking.one_place import token_of
 from pipelines.command.options import TokenFile
 from pipelines.command.output import print_table, start_spark
 

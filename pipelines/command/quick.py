@@ -77,7 +77,7 @@ def _ask(command: str, store: str | None, options: dict[str, Any], **others: Any
     """Answer a question about one place; return whether it is one."""
     if "--at" not in options or (command == "range" and "--radius" not in options):
         return False
-    from pipelines.command.asking import print_near
+    from pipelines.command.asking.one_place import print_near
 
     place = options.pop("--at")
     others |= {name.lstrip("-").replace("-", "_"): value for name, value in options.items()}

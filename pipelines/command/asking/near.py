@@ -1,17 +1,15 @@
-"""The commands that ask: knn, range and within."""
+"""``dtoss knn`` and ``dtoss range``: one place, or a file of places."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from dtoss.errors import InputError
 from dtoss.export.targets import check_file
-from pipelines.command.asking import column_list, index_of, print_count, print_hits, print_near
+from pipelines.command.asking.one_place import column_list, print_near
 from pipelines.command.options import (
     At,
     Carry,
@@ -30,6 +28,7 @@ from pipelines.command.options import (
     TokenFile,
     Url,
     Where,
+    checks_of,
     verify_of,
 )
 from pipelines.command.output import say_compiling, start_spark
@@ -90,7 +89,7 @@ def knn(
     if queries is None:
         print_near(
             store, _place(at), k=k, max_distance=max_distance, columns=columns, where=where, having=having,
-            snapshot=snapshot, verify=_verify(check), url=url, token_file=token_file, as_json=as_json,
+            snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, as_json=as_json,
         )  # fmt: skip
         return
     from pipelines.join import knn_join
@@ -149,7 +148,7 @@ def range_(
     if queries is None:
         print_near(
             store, _place(at), radius=radius, columns=columns, where=where, having=having, count=count,
-            snapshot=snapshot, verify=_verify(check), url=url, token_file=token_file, as_json=as_json,
+            snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, as_json=as_json,
         )  # fmt: skip
         return
     from pipelines.join import range_join
@@ -177,56 +176,10 @@ def range_(
     _say_unanswered(observation.get)
 
 
-def within(
-    store: StoreOrUrl = None,
-    box: Annotated[
-        tuple[float, float, float, float] | None,
-        typer.Option(help="West, south, east, north in degrees, or xmin, ymin, xmax, ymax.", metavar="W S E N"),
-    ] = None,
-    polygon: Annotated[
-        str | None, typer.Option(help="GeoJSON file with a Polygon, MultiPolygon or features of them.", metavar="FILE")
-    ] = None,
-    columns: Carry = "",
-    where: Where = None,
-    count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
-    snapshot: Snapshot = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    check: Check = None,
-    as_json: Json = False,
-) -> None:
-    """Print all objects in a box or polygon, by id."""
-    if (box is None) == (polygon is None):
-        raise ValueError("one of --box W S E N and --polygon FILE is wanted")
-    names = column_list(columns)
-    index = index_of(store, url, token_file=token_file, snapshot=snapshot, verify=_verify(check))
-    if count:
-        held = index.count_box(box, where=where) if box else index.count_within(_geojson(polygon), where=where)
-        print_count(index, int(held[0]), as_json)
-    elif box:
-        print_hits(index, index.box(box, where=where, columns=names), as_json)
-    else:
-        print_hits(index, index.within(_geojson(polygon), where=where, columns=names), as_json)
-
-
 def _stored(store: str | None, url: str | None, option: str) -> str:
     if store is None or url is not None:
         raise ValueError(f"{option} is answered in Spark from a store: --store STORE is wanted, and no --url")
     return store
-
-
-def _verify(check: Literal["no", "touch", "all"] | None) -> bool | Literal["touch"] | None:
-    return None if check is None else verify_of(check, "no")
-
-
-def _geojson(path: str | None) -> Any:
-    assert path is not None
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"--polygon {path} is not a GeoJSON file: {error}") from None
-    except RecursionError:
-        raise InputError(f"--polygon {path} nests too deep for a GeoJSON file: some ten levels are wanted") from None
 
 
 def _place(at: tuple[float, float] | None) -> tuple[float, float]:

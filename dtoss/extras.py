@@ -1,0 +1,40 @@
+"""Libraries that are loaded when they are first needed, and what to install where one is missing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from dtoss.errors import InputError
+
+
+def needed(module: str, what: str, extra: str) -> Any:
+    """Return a module of an optional library.
+
+    Parameters
+    ----------
+    module
+        Its dotted name.
+    what
+        What needs it, as the beginning of a sentence.
+    extra
+        The extra of this package that brings it.
+
+    Raises
+    ------
+    InputError
+        If it is not installed; the message says what to install.
+
+    Examples
+    --------
+    >>> needed("json", "a test", "geo").dumps([1])
+    '[1]'
+    """
+    try:
+        found: ModuleType = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or module.partition(".")[0] != error.name.partition(".")[0]:
+            raise
+        raise InputError(f"{what} needs {error.name}: pip install 'dtoss[{extra}]'") from None
+    return found

@@ -1,0 +1,1 @@
+"""Joins of files of places in this process, through Arrow, without Spark."""

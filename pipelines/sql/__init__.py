@@ -1,0 +1,1 @@
+"""A store in Spark SQL: a data source and table functions."""
