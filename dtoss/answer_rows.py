@@ -17,9 +17,10 @@ from dtoss.conditions.filters import schema_of
 from dtoss.conditions.parse import parse_condition
 from dtoss.geometry.space import Space
 from dtoss.index import Index
-from dtoss.names import columns_of_manifest
+from dtoss.names import columns_of_manifest, position_names
 from dtoss.opening import Verify, open_index
 from dtoss.queries.gather import take_columns
+from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.store import Store
 
 RESULT = ("query_id", "id", "distance", "rank")
@@ -46,7 +47,7 @@ class Ask:
     how
         "inner", or "left": a row without hits has one row of nulls.
     columns
-        Attributes of the objects to return.
+        Attributes of the objects to return, and their positions as lon and lat, or x and y.
     exclude_self
         Leave out the object whose id is the row's.
     where
@@ -108,7 +109,8 @@ def make_ask(
     manifest = Store(path).manifest(snapshot)
     name = manifest["snapshot"]
     # none that is carried is called as a column of ours
-    for column in column_names(columns, list(columns_of_manifest(manifest))):
+    coordinates = position_names(space_of_manifest(manifest).geographic)
+    for column in column_names(columns, [*columns_of_manifest(manifest), *coordinates]):
         if list(columns).count(column) > 1:
             raise ValueError(f"column {column!r} would stand twice in the result ({', '.join([*RESULT, *columns])})")
     for condition in (where, having):

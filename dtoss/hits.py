@@ -5,13 +5,36 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.names import free_names
+from dtoss.extras import needed
+from dtoss.names import free_names, position_names
+
+if TYPE_CHECKING:
+    import geopandas
+    import pandas
+    import polars
+
+_PAIRS = (position_names(True), position_names(False))
+
+
+class Origin(Protocol):
+    """What hits are asked of: it knows where objects are."""
+
+    @property
+    def crs(self) -> str:
+        """The CRS of positions."""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """How the two coordinates are called."""
+
+    def positions_of(self, ids: NDArray[Any], /) -> NDArray[np.float64]:
+        """Return the positions of objects, float64 (n, 2)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -29,22 +52,34 @@ class Hits:
     distance
         float64 (n,). Metres on the sphere, CRS units in the plane.
     columns
-        The attributes that were asked for, Arrow arrays of length n.
+        The attributes that were asked for, Arrow arrays of length n; lon and lat, or x and y, are positions.
+    origin
+        Knows where the objects are; None where nothing does. It is not part of a pickle.
     """
 
     query: NDArray[np.int64]
     id: NDArray[Any]
     distance: NDArray[np.float64]
     columns: dict[str, pa.Array]
+    origin: Origin | None
 
     def __init__(
-        self, query: NDArray[np.int64], id: NDArray[Any], distance: NDArray[np.float64], columns: dict[str, pa.Array]
+        self,
+        query: NDArray[np.int64],
+        id: NDArray[Any],
+        distance: NDArray[np.float64],
+        columns: dict[str, pa.Array],
+        origin: Origin | None = None,
     ) -> None:
         # what dataclasses write themselves for frozen ones takes twice as long, which one query by itself feels
         _set_query(self, query)
         _set_id(self, id)
         _set_distance(self, distance)
         _set_columns(self, columns)
+        _set_origin(self, origin)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Hits, (self.query, self.id, self.distance, self.columns)
 
     def __len__(self) -> int:
         return len(self.query)
@@ -70,7 +105,7 @@ class Hits:
             else:
                 rows = pa.array(np.arange(begin, end, step))
                 columns = {name: column.take(rows) for name, column in self.columns.items()}
-            return Hits(self.query[row], self.id[row], self.distance[row], columns)
+            return Hits(self.query[row], self.id[row], self.distance[row], columns, self.origin)
         try:
             at = operator.index(row)
         except TypeError:
@@ -93,7 +128,7 @@ class Hits:
     def only(self, kept: NDArray[np.bool_]) -> Hits:
         """Return some of the hits, in the same order."""
         columns = {name: column.filter(pa.array(kept)) for name, column in self.columns.items()}
-        return Hits(self.query[kept], self.id[kept], self.distance[kept], columns)
+        return Hits(self.query[kept], self.id[kept], self.distance[kept], columns, self.origin)
 
     def rank(self) -> NDArray[np.int64]:
         """Return each hit's place among its query's, int64 (n,), from 1."""
@@ -103,6 +138,30 @@ class Hits:
         first = np.flatnonzero(starts)
         return np.arange(1, n + 1) - np.repeat(first, np.diff(np.append(first, n)))
 
+    @property
+    def crs(self) -> str | None:
+        """The CRS of positions, as the index names it; None where nothing knows it."""
+        return None if self.origin is None else self.origin.crs
+
+    @property
+    def positions(self) -> NDArray[np.float64]:
+        """Where the objects are, float64 (n, 2): lon, lat in degrees or x, y in CRS units.
+
+        Taken from the columns where ``columns=["lon", "lat"]`` asked for them; else the index looks each object up by
+        its id, a microsecond or two for each.
+
+        Raises
+        ------
+        ValueError
+            If neither is there: of hits that were pickled, and of those of a server.
+        """
+        for names in _PAIRS:
+            if all(name in self.columns for name in names):
+                return np.stack([self.columns[name].to_numpy(zero_copy_only=False) for name in names], axis=1)
+        if self.origin is None:
+            raise ValueError("these hits do not know where their objects are: ask with columns=['lon', 'lat']")
+        return self.origin.positions_of(self.id)
+
     def to_arrow(self) -> pa.Table:
         """Return a table with the columns query, id, distance, rank and the attributes.
 
@@ -111,13 +170,54 @@ class Hits:
         ids = pa.array(self.id, pa.large_string()) if self.id.dtype == object else pa.array(self.id)
         table = {"query": self.query, "id": ids, "distance": self.distance, "rank": self.rank()}
         names = free_names(self.columns)
+        names |= {name: name for pair in _PAIRS for name in pair if name in names}
         return pa.table(table | {names[name]: column for name, column in self.columns.items()})
 
-    def to_pandas(self) -> Any:
-        """Return the same as a pandas DataFrame."""
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the same as a pandas DataFrame.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        needed("pandas", "to_pandas", "frames")
         return self.to_arrow().to_pandas()
 
+    def to_polars(self) -> polars.DataFrame:
+        """Return the same as a polars DataFrame.
 
-_set_query, _set_id, _set_distance, _set_columns = (
-    Hits.__dict__[name].__set__ for name in ("query", "id", "distance", "columns")
+        Raises
+        ------
+        InputError
+            If polars is not installed.
+        """
+        return needed("polars", "to_polars", "frames").from_arrow(self.to_arrow())
+
+    def to_geopandas(self, crs: str | None = None) -> geopandas.GeoDataFrame:
+        """Return the same as a GeoDataFrame with the positions of the objects as points, lon before lat.
+
+        Parameters
+        ----------
+        crs
+            Of the positions, where the hits do not know it; None is the index's own, and "none" a frame without one.
+
+        Raises
+        ------
+        InputError
+            If GeoPandas is not installed.
+        ValueError
+            If a CRS is given and the index has another one, or nothing knows where the objects are.
+        """
+        from dtoss.frames.geo_frame import geo_frame
+        from dtoss.geometry.space import NO_CRS, same_crs
+
+        known = self.crs
+        if crs is not None and known is not None and not same_crs(crs, known):
+            raise ValueError(f"crs {crs!r} is not {known!r} of the hits: leave it out, and call to_crs of the frame")
+        return geo_frame(self.to_arrow(), self.positions, known or crs or NO_CRS, "to_geopandas")
+
+
+_set_query, _set_id, _set_distance, _set_columns, _set_origin = (
+    Hits.__dict__[name].__set__ for name in ("query", "id", "distance", "columns", "origin")
 )

@@ -15,9 +15,10 @@ from dtoss.compiled.kernel import operand
 from dtoss.geometry.space import Space, as_positions, same_crs
 from dtoss.hits import Hits
 from dtoss.locks import once
+from dtoss.names import position_names
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.answer import answer
-from dtoss.queries.gather import take_columns, take_ids
+from dtoss.queries.gather import Whereabouts, take_columns, take_ids
 from dtoss.queries.one_query import OneQuery
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.open_snapshot import OpenSnapshot
@@ -73,7 +74,8 @@ class Index:
             string_ids=string_ids,
             objects=sum(facts.objects for facts in parts.facts),
         )
-        self._one = OneQuery(self._opened, space)
+        self._whereabouts = Whereabouts(parts, space, string_ids)
+        self._one = OneQuery(self._opened, space, self._whereabouts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._origin is not None and (opening := self._origin()):
@@ -149,7 +151,8 @@ class Index:
         having
             A condition on the hits: those of the k nearest that satisfy it.
         columns
-            Attributes to return with the hits.
+            Attributes to return with the hits; ``lon`` and ``lat``, or ``x`` and ``y`` in a plane, are the objects' own
+            positions.
         crs
             Of the positions, to be sure that it is the index's own.
         threads
@@ -266,7 +269,7 @@ class Index:
         threads = whole_number("threads", threads, 1)
         queries = self._queries(positions, crs, threads)
         radii = distances("radius", radius, len(queries))
-        column_names(columns, self.column_names)
+        self._carried(columns)
         if where is not None:
             self.filters.get(where)
         if having is not None:
@@ -400,8 +403,8 @@ class Index:
         from dtoss.queries.reverse_nearest import reverse_nearest
 
         self._same_crs(crs)
-        places = as_positions(positions, self.space)
-        return reverse_nearest(self._view, places)
+        found = reverse_nearest(self._view, as_positions(positions, self.space))
+        return Hits(found.query, found.id, found.distance, {}, self._whereabouts)
 
     # -- what is a single object's place? ------------------------------------------------------------------------------
 
@@ -416,7 +419,7 @@ class Index:
         place = self.place_of(object_id)
         partition = place.partition
         x, y = partition.positions[place.item].tolist()
-        names = ("lon", "lat") if self.space.geographic else ("x", "y")
+        names = position_names(self.space.geographic)
         found = {"id": object_id, names[0]: x, names[1]: y}
         return found | {name: column[place.item].as_py() for name, column in partition.attributes.items()}
 
@@ -473,11 +476,9 @@ class Index:
     # -- how ----------------------------------------------------------------------------------------------------------
     # what answers other questions than who is near is loaded when it is first asked: a command asks one
 
-    @once
+    @property
     def _lookup(self) -> Lookup:
-        from dtoss.queries.find_by_id import Lookup
-
-        return Lookup(self.parts, self.string_ids)
+        return self._whereabouts.lookup
 
     @once
     def filters(self) -> Filters:
@@ -604,8 +605,13 @@ class Index:
             values["id"] = self.ids_of(found)
         return parsed.matches(values.__getitem__, len(found.distance))
 
+    def _carried(self, columns: Sequence[str]) -> None:
+        """Refuse columns that are neither attributes nor coordinates."""
+        if columns:
+            column_names(columns, [*self.column_names, *position_names(self.space.geographic)])
+
     def _hits(self, found: RawHits, columns: Sequence[str], having: str | None = None, first: int = 0) -> Hits:
-        column_names(columns, self.column_names)
+        self._carried(columns)
         if len(found.count) == 1:
             query = np.full(len(found.distance), first)
         else:
@@ -616,7 +622,7 @@ class Index:
         else:
             ids = take_ids(self.parts, found).to_numpy(zero_copy_only=False).astype(object)
         taken = dict(zip(columns, take_columns(self.parts, found, columns), strict=True)) if columns else {}
-        hits = Hits(query, ids, found.distance, taken)
+        hits = Hits(query, ids, found.distance, taken, self._whereabouts)
         return hits if having is None else hits.only(self.satisfying(found, having))
 
 

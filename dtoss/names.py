@@ -11,6 +11,11 @@ RESERVED = (
 """Names of our own columns: in hits, in joins, of an object by its id, and in exported files."""
 
 
+def position_names(geographic: bool) -> tuple[str, str]:
+    """Return how the two coordinates of an object are called: lon and lat in degrees, or x and y."""
+    return ("lon", "lat") if geographic else ("x", "y")
+
+
 def free_names(names: Iterable[str]) -> dict[str, str]:
     """Return as what each attribute is stored, asked for and returned: its own name unless that is reserved.
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dtoss.answer_rows import Ask, answer_batch, make_ask, opened, places_of, usable
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, same_crs
-from dtoss.names import columns_of_manifest
+from dtoss.names import columns_of_manifest, position_names
 from dtoss.opening import Verify
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
@@ -68,7 +68,7 @@ def knn_join(
     id, x, y
         The columns of the queries; x and y are lon and lat, or x and y in the plane, when None.
     columns
-        Attributes of the objects to return.
+        Attributes of the objects to return; lon and lat, or x and y in a plane, are their positions.
     where
         A condition on the objects: the k nearest of those that satisfy it (:mod:`dtoss.conditions.parse`).
     having
@@ -232,7 +232,8 @@ def result_schema(manifest: dict[str, Any], query_id: Any, columns: Sequence[str
     """Return the Spark schema of hits: query_id of the given type, id, distance, rank, and columns."""
     from pyspark.sql import types as T
 
-    carried = columns_of_manifest(manifest)
+    carried = dict.fromkeys(position_names(space_of_manifest(manifest).geographic), "double")
+    carried |= columns_of_manifest(manifest)
     fields = [
         T.StructField("query_id", query_id),
         T.StructField("id", id_type(manifest)),

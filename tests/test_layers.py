@@ -39,7 +39,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "partition": set(),
         "ids": {"partition"},
         "id_order": {"compiled", "geometry", "partition"},
-        "hits": {"frames", *GROUND},
+        "hits": {"frames", "geometry", *GROUND},
         "frames": {"index", "in_process", *ASKING},
         "arguments": {"names"},
         "compiled": set(),

@@ -28,6 +28,7 @@ from dtoss.client.wire import (
 )
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
+from dtoss.names import position_names
 
 HOT = 64
 """Up to this k one question by itself is asked by the way that servers answer quickest."""
@@ -185,7 +186,7 @@ class RemoteIndex:
         if plain and not self.space.to_lonlat:
             told = self._server.at(places[0]) | {"k": k, "max_distance": radius}
             told["ids"] = "string" if self.string_ids else None
-            return hits_of_document(self._server.ask("GET", "/knn", told, accept=JSON), self.string_ids)
+            return hits_of_document(self._server.ask("GET", "/knn", told, accept=JSON), self.string_ids, self.space)
         return self._bulk("/knn", places, None, asked, most=max(HITS_AT_A_TIME // k, 1))
 
     def range(
@@ -461,7 +462,7 @@ class RemoteIndex:
 
         def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:
             answer = server.ask("POST", route, parameters, one, server.table(places, radius, rows))
-            return answer, hits_of(answer, rows.stop - rows.start, first + rows.start)
+            return answer, hits_of(answer, rows.stop - rows.start, self.space, first + rows.start)
 
         return together(server.whole(len(places), min(most, PLACES_AT_A_TIME), ask, snapshot)[0])
 
@@ -487,7 +488,7 @@ class RemoteIndex:
 
         def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:
             answer = self._server.ask("POST", route, parameters, one, bodies(rows))
-            return answer, hits_of(answer, rows.stop - rows.start, rows.start)
+            return answer, hits_of(answer, rows.stop - rows.start, self.space, rows.start)
 
         return together(self._server.whole(count, most, ask)[0])
 
@@ -527,7 +528,9 @@ class RemoteIndex:
 
     def _asked(self, where: str | None, having: str | None, columns: Sequence[str]) -> dict[str, Any]:
         """Return parameters that several routes share, once the columns are known to be carried."""
-        self._server.check(lambda facts: column_names(columns, list(facts.columns)))
+        self._server.check(
+            lambda facts: column_names(columns, [*facts.columns, *position_names(facts.space.geographic)])
+        )
         return {"where": where, "having": having, "columns": ",".join(columns) or None}
 
     def _object(self, object_id: Any, parameters: dict[str, Any], accept: str = ARROW_MEDIA) -> Answer:

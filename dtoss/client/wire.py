@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 
 from dtoss.client.connections import ARROW_MEDIA, Answer
 from dtoss.errors import DtossError
+from dtoss.geometry.space import Space
 from dtoss.hits import Hits
+from dtoss.names import position_names
 
 OURS = ("query", "id", "distance")
 """Columns of hits that are no attributes."""
@@ -114,7 +117,29 @@ def column_of(answer: Answer, name: str) -> NDArray[Any]:
     return _array(table[name])
 
 
-def hits_of(answer: Answer, queries: int, first: int = 0) -> Hits:
+@dataclass(frozen=True)
+class FromServer:
+    """What hits of a server know of their objects: not where they are, unless their columns say so."""
+
+    space: Space
+
+    @property
+    def crs(self) -> str:
+        """The CRS of positions."""
+        return self.space.crs
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """How the two coordinates are called."""
+        return position_names(self.space.geographic)
+
+    def positions_of(self, ids: NDArray[Any]) -> NDArray[np.float64]:
+        """Raise ValueError, which says how a server is asked for positions."""
+        first, second = self.names
+        raise ValueError(f"hits of a server carry positions where they are asked for: columns=[{first!r}, {second!r}]")
+
+
+def hits_of(answer: Answer, queries: int, space: Space, first: int = 0) -> Hits:
     """Return the hits in an answer.
 
     Parameters
@@ -123,6 +148,8 @@ def hits_of(answer: Answer, queries: int, first: int = 0) -> Hits:
         An Arrow stream.
     queries
         How many were asked.
+    space
+        What positions mean.
     first
         The number of the first of them.
 
@@ -144,10 +171,10 @@ def hits_of(answer: Answer, queries: int, first: int = 0) -> Hits:
     if len(query) != len(table):
         raise DtossError(f"the server's answer has {len(table):,} hits of {len(query):,}")
     attributes = {name: _whole(table[name]) for name in table.column_names if name not in OURS}
-    return Hits(query, _array(table["id"]), _array(table["distance"]), attributes)
+    return Hits(query, _array(table["id"]), _array(table["distance"]), attributes, FromServer(space))
 
 
-def hits_of_document(answer: Answer, string_ids: bool) -> Hits:
+def hits_of_document(answer: Answer, string_ids: bool, space: Space) -> Hits:
     """Return the hits of one question in an answer of JSON, without attributes.
 
     Raises
@@ -160,7 +187,7 @@ def hits_of_document(answer: Answer, string_ids: bool) -> Hits:
         raise DtossError("the server's answer holds no hits: is it a server of dtoss?")
     ids = np.array([hit["id"] for hit in found], dtype=object if string_ids else np.int64)
     distance = np.array([hit["distance"] for hit in found], dtype=np.float64)
-    return Hits(np.zeros(len(found), np.int64), ids, distance, {})
+    return Hits(np.zeros(len(found), np.int64), ids, distance, {}, FromServer(space))
 
 
 def together(pieces: Sequence[Hits]) -> Hits:
@@ -173,6 +200,7 @@ def together(pieces: Sequence[Hits]) -> Hits:
         np.concatenate([piece.id for piece in pieces]),
         np.concatenate([piece.distance for piece in pieces]),
         columns,
+        pieces[0].origin,
     )
 
 

@@ -25,6 +25,8 @@ from dtoss.queries.kernels.id_order import (
     TEXT_BEGINS,
     place_of_number,
     place_of_text,
+    places_of_numbers,
+    places_of_texts,
 )
 from dtoss.queries.open_partitions import OpenPartitions
 
@@ -82,6 +84,19 @@ class Lookup:
             table = self._table
             number, item, site = place_of_number(table.rows, key)
         return None if number < 0 else Place(table.partitions[number], item, site)
+
+    def find_all(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the partition and the item of each of many ids, int64 (n, 2), -1 each where nobody has it.
+
+        ``ids`` are int64 or an object array of strings, as those of hits. Cost O(n (P + log n)).
+        """
+        found = np.empty((len(ids), 2), np.int64)
+        if self._string_ids:
+            begins, texts = text_buffers(pa.array(ids, pa.large_string()))
+            places_of_texts(self._table.rows, np.array(begins), np.array(texts), found)
+        else:
+            places_of_numbers(self._table.rows, np.ascontiguousarray(ids), found)
+        return found
 
     @once
     def _table(self) -> IdTable:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from dtoss.geometry.space import Space
+from dtoss.locks import once
+from dtoss.names import position_names
 from dtoss.partition import Partition
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.raw_hits import RawHits
+
+if TYPE_CHECKING:
+    from dtoss.queries.find_by_id import Lookup
+
+COORDINATE = {"lon": 0, "lat": 1, "x": 0, "y": 1}
+"""Which coordinate a column of positions is: no attribute has one of these names."""
 
 
 def take(parts: OpenPartitions, found: RawHits, column: Callable[[Any], Any]) -> pa.Array:
@@ -30,8 +40,27 @@ def take(parts: OpenPartitions, found: RawHits, column: Callable[[Any], Any]) ->
 
 
 def take_columns(parts: OpenPartitions, found: RawHits, columns: Sequence[str]) -> list[pa.Array]:
-    """Return the attributes of raw hits, in their order."""
-    return [take(parts, found, partial(_attribute, name)) for name in columns]
+    """Return the attributes of raw hits, in their order; lon and lat, or x and y, are columns too."""
+    positions = None
+    if any(name in COORDINATE for name in columns):
+        positions = take_positions(parts, found.part, found.item)
+    return [
+        take(parts, found, partial(_attribute, name))
+        if positions is None or name not in COORDINATE
+        else pa.array(np.ascontiguousarray(positions[:, COORDINATE[name]]))
+        for name in columns
+    ]
+
+
+def take_positions(parts: OpenPartitions, part: NDArray[Any], item: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the positions of objects, float64 (n, 2), by the numbers of their partitions and their numbers there."""
+    positions = np.empty((len(part), 2))
+    order = np.argsort(part, kind="stable")
+    numbers, first = np.unique(part[order], return_index=True)
+    for number, low, high in zip(numbers.tolist(), first, np.append(first, len(part))[1:], strict=True):
+        rows = order[low:high]
+        positions[rows] = parts[number].positions[item[rows]]
+    return positions
 
 
 def _attribute(name: str, partition: Partition) -> pa.Array:
@@ -41,3 +70,42 @@ def _attribute(name: str, partition: Partition) -> pa.Array:
 def take_ids(parts: OpenPartitions, found: RawHits) -> pa.Array:
     """Return the ids of raw hits, in their order."""
     return pa.array(found.ids) if found.ids is not None else take(parts, found, lambda partition: partition.ids)
+
+
+class Whereabouts:
+    """Where the objects of an index are, for hits that are asked for it later.
+
+    Parameters
+    ----------
+    parts
+        The partitions.
+    space
+        What positions mean.
+    string_ids
+        Whether ids are strings.
+    """
+
+    def __init__(self, parts: OpenPartitions, space: Space, string_ids: bool) -> None:
+        self._parts, self._space, self._string_ids = parts, space, string_ids
+
+    @property
+    def crs(self) -> str:
+        """The CRS of positions."""
+        return self._space.crs
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """How the two coordinates are called."""
+        return position_names(self._space.geographic)
+
+    @once
+    def lookup(self) -> Lookup:
+        """Objects by their ids."""
+        from dtoss.queries.find_by_id import Lookup
+
+        return Lookup(self._parts, self._string_ids)
+
+    def positions_of(self, ids: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the positions of objects that are there, float64 (n, 2)."""
+        found = self.lookup.find_all(ids)
+        return take_positions(self._parts, found[:, 0], found[:, 1])

@@ -15,7 +15,7 @@ from dtoss.compiled.memory import address
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
 from dtoss.queries.block_runs import addresses_of_runs
-from dtoss.queries.gather import take_ids
+from dtoss.queries.gather import Whereabouts, take_ids
 from dtoss.queries.kernels import one_arguments as one
 from dtoss.queries.kernels.address_table import AddressTable
 from dtoss.queries.kernels.arguments import NO_ROOM
@@ -103,8 +103,9 @@ class OneQuery:
     Where a question is unusual, or mistaken, the answer is None, and a batch of one is the way.
     """
 
-    def __init__(self, opened: OpenSnapshot, space: Space) -> None:
+    def __init__(self, opened: OpenSnapshot, space: Space, origin: Whereabouts) -> None:
         self._opened = opened
+        self._origin = origin
         # positions of a projected CRS that are compared on the sphere are transformed as a batch
         self._most_k = 0 if space.to_lonlat else opened.objects
         self._string_ids = opened.string_ids
@@ -132,7 +133,7 @@ class OneQuery:
             workspace.trim()
         if size < k:
             ids, distance = ids[:size], distance[:size]
-        return Hits(np.zeros(size, INT64), ids, distance, {})
+        return Hits(np.zeros(size, INT64), ids, distance, {}, self._origin)
 
     def within(self, positions: Any, radius: Any, ordered: bool = True) -> Hits | None:
         """Return all objects within a radius of a single position; as :meth:`dtoss.Index.range`."""
@@ -140,7 +141,7 @@ class OneQuery:
         if size is None:
             return None
         ids = self._strings(size) if self._string_ids else workspace.id[:size].copy()
-        hits = Hits(np.zeros(size, INT64), ids, workspace.far[:size].copy(), {})
+        hits = Hits(np.zeros(size, INT64), ids, workspace.far[:size].copy(), {}, self._origin)
         workspace.trim()
         return hits
 

@@ -14,7 +14,7 @@ from dtoss.geometry.disc_cover import Discs, cover_box, cover_polygon
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import Space
-from dtoss.queries.gather import take_ids
+from dtoss.queries.gather import take_ids, take_positions
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.raw_hits import RawHits
 
@@ -167,11 +167,7 @@ def _box_test(box: NDArray[np.float64], space: Space) -> Test:
 def _held(
     shape: Shape, found: RawHits, rows: NDArray[np.int64], parts: OpenPartitions, space: Space
 ) -> NDArray[np.bool_]:
-    positions = np.empty((len(rows), 2))
-    part = found.part[rows]
-    for number in np.unique(part).tolist():
-        mine = part == number
-        positions[mine] = parts[number].positions[found.item[rows[mine]]]
+    positions = take_positions(parts, found.part[rows], found.item[rows])
     return shape.holds(positions, space.vectors(positions))
 
 

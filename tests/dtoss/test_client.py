@@ -216,7 +216,7 @@ QUESTIONS = [
     lambda i: i.count([10.0, 50.0], -2.0),
     lambda i: i.box([1.0, 9.0, 2.0, 0.0]),
     lambda i: i.box([1.0, 9.0]),
-    lambda i: i.box([1.0, 2.0, 3.0, 4.0], columns=["x"]),
+    lambda i: i.box([1.0, 2.0, 3.0, 4.0], columns=["z"]),
     lambda i: i.within([[0.0, 0.0], [1.0, 1.0]]),
     lambda i: i.within({"type": "Point", "coordinates": [1, 2]}),
     lambda i: i.count_within({"type": "Polygon", "coordinates": [["a"]]}),

@@ -107,3 +107,19 @@ def place_of_text(rows, text):
         if item >= 0:
             return p, item, _site_of(row, item)
     return -1, -1, -1
+
+
+@kernel("void(int64[:, ::1], int64[::1], int64[:, ::1])")
+def places_of_numbers(rows, numbers, out):
+    """Put partition and object of each of many ids into ``out``, int64 (n, 2); as :func:`place_of_number`."""
+    for i in range(numbers.size):
+        place = place_of_number(rows, numbers[i])
+        out[i, 0], out[i, 1] = place[0], place[1]
+
+
+@kernel("void(int64[:, ::1], int64[::1], uint8[::1], int64[:, ::1])")
+def places_of_texts(rows, begins, texts, out):
+    """As :func:`places_of_numbers`, of texts that stand one after another and begin at ``begins``, int64 (n + 1,)."""
+    for i in range(begins.size - 1):
+        place = place_of_text(rows, texts[begins[i] : begins[i + 1]])
+        out[i, 0], out[i, 1] = place[0], place[1]

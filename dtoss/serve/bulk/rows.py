@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.arguments import column_names
 from dtoss.hits import Hits
+from dtoss.names import position_names
 from dtoss.queries.gather import take_columns
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.answers import ARROW_TYPE, HITS_A_PIECE, JSON_TYPE, rows_json
@@ -85,7 +86,8 @@ def check_columns(served: Served, form: Form) -> None:
     ValueError
         If there are such.
     """
-    column_names(form.columns, served.index.column_names)
+    index = served.index
+    column_names(form.columns, [*index.column_names, *position_names(index.space.geographic)])
     if form.having is not None:
         served.index.satisfying(served.index.search(np.zeros((0, 2)), np.zeros(0), 1), form.having)
 

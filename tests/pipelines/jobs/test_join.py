@@ -170,6 +170,21 @@ def test_an_object_is_not_its_own_neighbour(spark, index, store, objects):
     assert rows == wanted
 
 
+def test_positions_of_the_objects_are_columns(spark, index, store, objects, queries):
+    """lon and lat of each hit; x is not known where they are degrees."""
+    place = {row["id"]: (row["lon"], row["lat"]) for row in objects.to_pylist()}
+    for frame in (
+        knn_join(queries, store, 2, columns=["lat", "n", "lon"]),
+        range_join(queries, store, 900.0, columns=["lat", "n", "lon"]),
+    ):
+        assert frame.columns == ["query_id", "id", "distance", "rank", "lat", "n", "lon"]
+        rows = joined(frame)
+        assert len(rows) > M
+        assert [(row["lon"], row["lat"]) for row in rows] == [place[row["id"]] for row in rows]
+    with pytest.raises(ValueError, match="column 'x' is not carried"):
+        knn_join(queries, store, 2, columns=["x"])
+
+
 def test_all_queries_at_one_place(spark, index, store):
     """More than a slice of them, in one partition."""
     frame = spark.range(60_000).selectExpr("id query_id", "180.0D lon", "0.0D lat")
