@@ -1,0 +1,191 @@
+"""Tables of other libraries: their columns by name, read when they are asked for, and all of them as Arrow's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dtoss.frames.geo_columns import geo_column, whole
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a frame.
+
+    Parameters
+    ----------
+    library
+        "geopandas", "pandas", "polars" or "arrow": whose words a way out is said in.
+    names
+        Of the columns, geometries among them.
+    rows
+        How many.
+    column
+        Returns a column by its name as an Arrow array; raises what Arrow or the library does where it cannot.
+    geometries
+        What :func:`dtoss.frames.points.points_of` reads, by names of columns.
+    active
+        The geometry that counts where none is named; None where there are several, or none.
+    index
+        Of pandas.
+    """
+
+    library: str
+    names: Sequence[Any]
+    rows: int
+    column: Callable[[Any], pa.Array]
+    geometries: Mapping[Any, Any] = field(default_factory=dict)
+    active: Any = None
+    index: Any = None
+
+
+def table_of(frame: Any) -> Table | None:
+    """Return the columns of a frame, None where it is no table.
+
+    Parameters
+    ----------
+    frame
+        A GeoDataFrame, a DataFrame of pandas or Polars, a table, a batch or a reader of pyarrow, a dictionary of
+        columns, a structured array of numpy, or anything with ``__arrow_c_stream__`` that is a table. A reader and the
+        result of a query are read to their end.
+
+    Raises
+    ------
+    ValueError
+        If it is a LazyFrame of Polars.
+    """
+    if isinstance(frame, dict):
+        return _of_arrays(frame)
+    if isinstance(frame, np.ndarray):
+        names = frame.dtype.names
+        return None if names is None else _of_arrays({name: frame[name].reshape(-1) for name in names})
+    if _is(frame, "pandas", "DataFrame"):
+        return _of_pandas(frame)
+    if _is(frame, "polars", "DataFrame"):
+        return Table("polars", frame.columns, frame.height, lambda name: whole(frame.get_column(name).to_arrow()))
+    if _is(frame, "polars", "LazyFrame"):
+        raise ValueError("a LazyFrame has not been read yet: give frame.collect()")
+    table = _streamed(frame)
+    return None if table is None else _of_arrow(table)
+
+
+def arrow_of(frame: Any) -> pa.Table | None:
+    """Return a frame as a table of Arrow, None where it is no table.
+
+    Parameters
+    ----------
+    frame
+        As :func:`table_of`. An index of pandas is left out. Geometries of GeoPandas are GeoArrow points, or WKB where
+        not all are points; the metadata of their fields name the CRS.
+
+    Raises
+    ------
+    ValueError
+        If it is a LazyFrame of Polars, or a column holds what Arrow cannot; the message names it.
+    """
+    if (streamed := _streamed(frame)) is not None:
+        return streamed
+    table = table_of(frame)
+    if table is None:
+        return None
+    read = {name: read_column(table, name) for name in table.names if name not in table.geometries}
+    if not table.geometries:
+        return pa.table({str(name): column for name, column in read.items()})
+    shapes = frame[list(table.geometries)]
+    kinds = {kind for name in table.geometries for kind in shapes[name].geom_type.unique()}
+    drawn = pa.table(
+        shapes.set_geometry(shapes.columns[0]).to_arrow(
+            index=False, geometry_encoding="geoarrow" if kinds <= {"Point"} else "WKB"
+        )
+    )
+    fields = [drawn.field(str(n)) if n in table.geometries else pa.field(str(n), read[n].type) for n in table.names]
+    columns = [drawn.column(str(n)) if n in table.geometries else read[n] for n in table.names]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def read_column(table: Table, name: Any) -> pa.Array:
+    """Return a column of a table as an Arrow array.
+
+    Raises
+    ------
+    ValueError
+        If it stands twice, or Arrow cannot hold its values; the message names it.
+    """
+    if (count := list(table.names).count(name)) > 1:
+        raise ValueError(f"{count} columns are called {name!r}: rename or drop all but one")
+    try:
+        return table.column(name)
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"column {name!r} cannot be read ({reason}): give its values one type, or drop it") from None
+
+
+def _of_pandas(frame: Any) -> Table:
+    geometries = {
+        name: frame[name]
+        for name, kind in zip(frame.columns, frame.dtypes, strict=True)
+        if kind.name == "geometry" and _stands_once(frame.columns, name)
+    }
+    active = getattr(frame, "active_geometry_name", None)
+    if active is None and len(geometries) == 1:
+        active = next(iter(geometries))
+
+    def column(name: Any) -> pa.Array:
+        series = frame[name]
+        return whole(pa.array(series.sparse.to_dense() if hasattr(series, "sparse") else series))
+
+    library = "geopandas" if geometries else "pandas"
+    return Table(library, list(frame.columns), len(frame), column, geometries, active, frame.index)
+
+
+def _stands_once(names: Any, name: Any) -> bool:
+    return list(names).count(name) == 1
+
+
+def _of_arrow(table: pa.Table) -> Table:
+    file = (table.schema.metadata or {}).get(b"geo")
+    geometries = {}
+    for said, values in zip(table.schema, table.columns, strict=True):
+        if (read := geo_column(values, said, file)) is not None:
+            geometries[said.name] = read
+    primary = json.loads(file).get("primary_column") if file else None
+    active = next(iter(geometries)) if len(geometries) == 1 else primary if primary in geometries else None
+    return Table("arrow", table.column_names, table.num_rows, lambda n: whole(table.column(n)), geometries, active)
+
+
+def _of_arrays(columns: dict[str, Any]) -> Table:
+    held = {name: _array(value) for name, value in columns.items()}
+    rows = max((len(column) for column in held.values()), default=0)
+    return Table("arrow", list(held), rows, held.__getitem__)
+
+
+def _array(value: Any) -> pa.Array:
+    if isinstance(value, (pa.Array, pa.ChunkedArray)):
+        return whole(value)
+    return whole(pa.array(np.atleast_1d(value) if np.isscalar(value) or isinstance(value, np.ndarray) else value))
+
+
+def _streamed(frame: Any) -> pa.Table | None:
+    """Return what an Arrow library holds as a table, None where it is no such table."""
+    if isinstance(frame, pa.Table):
+        return frame
+    if _is(frame, "pandas", "DataFrame") or _is(frame, "polars", "DataFrame"):
+        return None  # they have better ways, which know of geometries and of the text that older Arrow holds
+    if not hasattr(frame, "__arrow_c_stream__"):
+        return None
+    try:
+        return pa.table(frame)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
+        return None  # a stream of one column
+
+
+def _is(value: Any, library: str, kind: str) -> bool:
+    """Return whether a value is of a class of a library; one that is not loaded has made none."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(value, getattr(module, kind))
