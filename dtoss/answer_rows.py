@@ -17,8 +17,9 @@ from dtoss.conditions.filters import schema_of
 from dtoss.conditions.parse import parse_condition
 from dtoss.geometry.space import Space
 from dtoss.index import Index
+from dtoss.mapped_index import Verify
 from dtoss.names import columns_of_manifest, position_names
-from dtoss.opening import Verify, open_index
+from dtoss.opening import open_index
 from dtoss.queries.gather import take_columns
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.store import Store

@@ -7,32 +7,24 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.arguments import by_distance, column_names, distances, whole_number
-from dtoss.compiled.kernel import operand
-from dtoss.geometry.space import Space, as_positions, same_crs
+from dtoss.arguments import by_distance, distances, whole_number
 from dtoss.hits import Hits
-from dtoss.locks import once
 from dtoss.names import position_names
-from dtoss.partitioning.regions import Regions
-from dtoss.queries.answer import answer
-from dtoss.queries.gather import Whereabouts, take_columns, take_ids
-from dtoss.queries.one_query import OneQuery
-from dtoss.queries.open_partitions import OpenPartitions
-from dtoss.queries.open_snapshot import OpenSnapshot
-from dtoss.queries.query_vectors import query_vectors
-from dtoss.queries.range_stream import pieces_of
-from dtoss.queries.raw_hits import RawHits
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dtoss.building.border import BorderTable
     from dtoss.conditions.filters import Filters
-    from dtoss.conditions.parse import Condition
+    from dtoss.geometry.space import Space
+    from dtoss.partitioning.regions import Regions
     from dtoss.queries.cell_of import CellView
     from dtoss.queries.find_by_id import Lookup, Place
-    from dtoss.queries.within import Shape
+    from dtoss.queries.open_partitions import OpenPartitions
+    from dtoss.queries.open_snapshot import OpenSnapshot
+    from dtoss.queries.raw_hits import RawHits
 
 
 class Index:
@@ -56,26 +48,18 @@ class Index:
         border: BorderTable | Callable[[], BorderTable] | None = None,
         origin: Callable[[], tuple[Callable[..., Index], tuple[Any, ...]] | None] | None = None,
     ) -> None:
+        from dtoss.engine import Engine  # which loads numba: the class alone is here without
+
+        self._engine = Engine(space, regions, reach, parts, bounds, string_ids, border)
+        self._one = self._engine.one
         self.space = space
         self.regions = regions
-        self.reach = operand(reach, dtype=np.float64)
+        self.reach = self._engine.reach
         self.parts = parts
         self.snapshot = snapshot
         self.string_ids = string_ids
         self._bounds = bounds
-        self._border_source = border
         self._origin = origin
-        self._opened = OpenSnapshot(
-            parts=parts,
-            regions=regions,
-            reach=self.reach,
-            box=operand(bounds if bounds is not None else np.zeros(4), dtype=np.float64),
-            dimension=space.dimension,
-            string_ids=string_ids,
-            objects=sum(facts.objects for facts in parts.facts),
-        )
-        self._whereabouts = Whereabouts(parts, space, string_ids)
-        self._one = OneQuery(self._opened, space, self._whereabouts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._origin is not None and (opening := self._origin()):
@@ -92,7 +76,7 @@ class Index:
         )
 
     def __len__(self) -> int:
-        return self._opened.objects
+        return self._engine.opened.objects
 
     def __repr__(self) -> str:
         name = f", snapshot {self.snapshot}" if self.snapshot else ""
@@ -175,13 +159,15 @@ class Index:
                 return hits
         k = whole_number("k", k, 1)
         threads = whole_number("threads", threads, 1)
-        queries = self._queries(positions, crs, threads)
+        queries = self._engine.vectors(positions, crs, threads)
         if max_distance is None:
             radius = np.full(len(queries), np.inf)
         else:
             radius = distances("max_distance", max_distance, len(queries))
         places = bool(columns) or having is not None
-        return self._hits(self._answer(queries, radius, k, where, threads, places=places), columns, having)
+        return self._engine.hits(
+            self._engine.answer(queries, radius, k, where, threads, places=places), columns, having
+        )
 
     def range(
         self,
@@ -226,12 +212,12 @@ class Index:
             if hits is not None:
                 return hits
         threads = whole_number("threads", threads, 1)
-        queries = self._queries(positions, crs, threads)
+        queries = self._engine.vectors(positions, crs, threads)
         radii = distances("radius", radius, len(queries))
         # ids that are numbers come with the hits; all else is found by where an object is
         places = bool(columns) or having is not None
-        found = self._answer(queries, radii, 0, where, threads, places=places, ordered=ordered)
-        return self._hits(found, columns, having)
+        found = self._engine.answer(queries, radii, 0, where, threads, places=places, ordered=ordered)
+        return self._engine.hits(found, columns, having)
 
     def range_batches(
         self,
@@ -265,24 +251,26 @@ class Index:
         -----
         Hits are counted first: up to half as long again as :meth:`range`. It holds one batch, or the hits of one query.
         """
+        from dtoss.queries.range_stream import pieces_of
+
         batch_size = whole_number("batch_size", batch_size, 1)
         threads = whole_number("threads", threads, 1)
-        queries = self._queries(positions, crs, threads)
+        queries = self._engine.vectors(positions, crs, threads)
         radii = distances("radius", radius, len(queries))
-        self._carried(columns)
+        self._engine.check_columns(columns)
         if where is not None:
             self.filters.get(where)
         if having is not None:
-            self._parsed(having)
+            self._engine.parsed(having)
         places = bool(columns) or having is not None
 
         def answered(rows: slice, k: int) -> RawHits:
-            return self._answer(queries[rows], radii[rows], k, where, threads, places=places)
+            return self._engine.answer(queries[rows], radii[rows], k, where, threads, places=places)
 
         pieces = pieces_of(
             len(queries), batch_size, lambda rows: answered(rows, -1).count, lambda rows: answered(rows, 0)
         )
-        batches = (self._hits(found, columns, having, first) for first, found in pieces)
+        batches = (self._engine.hits(found, columns, having, first) for first, found in pieces)
         return (hits for hits in batches if len(hits))
 
     def count(
@@ -300,9 +288,9 @@ class Index:
             if count is not None:
                 return count
         threads = whole_number("threads", threads, 1)
-        queries = self._queries(positions, crs, threads)
+        queries = self._engine.vectors(positions, crs, threads)
         radii = distances("radius", radius, len(queries))
-        return self._answer(queries, radii, -1, where, threads).count
+        return self._engine.answer(queries, radii, -1, where, threads).count
 
     def box(
         self,
@@ -333,8 +321,8 @@ class Index:
         Sides of a box on the sphere are meridians and parallels, and positions are compared as they were read. Cost
         O(r) for r objects in the discs that cover the box.
         """
-        found = self._within(self._boxes(boxes), where, whole_number("threads", threads, 1))
-        return self._hits(found, columns, having)
+        found = self._engine.within(self._engine.boxes(boxes), where, whole_number("threads", threads, 1))
+        return self._engine.hits(found, columns, having)
 
     def within(
         self,
@@ -366,16 +354,16 @@ class Index:
         Edges on the sphere are great-circle arcs; a place is inside where it is inside of an odd number of rings,
         decided exactly. Cost O(r v) for r objects in the discs that cover it, and v corners.
         """
-        found = self._within(self._polygons(polygons), where, whole_number("threads", threads, 1))
-        return self._hits(found, columns, having)
+        found = self._engine.within(self._engine.polygons(polygons), where, whole_number("threads", threads, 1))
+        return self._engine.hits(found, columns, having)
 
     def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
-        return self._within(self._boxes(boxes), where, whole_number("threads", threads, 1)).count
+        return self._engine.within(self._engine.boxes(boxes), where, whole_number("threads", threads, 1)).count
 
     def count_within(self, polygons: Any, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
-        return self._within(self._polygons(polygons), where, whole_number("threads", threads, 1)).count
+        return self._engine.within(self._engine.polygons(polygons), where, whole_number("threads", threads, 1)).count
 
     def locate(self, positions: ArrayLike, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
         """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
@@ -402,9 +390,8 @@ class Index:
         """
         from dtoss.queries.reverse_nearest import reverse_nearest
 
-        self._same_crs(crs)
-        found = reverse_nearest(self._view, as_positions(positions, self.space))
-        return Hits(found.query, found.id, found.distance, {}, self._whereabouts)
+        found = reverse_nearest(self._view, self._engine.places(positions, crs))
+        return Hits(found.query, found.id, found.distance, {}, self._engine.whereabouts)
 
     # -- what is a single object's place? ------------------------------------------------------------------------------
 
@@ -474,30 +461,28 @@ class Index:
         return self._outline(object_id)[1]
 
     # -- how ----------------------------------------------------------------------------------------------------------
-    # what answers other questions than who is near is loaded when it is first asked: a command asks one
+
+    @property
+    def filters(self) -> Filters:
+        """The conditions that were asked lately, evaluated."""
+        return self._engine.filters
+
+    @property
+    def border(self) -> BorderTable | None:
+        """The exact cells of sites near borders, read from the store when first asked for."""
+        return self._engine.border
+
+    @property
+    def _opened(self) -> OpenSnapshot:
+        return self._engine.opened
+
+    @property
+    def _view(self) -> CellView:
+        return self._engine.view
 
     @property
     def _lookup(self) -> Lookup:
-        return self._whereabouts.lookup
-
-    @once
-    def filters(self) -> Filters:
-        """The conditions that were asked lately, evaluated."""
-        from dtoss.conditions.filters import Filters
-
-        return Filters(self._opened, self.space)
-
-    @once
-    def border(self) -> BorderTable | None:
-        """The exact cells of sites near borders, read from the store when first asked for."""
-        source = self._border_source
-        return source() if callable(source) else source
-
-    @once
-    def _view(self) -> CellView:
-        from dtoss.queries.cell_of import CellView
-
-        return CellView(self.space, self._opened, self._bounds, self.border)
+        return self._engine.whereabouts.lookup
 
     def _outline(self, object_id: Any) -> tuple[NDArray[np.float64], float]:
         from dtoss.queries.cell_of import outline_at
@@ -517,50 +502,6 @@ class Index:
             raise KeyError(f"no object has the id {object_id!r}")
         return place
 
-    def _queries(self, positions: ArrayLike, crs: str | None, threads: int = 1) -> NDArray[np.float64]:
-        self._same_crs(crs)
-        return query_vectors(as_positions(positions, self.space), self.space, threads)
-
-    def _same_crs(self, crs: str | None) -> None:
-        if crs is not None and not same_crs(crs, self.crs):
-            raise ValueError(f"crs {crs!r} of the query is not {self.crs!r} of the snapshot: transform the query first")
-
-    def _answer(
-        self,
-        queries: NDArray[np.float64],
-        radius: NDArray[np.float64],
-        k: int,
-        where: str | None,
-        threads: int,
-        *,
-        places: bool = True,
-        ordered: bool = True,
-    ) -> RawHits:
-        if where is None:
-            return answer(self._opened, queries, radius, k, threads, places=places, ordered=ordered)
-        return self.filters.get(where).answer(queries, radius, k, threads, places=places, ordered=ordered)
-
-    def _boxes(self, boxes: ArrayLike) -> list[list[Shape]]:
-        from dtoss.queries.within import boxes_of
-
-        return boxes_of(boxes, self.space)
-
-    def _polygons(self, polygons: Any) -> list[list[Shape]]:
-        from dtoss.queries.within import polygons_of
-
-        return polygons_of(polygons, self.space)
-
-    def _within(self, shapes: list[list[Shape]], where: str | None, threads: int) -> RawHits:
-        from dtoss.queries.within import search_within
-
-        return search_within(
-            shapes,
-            lambda centres, radii: self._answer(centres, radii, 0, where, threads),
-            self.parts,
-            self.space,
-            self.string_ids,
-        )
-
     def search(
         self,
         positions: NDArray[np.float64],
@@ -571,23 +512,17 @@ class Index:
         places: bool = True,
     ) -> RawHits:
         """Answer checked positions without making hits of it: as :func:`.answer.answer`, for joins and servers."""
-        return self._answer(self.space.vectors(positions), radius, k, where, 1, places=places)
+        return self._engine.answer(self.space.vectors(positions), radius, k, where, 1, places=places)
 
     def search_vectors(
         self, vectors: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None = None
     ) -> RawHits:
         """Answer as :meth:`search`, of places that are vectors already, such as the middles of discs."""
-        return self._answer(vectors, radius, k, where, 1)
+        return self._engine.answer(vectors, radius, k, where, 1)
 
     def ids_of(self, found: RawHits) -> pa.Array:
         """Return the ids of raw hits."""
-        return take_ids(self.parts, found)
-
-    def _parsed(self, condition: str) -> Condition:
-        from dtoss.conditions.filters import schema_of
-        from dtoss.conditions.parse import parse_condition
-
-        return parse_condition(condition, schema_of(self.parts[0]))
+        return self._engine.ids_of(found)
 
     def satisfying(self, found: RawHits, condition: str) -> NDArray[np.bool_]:
         """Return which raw hits satisfy a condition.
@@ -597,33 +532,7 @@ class Index:
         ValueError
             As :func:`dtoss.conditions.parse.parse_condition`.
         """
-        parsed = self._parsed(condition)
-        names = sorted(parsed.columns)
-        carried = [name for name in names if name in self.column_names]
-        values = dict(zip(carried, take_columns(self.parts, found, carried), strict=True))
-        if "id" in names and "id" not in values:
-            values["id"] = self.ids_of(found)
-        return parsed.matches(values.__getitem__, len(found.distance))
-
-    def _carried(self, columns: Sequence[str]) -> None:
-        """Refuse columns that are neither attributes nor coordinates."""
-        if columns:
-            column_names(columns, [*self.column_names, *position_names(self.space.geographic)])
-
-    def _hits(self, found: RawHits, columns: Sequence[str], having: str | None = None, first: int = 0) -> Hits:
-        self._carried(columns)
-        if len(found.count) == 1:
-            query = np.full(len(found.distance), first)
-        else:
-            query = np.repeat(np.arange(first, first + len(found.count)), found.count)
-        ids: NDArray[Any]
-        if found.ids is not None:
-            ids = found.ids
-        else:
-            ids = take_ids(self.parts, found).to_numpy(zero_copy_only=False).astype(object)
-        taken = dict(zip(columns, take_columns(self.parts, found, columns), strict=True)) if columns else {}
-        hits = Hits(query, ids, found.distance, taken, self._whereabouts)
-        return hits if having is None else hits.only(self.satisfying(found, having))
+        return self._engine.satisfying(found, condition)
 
 
 def _plain(columns: Any, threads: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.answer_rows import Ask, answer_batch, make_ask, opened
-from dtoss.opening import Verify
+from dtoss.mapped_index import Verify
 from dtoss.snapshots.store import Store
 from pipelines.join import SLICE, id_type, result_schema
 from pipelines.spark.session import configured

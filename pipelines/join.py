@@ -16,8 +16,8 @@ import pyarrow as pa
 from dtoss.answer_rows import Ask, answer_batch, make_ask, opened, places_of, usable
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, same_crs
+from dtoss.mapped_index import Verify
 from dtoss.names import columns_of_manifest, position_names
-from dtoss.opening import Verify
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store

@@ -29,7 +29,7 @@ GROUND = {"errors", "names", "locks", "extras"}
 NOUNS = GROUND | {"partition", "ids", "id_order", "hits", "arguments"}
 MIDDLE = {"compiled", "geometry", "cells", "partitioning", "building"}
 ASKING = NOUNS | MIDDLE | {"queries", "queries/kernels", "conditions"}
-SERVED = ASKING | {"", "index", "opening", "snapshots", "export"}
+SERVED = ASKING | {"", "index", "mapped_index", "opening", "snapshots", "export"}
 ROOMS: dict[str, dict[str, set[str]]] = {
     "dtoss": {
         "errors": set(),
@@ -52,10 +52,12 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "queries/kernels": {"compiled", "geometry", "partitioning", "partition", "id_order"},
         "queries": {"queries/kernels", *MIDDLE, *NOUNS},
         "conditions": {"queries", "queries/kernels", *MIDDLE, *NOUNS},
-        "index": {"frames", "export", *ASKING},
-        "opening": {"index", "snapshots", *ASKING},
+        "engine": ASKING,
+        "index": {"engine", "frames", "export", *ASKING},
+        "mapped_index": {"index", "snapshots", *ASKING},
+        "opening": {"index", "mapped_index", "snapshots", *ASKING},
         "in_process": {"frames", "index", *ASKING},
-        "answer_rows": {"frames", "index", "opening", "snapshots", *ASKING},
+        "answer_rows": {"frames", "index", "mapped_index", "opening", "snapshots", *ASKING},
         "export": {"frames", "index", "snapshots", *ASKING},
         "client": {"frames", *ASKING},
         "tiles": {"index", "export", *ASKING},

@@ -28,7 +28,7 @@ import numpy as np
 import dtoss
 from bench.measuring.points import positions
 from dtoss.index import Index
-from dtoss.opening import index_of_files, map_files
+from dtoss.mapped_index import index_of_files, map_files
 from dtoss.serve.pool import yield_processor
 from dtoss.serve.serving import Serving
 from dtoss.serve.settings import Settings

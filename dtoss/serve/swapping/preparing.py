@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dtoss.commits.chain import Commit, silent
 from dtoss.errors import StoreError
 from dtoss.index import Index
-from dtoss.opening import index_of_files, map_files, verify_files
+from dtoss.mapped_index import index_of_files, map_files, verify_files
 from dtoss.serve.conditions import Conditions, untold
 from dtoss.serve.page.facts import MapFacts, length_unit
 from dtoss.serve.page.tiling import Tiles

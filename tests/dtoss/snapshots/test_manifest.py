@@ -77,8 +77,10 @@ def answers(index, ids, scratch):
         "only": hits.only(hits.distance > 1e4), "rank": hits.rank(), "to_arrow": hits.to_arrow().to_pylist(),
         "to_pandas": hits.to_pandas().to_dict(), "query": hits.query, "id": hits.id, "distance": hits.distance,
         "columns": hits.columns["kind"].to_pylist(), "__getitem__": hits[0], "__iter__": list(hits),
+        "crs of hits": hits.crs, "positions": hits.positions, "origin": hits.origin.names,
+        "to_polars": hits.to_polars().to_dicts(), "to_geopandas": hits.to_geopandas().to_wkt().to_dict("records"),
     }  # fmt: skip
-    assert {name for name in dir(Hits) if not name.startswith("_")} <= of_hits.keys()
+    assert {name for name in dir(Hits) if not name.startswith("_")} <= of_hits.keys() | {"crs"}
     for what in ("objects", "cells", "regions"):
         export(index, what, str(scratch / "out.parquet"))
         found[f"export {what}"] = pq.read_table(scratch / "out.parquet").to_pylist()

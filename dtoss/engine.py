@@ -1,0 +1,197 @@
+"""How an index answers: what its kernels are told, and what they wrote as hits.
+
+All that loads numba stands behind this module: :class:`dtoss.Index` loads it with the first index that is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from dtoss.arguments import column_names
+from dtoss.compiled.kernel import operand
+from dtoss.geometry.space import Space, as_positions, same_crs
+from dtoss.hits import Hits
+from dtoss.locks import once
+from dtoss.names import position_names
+from dtoss.partitioning.regions import Regions
+from dtoss.queries.answer import answer
+from dtoss.queries.gather import Whereabouts, take_columns, take_ids
+from dtoss.queries.one_query import OneQuery
+from dtoss.queries.open_partitions import OpenPartitions
+from dtoss.queries.open_snapshot import OpenSnapshot
+from dtoss.queries.query_vectors import query_vectors
+from dtoss.queries.raw_hits import RawHits
+
+if TYPE_CHECKING:
+    from dtoss.building.border import BorderTable
+    from dtoss.conditions.filters import Filters
+    from dtoss.conditions.parse import Condition
+    from dtoss.queries.cell_of import CellView
+    from dtoss.queries.within import Shape
+
+
+class Engine:
+    """What answers the questions of an index; thread-safe.
+
+    Parameters
+    ----------
+    space, regions, reach, parts, bounds, string_ids
+        Of the index.
+    border
+        The exact cells of sites near borders, or what reads them.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        regions: Regions,
+        reach: NDArray[np.float64],
+        parts: OpenPartitions,
+        bounds: NDArray[np.float64] | None,
+        string_ids: bool,
+        border: BorderTable | Callable[[], BorderTable] | None,
+    ) -> None:
+        self.space, self.parts, self.string_ids, self.bounds = space, parts, string_ids, bounds
+        self.reach = operand(reach, dtype=np.float64)
+        self._border_source = border
+        self.opened = OpenSnapshot(
+            parts=parts,
+            regions=regions,
+            reach=self.reach,
+            box=operand(bounds if bounds is not None else np.zeros(4), dtype=np.float64),
+            dimension=space.dimension,
+            string_ids=string_ids,
+            objects=sum(facts.objects for facts in parts.facts),
+        )
+        self.whereabouts = Whereabouts(parts, space, string_ids)
+        self.one = OneQuery(self.opened, space, self.whereabouts)
+
+    @once
+    def filters(self) -> Filters:
+        """The conditions that were asked lately, evaluated."""
+        from dtoss.conditions.filters import Filters
+
+        return Filters(self.opened, self.space)
+
+    @once
+    def border(self) -> BorderTable | None:
+        """The exact cells of sites near borders, read from the store when first asked for."""
+        source = self._border_source
+        return source() if callable(source) else source
+
+    @once
+    def view(self) -> CellView:
+        """Cells of objects, as they are drawn one by one."""
+        from dtoss.queries.cell_of import CellView
+
+        return CellView(self.space, self.opened, self.bounds, self.border)
+
+    def places(self, positions: ArrayLike, crs: str | None) -> NDArray[np.float64]:
+        """Return positions of queries, float64 (m, 2), once their CRS is known to be the index's."""
+        if crs is not None and not same_crs(crs, self.space.crs):
+            raise ValueError(
+                f"crs {crs!r} of the query is not {self.space.crs!r} of the snapshot: transform the query first"
+            )
+        return as_positions(positions, self.space)
+
+    def vectors(self, positions: ArrayLike, crs: str | None, threads: int = 1) -> NDArray[np.float64]:
+        """Return the vectors of queries, float64 (m, dimension)."""
+        return query_vectors(self.places(positions, crs), self.space, threads)
+
+    def answer(
+        self,
+        queries: NDArray[np.float64],
+        radius: NDArray[np.float64],
+        k: int,
+        where: str | None,
+        threads: int,
+        *,
+        places: bool = True,
+        ordered: bool = True,
+    ) -> RawHits:
+        """Return the raw hits of queries among the objects that satisfy a condition: as :func:`.answer.answer`."""
+        if where is None:
+            return answer(self.opened, queries, radius, k, threads, places=places, ordered=ordered)
+        return self.filters.get(where).answer(queries, radius, k, threads, places=places, ordered=ordered)
+
+    def boxes(self, boxes: ArrayLike) -> list[list[Shape]]:
+        """Return the shapes of boxes."""
+        from dtoss.queries.within import boxes_of
+
+        return boxes_of(boxes, self.space)
+
+    def polygons(self, polygons: Any) -> list[list[Shape]]:
+        """Return the parts of each polygon."""
+        from dtoss.queries.within import polygons_of
+
+        return polygons_of(polygons, self.space)
+
+    def within(self, shapes: list[list[Shape]], where: str | None, threads: int) -> RawHits:
+        """Return the objects within shapes that satisfy a condition, as raw hits by id."""
+        from dtoss.queries.within import search_within
+
+        return search_within(
+            shapes,
+            lambda centres, radii: self.answer(centres, radii, 0, where, threads),
+            self.parts,
+            self.space,
+            self.string_ids,
+        )
+
+    def ids_of(self, found: RawHits) -> pa.Array:
+        """Return the ids of raw hits."""
+        return take_ids(self.parts, found)
+
+    def parsed(self, condition: str) -> Condition:
+        """Return a condition that fits the objects."""
+        from dtoss.conditions.filters import schema_of
+        from dtoss.conditions.parse import parse_condition
+
+        return parse_condition(condition, schema_of(self.parts[0]))
+
+    def satisfying(self, found: RawHits, condition: str) -> NDArray[np.bool_]:
+        """Return which raw hits satisfy a condition.
+
+        Raises
+        ------
+        ValueError
+            As :func:`dtoss.conditions.parse.parse_condition`.
+        """
+        parsed = self.parsed(condition)
+        names = sorted(parsed.columns)
+        carried = [name for name in names if name in self.parts[0].attributes]
+        values = dict(zip(carried, take_columns(self.parts, found, carried), strict=True))
+        if "id" in names and "id" not in values:
+            values["id"] = self.ids_of(found)
+        return parsed.matches(values.__getitem__, len(found.distance))
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Refuse columns that are neither attributes nor coordinates.
+
+        Raises
+        ------
+        ValueError
+            If there are such.
+        """
+        column_names(columns, [*self.parts[0].attributes, *position_names(self.space.geographic)])
+
+    def hits(self, found: RawHits, columns: Sequence[str], having: str | None = None, first: int = 0) -> Hits:
+        """Return raw hits with ids and columns, those that satisfy a condition; the first query has a number."""
+        self.check_columns(columns)
+        if len(found.count) == 1:
+            query = np.full(len(found.distance), first)
+        else:
+            query = np.repeat(np.arange(first, first + len(found.count)), found.count)
+        ids: NDArray[Any]
+        if found.ids is not None:
+            ids = found.ids
+        else:
+            ids = take_ids(self.parts, found).to_numpy(zero_copy_only=False).astype(object)
+        taken = dict(zip(columns, take_columns(self.parts, found, columns), strict=True)) if columns else {}
+        hits = Hits(query, ids, found.distance, taken, self.whereabouts)
+        return hits if having is None else hits.only(self.satisfying(found, having))

@@ -1,0 +1,198 @@
+"""An index of the files of a snapshot: mapped, or found when they are first read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from dtoss.errors import StoreError
+from dtoss.index import Index
+from dtoss.partition import Partition
+from dtoss.queries.open_partitions import OpenPartitions, PartitionFacts
+from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
+from dtoss.snapshots.reading import borders_in, check_sum, entries_of, partition_in
+from dtoss.snapshots.source import Source
+from dtoss.snapshots.store import Store
+
+if TYPE_CHECKING:
+    from dtoss.building.border import BorderTable
+
+Verify: TypeAlias = bool | Literal["touch"]
+"""Which checksums are compared: none, each file's when it is first read (the fast one), all at once (SHA-256)."""
+
+
+@dataclass(frozen=True)
+class MappedFiles:
+    """The files of a snapshot that an index reads, held until it goes: they outlive the snapshot.
+
+    Parameters
+    ----------
+    partitions
+        In the order of their numbers.
+    borders
+        The border table's.
+    """
+
+    partitions: tuple[Source, ...]
+    borders: Source
+
+
+def map_files(store: Store, manifest: dict[str, Any]) -> MappedFiles:
+    """Return the files of a snapshot, mapped where they are local and read whole elsewhere.
+
+    Raises
+    ------
+    StoreError
+        If one is missing or not of the size that the manifest states.
+    """
+    name = manifest["snapshot"]
+    first, *others = [
+        store.source(name, entry["file"], entry["bytes"]) for entry in (manifest["borders"], *manifest["partitions"])
+    ]
+    return MappedFiles(tuple(others), first)
+
+
+def verify_files(
+    store: Store,
+    manifest: dict[str, Any],
+    files: MappedFiles | None = None,
+    breathe: Callable[[], None] | None = None,
+) -> None:
+    """Compare the SHA-256 of all files of a snapshot: of those that were mapped, and of the others as they are now.
+
+    Parameters
+    ----------
+    store
+        Where it is.
+    manifest
+        The snapshot's.
+    files
+        Those that were mapped.
+    breathe
+        Is called after each half megabyte.
+
+    Raises
+    ------
+    StoreError
+        If one has another; the message names it.
+    """
+    held: dict[str, Source] = {}
+    if files is not None:
+        held = {entry["file"]: source for entry, source in zip(manifest["partitions"], files.partitions, strict=True)}
+        held[manifest["borders"]["file"]] = files.borders
+    for entry in entries_of(manifest):
+        source = held.get(entry["file"]) or store.source(manifest["snapshot"], entry["file"], entry["bytes"])
+        check_sum(source, entry, breathe=breathe)
+
+
+def open_manifest(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) -> Index:
+    """Return the index of a snapshot, its files mapped now or found later; what :func:`dtoss.open` does.
+
+    Parameters
+    ----------
+    store
+        Where it is.
+    manifest
+        The snapshot's.
+    verify, lazy
+        As there.
+
+    Raises
+    ------
+    StoreError
+        As there.
+    """
+    store = store.absolute
+    files = None if lazy else map_files(store, manifest)
+    if verify and verify != "touch":
+        verify_files(store, manifest, files)
+    return index_of_files(store, manifest, files, verify=verify)
+
+
+def index_of_files(
+    store: Store, manifest: dict[str, Any], files: MappedFiles | None, *, verify: Verify = False
+) -> Index:
+    """Return the index of a snapshot whose files were mapped, or are found when first read; none is decoded yet.
+
+    Parameters
+    ----------
+    store
+        Where it is.
+    manifest
+        The snapshot's.
+    files
+        Its files; None to find each when it is first read.
+    verify
+        "touch" compares the fast checksum of each then.
+
+    Raises
+    ------
+    StoreError
+        If a file that was not mapped is missing or of another size, or pivots or the CRS are damaged.
+    """
+    store = store.absolute
+    name = manifest["snapshot"]
+    entries = manifest["partitions"]
+    if files is None and (wrong := store.misses(name, manifest)) is not None:
+        raise StoreError(f"{wrong}: it is damaged; roll back or rebuild")
+    parts = OpenPartitions(
+        [None] * len(entries),
+        [PartitionFacts(entry["objects"], entry["sites"], entry["furthest"]) for entry in entries],
+        partial(_open_partition, store, manifest, verify, files),
+    )
+    return Index(
+        space_of_manifest(manifest),
+        regions_of_manifest(manifest),
+        reach_of(manifest),
+        parts,
+        bounds=None if manifest["bounds"] is None else np.array(manifest["bounds"], dtype=np.float64),
+        snapshot=name,
+        string_ids=manifest["id_type"] == "string",
+        border=partial(_read_borders, store, manifest, verify, files),
+        origin=partial(_origin, store, name, verify, files is None),
+    )
+
+
+def _origin(
+    store: Store, snapshot: str, verify: Verify, lazy: bool
+) -> tuple[Callable[..., Index], tuple[Any, ...]] | None:
+    """Return how a snapshot is opened again in another process, or None where it is gone from a local disk."""
+    if store.local and not Path(store.file("snapshots", snapshot, "manifest.json")).exists():
+        return None
+    return _reopened, (store.path, snapshot, verify, lazy)
+
+
+def _reopened(path: str, snapshot: str, verify: Verify, lazy: bool) -> Index:
+    try:
+        store = Store(path)
+        return open_manifest(store, store.manifest(snapshot), verify, lazy)
+    except StoreError as error:
+        raise StoreError(f"an index that was pickled by its path cannot be opened: {error}") from None
+
+
+def _open_partition(
+    store: Store, manifest: dict[str, Any], verify: Verify, files: MappedFiles | None, number: int
+) -> Partition:
+    entry = manifest["partitions"][number]
+    source = files.partitions[number] if files else store.source(manifest["snapshot"], entry["file"], entry["bytes"])
+    _touch(source, entry, verify)
+    return partition_in(source, manifest, number)
+
+
+def _touch(source: Source, entry: dict[str, Any], verify: Verify) -> None:
+    """Check what has to be checked of a file's bytes before they are first read."""
+    source.check_size()
+    if verify == "touch":
+        check_sum(source, entry, "xxh64" if "xxh64" in entry else "sha256")
+
+
+def _read_borders(store: Store, manifest: dict[str, Any], verify: Verify, files: MappedFiles | None) -> BorderTable:
+    entry = manifest["borders"]
+    source = files.borders if files else store.source(manifest["snapshot"], entry["file"], entry["bytes"])
+    _touch(source, entry, verify)
+    return borders_in(source, manifest)
