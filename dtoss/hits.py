@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, overload
 
 import numpy as np
 import pyarrow as pa
@@ -88,6 +88,10 @@ class Hits:
         """Yield (query, id, distance) of each hit as Python values."""
         yield from zip(self.query.tolist(), self.id.tolist(), self.distance.tolist(), strict=True)
 
+    @overload
+    def __getitem__(self, row: SupportsIndex) -> tuple[int, Any, float]: ...
+    @overload
+    def __getitem__(self, row: slice) -> Hits: ...
     def __getitem__(self, row: Any) -> Any:
         """Return the hit of a number, from the end where it is negative, as (query, id, distance); of a slice, Hits.
 
