@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import column_names
 from dtoss.compiled.kernel import operand
-from dtoss.geometry.space import Space, as_positions, same_crs
+from dtoss.frames.places import as_places
+from dtoss.geometry.space import Space
 from dtoss.hits import Hits
 from dtoss.locks import once
 from dtoss.names import position_names
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
     from dtoss.conditions.filters import Filters
     from dtoss.conditions.parse import Condition
+    from dtoss.frames.kinds import Places
     from dtoss.queries.cell_of import CellView
     from dtoss.queries.within import Shape
 
@@ -91,15 +93,11 @@ class Engine:
 
         return CellView(self.space, self.opened, self.bounds, self.border)
 
-    def places(self, positions: ArrayLike, crs: str | None) -> NDArray[np.float64]:
+    def places(self, positions: Places, crs: str | None) -> NDArray[np.float64]:
         """Return positions of queries, float64 (m, 2), once their CRS is known to be the index's."""
-        if crs is not None and not same_crs(crs, self.space.crs):
-            raise ValueError(
-                f"crs {crs!r} of the query is not {self.space.crs!r} of the snapshot: transform the query first"
-            )
-        return as_positions(positions, self.space)
+        return as_places(positions, self.space, crs)
 
-    def vectors(self, positions: ArrayLike, crs: str | None, threads: int = 1) -> NDArray[np.float64]:
+    def vectors(self, positions: Places, crs: str | None, threads: int = 1) -> NDArray[np.float64]:
         """Return the vectors of queries, float64 (m, dimension)."""
         return query_vectors(self.places(positions, crs), self.space, threads)
 

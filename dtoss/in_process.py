@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.building.border import fix
 from dtoss.building.construct import construct
 from dtoss.building.reach import choose_reach
+from dtoss.frames.kinds import Frame, Places
+from dtoss.frames.objects import given_objects
 from dtoss.geometry.land_squares import look_swapped
 from dtoss.geometry.space import SMALLEST, Space, as_positions, space_of
 from dtoss.ids import as_ids
@@ -25,15 +27,41 @@ from dtoss.partitioning.bounds import planar_bounds
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, SAMPLE_PER_PARTITION, choose_pivots
 from dtoss.queries.open_partitions import OpenPartitions, facts_of
 
+if TYPE_CHECKING:
+    import pyproj
+
 LOOKED_AT = 1_000
 """Positions of which it is asked whether they are on land."""
 
 
+@overload
+def build(
+    frame: Frame,
+    /,
+    *,
+    id: str | None = None,
+    geometry: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
+    crs: str | pyproj.CRS | None = None,
+    metric: str | None = None,
+    partitions: int | None = None,
+    pivots: str = "balanced",
+    bounds: ArrayLike | None = None,
+    columns: Sequence[str] | None = None,
+    reach: float | None = None,
+    seed: int = 0,
+    engine: str = "kernel",
+    threads: int = 1,
+) -> Index: ...
+
+
+@overload
 def build(
     ids: ArrayLike | pa.Array,
-    positions: ArrayLike,
+    positions: Places,
     *,
-    crs: str | None = None,
+    crs: str | pyproj.CRS | None = None,
     metric: str | None = None,
     partitions: int | None = None,
     pivots: str = "balanced",
@@ -43,19 +71,49 @@ def build(
     seed: int = 0,
     engine: str = "kernel",
     threads: int = 1,
+) -> Index: ...
+
+
+def build(
+    ids: Any,
+    positions: Any = None,
+    *,
+    id: str | None = None,
+    geometry: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
+    crs: str | pyproj.CRS | None = None,
+    metric: str | None = None,
+    partitions: int | None = None,
+    pivots: str = "balanced",
+    bounds: ArrayLike | None = None,
+    columns: Mapping[str, Any] | Sequence[str] | None = None,
+    reach: float | None = None,
+    seed: int = 0,
+    engine: str = "kernel",
+    threads: int = 1,
 ) -> Index:
-    """Return an index of objects, built in this process.
+    """Return an index of objects, built in this process: of a frame, or of ids and positions.
 
     Parameters
     ----------
     ids
-        (n,) distinct integers or strings; their kind is kept.
+        (n,) distinct integers or strings; their kind is kept. Or a frame, and nothing else: a GeoDataFrame, a DataFrame
+        of pandas or Polars, an Arrow table, or anything with ``__arrow_c_stream__``
+        (:func:`dtoss.frames.objects.objects_of`).
     positions
         (n, 2): lon, lat in degrees or x, y in CRS units. Of a table (pandas, Arrow, a dictionary) the columns lon and
-        lat, or x and y, whatever their order (:func:`dtoss.geometry.axes.by_name`). Where they would lie on land only
-        with the axes exchanged, a warning says so.
+        lat, or x and y, whatever their order (:func:`dtoss.geometry.axes.by_name`); of a GeoSeries, shapely or GeoArrow
+        points their coordinates. Where they would lie on land only with the axes exchanged, a warning says so.
+    id
+        Of a frame the column of ids; None is its column ``id``, or else the index of pandas.
+    geometry
+        Of a frame the column of points; None is the only or the active one.
+    x, y
+        Of a frame the columns of lon and lat, or x and y; None is those that are called so, where it has no points.
     crs, metric
-        As :func:`dtoss.geometry.space.space_of`; EPSG:4326 when neither is given.
+        As :func:`dtoss.geometry.space.space_of`; those of a frame, or EPSG:4326 when none is given. One that is given
+        has to be that of the frame: nothing is transformed.
     partitions
         How many; one for each 250,000 objects when None.
     pivots
@@ -63,7 +121,8 @@ def build(
     bounds
         Plane only: xmin, ymin, xmax, ymax that hold all objects; the box of the objects grown by a tenth when None.
     columns
-        Attributes, each of length n; one with a reserved name gets an underscore behind (:mod:`dtoss.names`).
+        Attributes, each of length n; one with a reserved name gets an underscore behind (:mod:`dtoss.names`). Of a
+        frame the names of its columns that become attributes; None is all others.
     reach
         Lambda of every partition, a distance (plane) or chord (sphere); chosen from a sample when None.
     seed
@@ -77,7 +136,10 @@ def build(
     ------
     ValueError
         If ids repeat, are neither integers nor strings, or do not fit in 64 bits; if lengths differ, a position is not
-        legal, or an argument is out of its bounds.
+        legal or missing, a frame does not say where its objects are or in which CRS, or an argument is out of its
+        bounds.
+    TypeError
+        If there are no positions, and no frame.
 
     Examples
     --------
@@ -85,9 +147,12 @@ def build(
     >>> hits = index.knn([[0.0, 0.9]], k=2)
     >>> hits.id.tolist(), hits.distance.round(1).tolist()
     ([8, 7], [11119.5, 100075.6])
+    >>> build({"lat": [0.0, 1.0], "lon": [0.0, 0.0], "id": ["a", "b"]}).knn([0.0, 0.9]).id.tolist()
+    ['b']
     """
-    space = space_of(crs, metric)
-    places = as_positions(positions, space)
+    given = given_objects(ids, positions, id=id, geometry=geometry, x=x, y=y, columns=columns, crs=crs, metric=metric)
+    space = space_of(given.crs, metric)
+    places = as_positions(given.positions, space)
     if (near := space.too_near(places)).any():
         row = int(near.argmax())
         x, y = places[row].tolist()
@@ -95,11 +160,11 @@ def build(
             f"positions row {row} is ({x:g}, {y:g}): a coordinate that is not 0 is at least {SMALLEST:g} in size; "
             "choose a smaller unit"
         )
-    keys = as_ids(ids)
+    keys = as_ids(given.ids)
     if len(keys) != len(places):
         raise ValueError(f"there are {len(keys)} ids and {len(places)} positions: as many are wanted")
     _check_distinct(keys)
-    attributes = _attributes({} if columns is None else columns, len(keys))
+    attributes = _attributes(given.columns, len(keys))
     _warn_of_swapped(places, space)
     vectors = space.vectors(places)
     box = planar_bounds(vectors, bounds) if space.dimension == 2 else None

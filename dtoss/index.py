@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from dtoss.building.border import BorderTable
     from dtoss.conditions.filters import Filters
+    from dtoss.frames.kinds import Places
     from dtoss.geometry.space import Space
     from dtoss.partitioning.regions import Regions
     from dtoss.queries.cell_of import CellView
@@ -109,7 +110,7 @@ class Index:
 
     def knn(
         self,
-        positions: ArrayLike,
+        positions: Places,
         k: int = 1,
         *,
         max_distance: float | None = None,
@@ -124,7 +125,8 @@ class Index:
         Parameters
         ----------
         positions
-            (2,) or (m, 2): lon, lat in degrees or x, y in CRS units.
+            (2,) or (m, 2): lon, lat in degrees or x, y in CRS units. Or a frame, a GeoSeries, shapely or GeoArrow
+            points, in the CRS of the index (:func:`dtoss.frames.places.places_of`); ``query`` is the row's number.
         k
             At least 1; where fewer objects are known (or within ``max_distance``), all of them.
         max_distance
@@ -171,7 +173,7 @@ class Index:
 
     def range(
         self,
-        positions: ArrayLike,
+        positions: Places,
         radius: ArrayLike,
         *,
         where: str | None = None,
@@ -186,7 +188,7 @@ class Index:
         Parameters
         ----------
         positions
-            (2,) or (m, 2): lon, lat in degrees or x, y in CRS units.
+            As in :meth:`knn`.
         radius
             One, or one a position: metres on the sphere, CRS units in the plane. The disc is closed: an object at
             exactly this distance belongs to the answer.
@@ -221,7 +223,7 @@ class Index:
 
     def range_batches(
         self,
-        positions: ArrayLike,
+        positions: Places,
         radius: ArrayLike,
         *,
         batch_size: int = 1 << 20,
@@ -275,7 +277,7 @@ class Index:
 
     def count(
         self,
-        positions: ArrayLike,
+        positions: Places,
         radius: ArrayLike,
         *,
         where: str | None = None,
@@ -365,7 +367,7 @@ class Index:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
         return self._engine.within(self._engine.polygons(polygons), where, whole_number("threads", threads, 1)).count
 
-    def locate(self, positions: ArrayLike, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
+    def locate(self, positions: Places, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
         """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
 
         Raises
@@ -377,7 +379,7 @@ class Index:
             raise ValueError("the index is empty: no object owns a place")
         return self.knn(positions, 1, crs=crs, threads=threads).id
 
-    def reverse_nearest(self, positions: ArrayLike, *, crs: str | None = None) -> Hits:
+    def reverse_nearest(self, positions: Places, *, crs: str | None = None) -> Hits:
         """Return the objects nearer to each position than to any other object, ordered by (query, distance, id).
 
         These are the objects that a new one at the position would become the nearest neighbour of. At most six for each

@@ -22,10 +22,15 @@ MOST_WORDS = 4
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
+def is_overload(node: Definition) -> bool:
+    """Whether it is one of the signatures of a function that follows and has the docstring."""
+    return any(isinstance(one, ast.Name) and one.id == "overload" for one in node.decorator_list)
+
+
 def public(tree: ast.Module | ast.ClassDef, place: str) -> Iterator[tuple[str, Definition]]:
     """Yield the public functions, classes and methods of a module with their names."""
     for node in tree.body:
-        if isinstance(node, Definition) and not node.name.startswith("_"):
+        if isinstance(node, Definition) and not node.name.startswith("_") and not is_overload(node):
             yield f"{place}.{node.name}", node
             if isinstance(node, ast.ClassDef):
                 yield from public(node, f"{place}.{node.name}")

@@ -52,7 +52,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "queries/kernels": {"compiled", "geometry", "partitioning", "partition", "id_order"},
         "queries": {"queries/kernels", *MIDDLE, *NOUNS},
         "conditions": {"queries", "queries/kernels", *MIDDLE, *NOUNS},
-        "engine": ASKING,
+        "engine": {"frames", *ASKING},
         "index": {"engine", "frames", "export", *ASKING},
         "mapped_index": {"index", "snapshots", *ASKING},
         "opening": {"index", "mapped_index", "snapshots", *ASKING},

@@ -26,6 +26,7 @@ from dtoss.client.wire import (
     table_of,
     together,
 )
+from dtoss.frames.kinds import Places
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
 from dtoss.names import position_names
@@ -149,7 +150,7 @@ class RemoteIndex:
 
     def knn(
         self,
-        positions: ArrayLike,
+        positions: Places,
         k: int = 1,
         *,
         max_distance: float | None = None,
@@ -191,7 +192,7 @@ class RemoteIndex:
 
     def range(
         self,
-        positions: ArrayLike,
+        positions: Places,
         radius: ArrayLike,
         *,
         where: str | None = None,
@@ -225,7 +226,7 @@ class RemoteIndex:
 
     def range_batches(
         self,
-        positions: ArrayLike,
+        positions: Places,
         radius: ArrayLike,
         *,
         batch_size: int = 1 << 20,
@@ -271,7 +272,7 @@ class RemoteIndex:
 
     def count(
         self,
-        positions: ArrayLike,
+        positions: Places,
         radius: ArrayLike,
         *,
         where: str | None = None,
@@ -348,7 +349,7 @@ class RemoteIndex:
         shapes = self._polygons(polygons, threads)
         return self._counts_of_shapes("/within", lambda rows: shapes[rows.start], len(shapes), 1, where)
 
-    def locate(self, positions: ArrayLike, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
+    def locate(self, positions: Places, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
         """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
 
         Raises
@@ -369,7 +370,7 @@ class RemoteIndex:
 
         return np.concatenate(server.whole(len(places), PLACES_AT_A_TIME, ask)[0])
 
-    def reverse_nearest(self, positions: ArrayLike, *, crs: str | None = None) -> Hits:
+    def reverse_nearest(self, positions: Places, *, crs: str | None = None) -> Hits:
         """Return the objects nearer to each position than to any other object, ordered by (query, distance, id).
 
         Raises

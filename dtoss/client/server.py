@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dtoss.client.connections import ARROW_MEDIA, JSON, Answer, Connections
 from dtoss.client.facts import Facts, facts_of
 from dtoss.client.pieces import answered_whole
 from dtoss.client.wire import table_bytes, target
 from dtoss.errors import DtossError
-from dtoss.geometry.space import as_positions, same_crs
+from dtoss.frames.kinds import Places
+from dtoss.frames.places import as_places, places_of
 
 T = TypeVar("T")
 
@@ -146,7 +147,7 @@ class Server:
                 raise
         return check(now)
 
-    def places(self, positions: ArrayLike, crs: str | None) -> NDArray[np.float64]:
+    def places(self, positions: Places, crs: str | None) -> NDArray[np.float64]:
         """Return positions as float64 (n, 2), checked as an index in process does.
 
         Raises
@@ -154,14 +155,11 @@ class Server:
         ValueError
             If a position is not legal, or the CRS is another one.
         """
+        found = places_of(positions)  # once: a stream is read to its end
 
         def check(facts: Facts) -> NDArray[np.float64]:
             space = facts.space
-            if crs is not None and not same_crs(crs, space.crs):
-                raise ValueError(
-                    f"crs {crs!r} of the query is not {space.crs!r} of the snapshot: transform the query first"
-                )
-            places = as_positions(positions, space)
+            places = as_places(positions if found is None else found, space, crs)
             if space.to_lonlat:
                 space.vectors(places)
             return places

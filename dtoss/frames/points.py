@@ -53,7 +53,7 @@ def points_of(column: Any, *, missing: bool = False) -> tuple[NDArray[np.float64
 
 
 def as_geometries(column: Any) -> tuple[Any, str | None] | None:
-    """Return an array of shapely geometries or a :class:`dtoss.frames.geo_columns.GeoColumn`, and its CRS; None where it is neither.
+    """Return shapely geometries or a :class:`dtoss.frames.geo_columns.GeoColumn`, and their CRS; None of anything else.
 
     A library that is not loaded has made nothing of what is given, so none is loaded to look.
     """
@@ -91,11 +91,10 @@ def _of_shapely(geometries: NDArray[Any], missing: bool) -> NDArray[np.float64]:
         raise ValueError(_no_points(other, " and ".join(names)))
     xy: NDArray[np.float64] = shapely.get_coordinates(geometries)
     if len(xy) != len(geometries):  # those that are missing or empty have none
-        x = shapely.get_x(geometries)
-        bad = np.asarray((kinds < 0) | shapely.is_empty(geometries))
+        bad = (kinds < 0) | shapely.is_empty(geometries)
         _refuse_missing(bad, missing)
         some = xy
-        xy = np.full((len(x), 2), np.nan)
+        xy = np.full((len(geometries), 2), np.nan)
         xy[~bad] = some
     if shapely.has_z(geometries).any():
         _say_flat()
@@ -167,7 +166,7 @@ def _decoded(values: pa.Array, how: str) -> NDArray[Any]:
     return found
 
 
-def _refuse_missing(bad: NDArray[np.bool_], missing: bool) -> None:
+def _refuse_missing(bad: Any, missing: bool) -> None:
     if missing or not bad.any():
         return
     raise ValueError(

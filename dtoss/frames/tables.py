@@ -24,8 +24,6 @@ class Table:
         "geopandas", "pandas", "polars" or "arrow": whose words a way out is said in.
     names
         Of the columns, geometries among them.
-    rows
-        How many.
     column
         Returns a column by its name as an Arrow array; raises what Arrow or the library does where it cannot.
     geometries
@@ -38,7 +36,6 @@ class Table:
 
     library: str
     names: Sequence[Any]
-    rows: int
     column: Callable[[Any], pa.Array]
     geometries: Mapping[Any, Any] = field(default_factory=dict)
     active: Any = None
@@ -68,7 +65,7 @@ def table_of(frame: Any) -> Table | None:
     if _is(frame, "pandas", "DataFrame"):
         return _of_pandas(frame)
     if _is(frame, "polars", "DataFrame"):
-        return Table("polars", frame.columns, frame.height, lambda name: whole(frame.get_column(name).to_arrow()))
+        return Table("polars", frame.columns, lambda name: whole(frame.get_column(name).to_arrow()))
     if _is(frame, "polars", "LazyFrame"):
         raise ValueError("a LazyFrame has not been read yet: give frame.collect()")
     table = _streamed(frame)
@@ -133,6 +130,8 @@ def _of_pandas(frame: Any) -> Table:
         if kind.name == "geometry" and _stands_once(frame.columns, name)
     }
     active = getattr(frame, "active_geometry_name", None)
+    if active not in geometries:
+        active = None
     if active is None and len(geometries) == 1:
         active = next(iter(geometries))
 
@@ -141,7 +140,7 @@ def _of_pandas(frame: Any) -> Table:
         return whole(pa.array(series.sparse.to_dense() if hasattr(series, "sparse") else series))
 
     library = "geopandas" if geometries else "pandas"
-    return Table(library, list(frame.columns), len(frame), column, geometries, active, frame.index)
+    return Table(library, list(frame.columns), column, geometries, active, frame.index)
 
 
 def _stands_once(names: Any, name: Any) -> bool:
@@ -156,13 +155,11 @@ def _of_arrow(table: pa.Table) -> Table:
             geometries[said.name] = read
     primary = json.loads(file).get("primary_column") if file else None
     active = next(iter(geometries)) if len(geometries) == 1 else primary if primary in geometries else None
-    return Table("arrow", table.column_names, table.num_rows, lambda n: whole(table.column(n)), geometries, active)
+    return Table("arrow", table.column_names, lambda n: whole(table.column(n)), geometries, active)
 
 
 def _of_arrays(columns: dict[str, Any]) -> Table:
-    held = {name: _array(value) for name, value in columns.items()}
-    rows = max((len(column) for column in held.values()), default=0)
-    return Table("arrow", list(held), rows, held.__getitem__)
+    return Table("arrow", list(columns), lambda name: _array(columns[name]))
 
 
 def _array(value: Any) -> pa.Array:

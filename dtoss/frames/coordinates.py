@@ -1,0 +1,156 @@
+"""Where the rows of a frame are: its column of points, or two columns of coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.frames.geo_columns import GeoColumn
+from dtoss.frames.points import points_of
+from dtoss.frames.tables import Table, read_column
+from dtoss.geometry.axes import AXES
+
+
+@dataclass(frozen=True)
+class Located:
+    """Positions of rows.
+
+    Parameters
+    ----------
+    positions
+        float64 (n, 2): lon, lat or x, y.
+    crs
+        As :func:`dtoss.frames.crs_names.crs_name`; None where the frame names none.
+    meaning
+        "geometry", "degrees" where columns are called lon and lat, "plain" where names of columns say nothing.
+    columns
+        The columns that hold them.
+    """
+
+    positions: NDArray[np.float64]
+    crs: str | None
+    meaning: str
+    columns: tuple[Any, ...]
+
+
+def located(table: Table, geometry: str | None = None, x: str | None = None, y: str | None = None) -> Located | None:
+    """Return where the rows of a table are, None where none of its columns says so.
+
+    Parameters
+    ----------
+    table
+        The columns.
+    geometry
+        The column of points; bytes are read as WKB, text as WKT. None is the only one, or the active one.
+    x, y
+        The columns of lon and lat, or of x and y; where they are None and there are no geometries, those that
+        :data:`dtoss.geometry.axes.AXES` calls so.
+
+    Raises
+    ------
+    ValueError
+        If a column is not there, a coordinate is missing or no number, only one coordinate is there, or geometries are
+        as :func:`dtoss.frames.points.points_of` says; if there are several columns of geometries, and none is named.
+    """
+    if (x is None) != (y is None):
+        raise ValueError(f"{'y' if y is None else 'x'}= is missing: both name columns of coordinates, or neither does")
+    if x is not None and y is not None:
+        if geometry is not None:
+            raise ValueError("geometry= and x=, y= are two ways to say where objects are: name one")
+        return Located(_coordinates(table, x, y), None, "plain", (x, y))
+    name = table.active if geometry is None else geometry
+    if name is None and table.geometries:
+        names = ", ".join(map(str, table.geometries))
+        raise ValueError(f"several columns hold geometries ({names}): name one by geometry=")
+    if name is not None:
+        positions, crs = points_of(_geometries(table, name))
+        return Located(positions, crs, "geometry", (name,))
+    return _by_name(table)
+
+
+def _by_name(table: Table) -> Located | None:
+    folded = {str(name).casefold(): name for name in reversed(table.names)}
+    for first, second in AXES:
+        if first in folded and second in folded:
+            names = (folded[first], folded[second])
+            meaning = "plain" if first == "x" else "degrees"
+            return Located(_coordinates(table, *names), None, meaning, names)
+    half = [axis for pair in AXES for axis in pair if axis in folded]
+    if half:
+        raise ValueError(
+            f"positions have a column {folded[half[0]]!r} and not the other coordinate: lon and lat, or x and y, are "
+            f"wanted; the columns are {', '.join(map(str, table.names))}"
+        )
+    return None
+
+
+def _geometries(table: Table, name: Any) -> Any:
+    if name in table.geometries:
+        return table.geometries[name]
+    values = there(table, name, "geometry")
+    kind = values.type
+    for encoding, tests in (
+        ("wkb", (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)),
+        ("wkt", (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)),
+    ):
+        if any(test(kind) for test in tests):
+            return GeoColumn(values, encoding, None)
+    raise ValueError(f"column {name!r} is of type {kind}: geometries, or WKB or WKT, are wanted")
+
+
+def there(table: Table, name: Any, argument: str) -> pa.Array:
+    """Return a column that an argument names.
+
+    Raises
+    ------
+    ValueError
+        If there is none of this name, or it cannot be read.
+    """
+    if name not in table.names:
+        raise ValueError(f"{argument}={name!r} is no column: there are {', '.join(map(str, table.names)) or 'none'}")
+    return read_column(table, name)
+
+
+def _coordinates(table: Table, x: Any, y: Any) -> NDArray[np.float64]:
+    columns = [there(table, name, axis) for axis, name in (("x", x), ("y", y))]
+    if len(columns[0]) != len(columns[1]):
+        raise ValueError(f"columns {x!r} and {y!r} have {len(columns[0])} and {len(columns[1])} values, not as many")
+    missing = np.logical_or(*(column.is_null().to_numpy(zero_copy_only=False) for column in columns))
+    numbers = [_numbers(column, name) for column, name in zip(columns, (x, y), strict=True)]
+    if missing.any():
+        ways = {
+            "polars": f"frame.drop_nulls([{x!r}, {y!r}])",
+            "arrow": f"table.filter(pc.is_valid(pc.field({x!r})) & pc.is_valid(pc.field({y!r})))",
+        }
+        way = ways.get(table.library, f"frame.dropna(subset=[{x!r}, {y!r}])")
+        count = int(missing.sum())
+        raise ValueError(
+            f"{count:,} of {len(missing):,} rows have no {x} or no {y}, row {int(missing.argmax())} first: leave them "
+            f"out first, {way}"
+        )
+    return np.stack(numbers, axis=1)
+
+
+def _numbers(column: pa.Array, name: Any) -> NDArray[np.float64]:
+    """Return numbers as float64, each the nearest; anything where one is missing."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        # by its digits: Arrow divides by a power of ten, which rounds twice
+        return _plain(pc.cast(pc.cast(column, pa.string()), pa.float64()))
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
+        raise ValueError(f"positions are not numbers: column {name!r} is of type {kind}, cast it first")
+    return _plain(column)
+
+
+def _plain(column: pa.Array) -> NDArray[np.float64]:
+    if column.null_count:
+        column = column.fill_null(0) if not pa.types.is_null(column.type) else pa.array(np.zeros(len(column)))
+    found: NDArray[np.float64] = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    return found
