@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ceps.offers.offer import Offer
-from ceps.patterns import Patterns
+from ceps.patterns import Patterns, hour_slices
 from ceps.risk import Risk, risk_from_dict
 from ceps.servers import ServerType
 from ceps.variation import Variation, variation_from_lists
@@ -213,6 +213,58 @@ class Plan:
     def members(self, server: int) -> Ints:
         """int64, rows of the partitions of which the server with this index holds a copy."""
         return np.flatnonzero((self.replicas == server).any(axis=1))
+
+    def busy(self) -> Floats:
+        """float64 (N, hours), largest share of its capacity that each server uses in each hour of the day or week."""
+        share = self.loads / np.maximum(self.capacity_by_slot, 1e-300)
+        slices = hour_slices(share.shape[1], self.slot_seconds)
+        return np.column_stack([share[:, part].max(axis=1, initial=0.0) for part in slices])
+
+    def plot(self, what: str = "servers", *, ax: Any = None) -> Any:
+        """Draw how the servers' loads rise and fall, and return matplotlib's Axes.
+
+        Parameters
+        ----------
+        what
+            "servers": a row of shades for each (the fullest 32), by the hour, as its share of capacity. "requests":
+            requests/s of all, on top of one another, below what is rented.
+        ax
+            Matplotlib's Axes to draw on; a new figure's when None.
+
+        Raises
+        ------
+        ValueError
+            If ``what`` is neither.
+        ImportError
+            If matplotlib is not installed.
+        """
+        from ceps.reporting.notebook import draw_requests, draw_servers
+
+        names = [f"server {number} ({kind.name})" for number, kind in zip(self.server_ids, self.types, strict=True)]
+        if what == "servers":
+            return draw_servers(ax, names, self.busy())
+        if what == "requests":
+            return draw_requests(ax, names, self.loads, self.capacity_by_slot, self.slot_seconds)
+        raise ValueError(f"what is {what!r}: servers or requests are wanted")
+
+    def _repr_html_(self) -> str:
+        from ceps.reporting.notebook import plan_html
+
+        facts = [
+            ("cost", f"${self.cost_per_month:,.2f} a month, ${self.cost_per_day:,.2f} a day"),
+            ("lower bound", f"${self.lower_bound:,.2f} a day: the plan costs {self.gap:.4g} times that"),
+            ("method", f"{self.method}, servers filled to {100 * self.utilisation:g} %"),
+            ("partitions", f"{len(self.partitions):,}" + (f" x {self.copies} copies" if self.copies > 1 else "")),
+        ]
+        if self.risk is not None:
+            day = f" on {self.risk.worst_name}s" if self.risk.worst_name else ""
+            facts.append(("risk", f"{self.risk.name}: {100 * self.risk.worst:.2g} % of the requests late{day}"))
+        most = self.utilisation_by_slot.max(axis=1, initial=0.0)
+        servers = [
+            (str(number), kind.name, f"{len(self.members(k)):,}", f"{self.peaks[k]:,.1f}", f"{100 * most[k]:.0f} %")
+            for k, (number, kind) in enumerate(zip(self.server_ids.tolist(), self.types, strict=True))
+        ]
+        return plan_html(facts, servers)
 
     def to_dict(self, previous: Plan | None = None) -> dict[str, Any]:
         """Build the content of plan.json; with `previous`, what changed since then stands under `diff`."""

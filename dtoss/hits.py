@@ -119,6 +119,11 @@ class Hits:
         at %= len(self)
         return next(iter(self[at : at + 1]))
 
+    def _repr_html_(self) -> str:
+        from dtoss.html_table import ROWS_SHOWN, rows_html
+
+        return rows_html("hit", self[:ROWS_SHOWN].to_arrow(), len(self))
+
     def __eq__(self, other: object) -> bool:
         """Return whether others are the same hits with the same attributes."""
         if not isinstance(other, Hits):

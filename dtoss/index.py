@@ -83,6 +83,11 @@ class Index:
         name = f", snapshot {self.snapshot}" if self.snapshot else ""
         return f"<dtoss.Index of {len(self):,} objects in {len(self.parts)} partitions, {self.crs}{name}>"
 
+    def _repr_html_(self) -> str:
+        from dtoss.frames.notebook import index_html
+
+        return index_html(self)
+
     @property
     def crs(self) -> str:
         """The CRS of positions, as it was named when the snapshot was made."""
@@ -461,6 +466,44 @@ class Index:
             If there is no object of this id.
         """
         return self._outline(object_id)[1]
+
+    def plot(
+        self,
+        what: str = "objects",
+        *,
+        bounds: ArrayLike | None = None,
+        ax: Any = None,
+        limit: int | None = None,
+        **style: Any,
+    ) -> Any:
+        """Draw objects, cells or regions and return matplotlib's Axes; the title says how many are drawn.
+
+        Parameters
+        ----------
+        what
+            "objects": of more than ``limit`` each n-th along the curve. "cells": those that reach into the view.
+            "regions": those of the partitions.
+        bounds
+            The view: west, south, east, north in degrees on the sphere (a west greater than the east crosses the
+            antimeridian), xmin, ymin, xmax, ymax in CRS units in the plane. None is what ``ax`` shows already, else
+            where the objects are.
+        ax
+            Matplotlib's Axes to draw on; a new figure's when None.
+        limit
+            20,000 objects and 10,000 cells when None.
+        **style
+            For the scatter of objects or the collection of cells or regions, such as ``color="black"``.
+
+        Raises
+        ------
+        ValueError
+            If ``what`` is none of these, the bounds are not legal, or more cells than ``limit`` reach into the view.
+        InputError
+            If matplotlib is not installed.
+        """
+        from dtoss.export.plot import draw
+
+        return draw(self, what, bounds, ax, limit, style)
 
     # -- how ----------------------------------------------------------------------------------------------------------
 

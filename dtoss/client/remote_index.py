@@ -29,6 +29,7 @@ from dtoss.client.wire import (
 from dtoss.frames.kinds import Places
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
+from dtoss.html_table import facts_html
 from dtoss.names import position_names
 
 HOT = 64
@@ -99,6 +100,19 @@ class RemoteIndex:
         return (
             f"<dtoss.RemoteIndex of {facts.objects:,} objects in {facts.partitions} partitions, {facts.space.crs}, "
             f"snapshot {facts.snapshot}, at {self.url}>"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = self._server.seen()
+        return facts_html(
+            "dtoss.RemoteIndex",
+            [
+                ("objects", f"{facts.objects:,}"),
+                ("partitions", f"{facts.partitions:,}"),
+                ("crs", facts.space.crs),
+                ("snapshot", facts.snapshot),
+                ("server", self.url),
+            ],
         )
 
     @property

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dtoss.errors import StoreError
+from dtoss.html_table import facts_html, how_many
+from dtoss.names import columns_of_manifest
 
 HASHED = (
     "format", "crs", "metric", "to_lonlat", "bounds", "id_type", "columns", "pivots", "weights", "pivots_hash", "reach",
@@ -23,6 +25,27 @@ OLDER = 2
 """The format before times, tombstones and cycles."""
 MOST_OBJECTS = 2**31 - 1
 """Objects of a partition at the most."""
+
+
+class Manifest(dict[str, Any]):
+    """The manifest of a snapshot: a dictionary of the fields of docs/format.md; whoever reads one needs no more."""
+
+    def _repr_html_(self) -> str:
+        """Return its main facts as a table; thousands of partitions and pivots are only counted."""
+        counts = {name: count for name, count in self["counts"].items() if isinstance(count, int)}
+        facts = [
+            ("created", self["created"]),
+            ("made after", self.get("parent") or "nothing"),
+            ("objects", f"{self['objects']:,} at {how_many(self['sites'], 'place')}"),
+            ("partitions", f"{len(self['partitions']):,}, with {self['replicas']:,} copies of objects near borders"),
+            ("files", f"{self['bytes'] / 1e6:,.1f} MB"),
+            ("crs", f"{self['crs']}, compared {'on the sphere' if self['metric'] == 'sphere' else 'in the plane'}"),
+            ("ids", self["id_type"]),
+            ("columns", [f"{name} ({kind})" for name, kind in columns_of_manifest(self).items()] or "none"),
+            ("counted", [f"{name} {count:,}" for name, count in counts.items()] or "nothing"),
+            ("seconds", f"{sum(self['timings'].values()):.1f}"),
+        ]
+        return facts_html(f"snapshot {self['snapshot']}", facts)
 
 
 def hash_of(manifest: dict[str, Any]) -> str:

@@ -41,7 +41,7 @@ from dtoss.snapshots.debris import MARK, clear_debris, reason, remove_snapshot, 
 from dtoss.snapshots.folder_names import later_than, name_in
 from dtoss.snapshots.keeping import KEPT_FOR_SECONDS, current_within, kept, snapshot_of
 from dtoss.snapshots.lineage import check_committed, facts_of, files_of, line_of
-from dtoss.snapshots.manifest_fields import check_manifest
+from dtoss.snapshots.manifest_fields import Manifest, check_manifest
 from dtoss.snapshots.place import folder_of, shown
 from dtoss.snapshots.signals import undisturbed
 from dtoss.snapshots.source import Source, open_source
@@ -230,7 +230,7 @@ class Store:
         """Return who writes to the store at present, if anybody does."""
         return held_by(self.folder)
 
-    def manifest(self, snapshot: str | None = None) -> dict[str, Any]:
+    def manifest(self, snapshot: str | None = None) -> Manifest:
         """Return the manifest of a snapshot; of the current one when None.
 
         Raises
@@ -247,8 +247,9 @@ class Store:
             known = ", ".join(self.snapshots()) or "none"
             raise StoreError(f"{self.shown} has no snapshot {snapshot!r}; it has {known}")
         try:
-            manifest: dict[str, Any] = json.loads(data)
-            version = manifest["format"]
+            document = json.loads(data)
+            version = document["format"]
+            manifest = Manifest(document)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise StoreError(
                 f"manifest.json of snapshot {snapshot!r} in {self.shown} is damaged; roll back or rebuild"

@@ -70,6 +70,7 @@ def answers(index, ids, scratch):
     for name in ("crs", "bounds", "sites", "column_names", "__len__", "__repr__", "__iter__"):
         value = getattr(index, name)
         found[name] = list(value()) if name == "__iter__" else value() if callable(value) else value
+    found["plot"] = index.plot("cells").get_title(loc="left")
     found["border"] = [index.border.neighbours.tolist(), index.border.area.tolist()]
     missing = {name for name in dir(Index) if not name.startswith("_")} - found.keys()
     assert not missing, "a method is not called here"
