@@ -59,7 +59,7 @@ def short(crs: str) -> str:
     return line if len(line) <= 60 else f"{line[:59]}…"
 
 
-def agreed(crs: str | None, found: str | None, whose: str, way_out: str) -> str | None:
+def agreed(crs: Any, found: str | None, whose: str, way_out: str) -> str | None:
     """Return the CRS that is named and the one that was found, which are the same; either may be None.
 
     Parameters
@@ -80,7 +80,6 @@ def agreed(crs: str | None, found: str | None, whose: str, way_out: str) -> str 
     """
     if crs is None or found is None:
         return found if crs is None else crs
-    named = crs if isinstance(crs, str) else crs_name(crs) or NO_CRS
-    if not same_crs(named, found):
-        raise ValueError(f"crs {short(named)} is not {short(found)} of {whose}: {way_out}")
-    return named
+    if not same_crs(crs_name(crs) or NO_CRS, found):
+        raise ValueError(f"crs {short(str(crs))} is not {short(found)} of {whose}: {way_out}")
+    return crs if isinstance(crs, str) else found

@@ -87,7 +87,7 @@ def given_objects(
     if at is None:
         return Objects(ids, positions, crs, columns or {})
     if at.meaning == "geometry":
-        crs = _crs(at, "the positions", crs, metric)
+        crs = _crs(at, "the column of positions", crs, metric)
     return Objects(ids, at.positions, crs, columns or {})
 
 

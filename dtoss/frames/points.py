@@ -85,7 +85,10 @@ def as_geometries(column: Any) -> tuple[Any, str | None] | None:
 def _of_shapely(geometries: NDArray[Any], missing: bool) -> NDArray[np.float64]:
     import shapely
 
-    kinds = shapely.get_type_id(geometries)
+    try:
+        kinds = shapely.get_type_id(geometries)
+    except TypeError:
+        raise ValueError("some of the places are no geometries: give points alone, or numbers alone") from None
     if (other := kinds > 0).any():
         names = sorted({geometry.geom_type for geometry in geometries[other][:1000]})
         raise ValueError(_no_points(other, " and ".join(names)))

@@ -98,7 +98,7 @@ def arrow_of(frame: Any) -> pa.Table | None:
     kinds = {kind for name in table.geometries for kind in shapes[name].geom_type.unique()}
     drawn = pa.table(
         shapes.set_geometry(shapes.columns[0]).to_arrow(
-            index=False, geometry_encoding="geoarrow" if kinds <= {"Point"} else "WKB"
+            index=False, geometry_encoding="geoarrow" if kinds == {"Point"} else "WKB"
         )
     )
     fields = [drawn.field(str(n)) if n in table.geometries else pa.field(str(n), read[n].type) for n in table.names]
@@ -165,7 +165,8 @@ def _of_arrays(columns: dict[str, Any]) -> Table:
 def _array(value: Any) -> pa.Array:
     if isinstance(value, (pa.Array, pa.ChunkedArray)):
         return whole(value)
-    return whole(pa.array(np.atleast_1d(value) if np.isscalar(value) or isinstance(value, np.ndarray) else value))
+    # a row by itself is a dictionary of numbers
+    return whole(pa.array(np.ravel(value) if np.isscalar(value) or isinstance(value, np.ndarray) else value))
 
 
 def _streamed(frame: Any) -> pa.Table | None:
