@@ -13,14 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.arguments import column_names
-from dtoss.conditions.filters import schema_of
-from dtoss.conditions.parse import parse_condition
 from dtoss.geometry.space import Space
 from dtoss.index import Index
 from dtoss.mapped_index import Verify
 from dtoss.names import columns_of_manifest, position_names
 from dtoss.opening import open_index
-from dtoss.queries.gather import take_columns
+from dtoss.queries.gather import arrow_of, floats_of, take_columns
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.store import Store
 
@@ -116,6 +114,10 @@ def make_ask(
             raise ValueError(f"column {column!r} would stand twice in the result ({', '.join([*RESULT, *columns])})")
     for condition in (where, having):
         if condition is not None:
+            # loaded where there is a condition: it takes longer than a small join
+            from dtoss.conditions.filters import schema_of
+            from dtoss.conditions.parse import parse_condition
+
             parse_condition(condition, schema_of(opened(path, name, verify).parts[0]))
     return Ask(
         store=path,
@@ -152,7 +154,7 @@ def answer_batch(index: Index, ask: Ask, batch: pa.RecordBatch) -> pa.RecordBatc
     limit = np.full(len(places), np.inf)
     k = np.full(len(places), ask.k or 0)
     if ask.per_row:
-        values = batch.column("per_row").cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+        values = floats_of(batch.column("per_row"))
         if ask.radius is None:
             good &= values >= 1
             k = np.where(good, values, 0).astype(np.int64)
@@ -173,10 +175,12 @@ def answer_batch(index: Index, ask: Ask, batch: pa.RecordBatch) -> pa.RecordBatc
     ids = index.ids_of(found)
     keep: Any = np.ones(len(query), np.bool_)
     if ask.exclude_self:
-        own = batch.column("query_id").take(pa.array(query))
+        import pyarrow.compute as pc
+
+        own = batch.column("query_id").take(arrow_of(query))
         kind = pa.int64() if pa.types.is_integer(own.type) and not index.string_ids else pa.large_string()
-        same = pa.compute.equal(ids.cast(kind), own.cast(kind))
-        keep = ~pa.compute.fill_null(same, False).to_numpy(zero_copy_only=False)
+        same = pc.equal(ids.cast(kind), own.cast(kind))
+        keep = ~pc.fill_null(same, False).to_numpy(zero_copy_only=False)
     rank = _ranks(query, keep)
     if ask.radius is None:
         keep = keep & (rank <= k[query])
@@ -184,25 +188,22 @@ def answer_batch(index: Index, ask: Ask, batch: pa.RecordBatch) -> pa.RecordBatc
         keep = keep & index.satisfying(found, ask.having)
     at = np.flatnonzero(keep)
     query, rank = query[at], rank[at].astype(np.int32)
-    columns = [ids.take(pa.array(at)), pa.array(found.distance[at]), pa.array(rank)]
-    columns += [column.take(pa.array(at)) for column in take_columns(index.parts, found, ask.columns)]
+    columns = [ids.take(arrow_of(at)), arrow_of(found.distance[at]), arrow_of(rank)]
+    columns += [column.take(arrow_of(at)) for column in take_columns(index.parts, found, ask.columns)]
     if ask.how == "left":
         missing = np.setdiff1d(np.arange(len(places)), query, assume_unique=False)
         order = np.argsort(np.concatenate([query, missing]), kind="stable")
         query = np.concatenate([query, missing])[order]
         place = np.where(order < len(at), order, -1)
-        mask = pa.array(place, mask=place < 0)
+        mask = arrow_of(place, place >= 0)
         columns = [column.take(mask) for column in columns]
     names = [*RESULT, *ask.columns]
-    return pa.record_batch([batch.column("query_id").take(pa.array(query)), *columns], names=names)
+    return pa.record_batch([batch.column("query_id").take(arrow_of(query)), *columns], names=names)
 
 
 def places_of(batch: pa.RecordBatch) -> NDArray[np.float64]:
     """Return the columns x and y of a batch, float64 (n, 2), NaN where they are null."""
-    columns = [
-        batch.column(name).cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False) for name in ("x", "y")
-    ]
-    return np.stack(columns, axis=1)
+    return np.stack([floats_of(batch.column(name)) for name in ("x", "y")], axis=1)
 
 
 def usable(space: Space, places: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -19,7 +19,12 @@ At = Annotated[
     tuple[float, float] | None,
     typer.Option("--at", help="One place: LON LAT, or X Y.", metavar="LON LAT", show_default=False),
 ]
-Queries = Annotated[str | None, typer.Option(help="A file of places, joined in Spark; needs --out.", metavar="FILE")]
+Queries = Annotated[
+    str | None,
+    typer.Option(
+        help="A file of places, joined in this process, or in Spark if --master is given; needs --out.", metavar="FILE"
+    ),
+]
 Out = Annotated[str | None, typer.Option(help="Result of --queries: .parquet, .csv or .jsonl.", metavar="FILE")]
 Master = Annotated[str | None, typer.Option(help="Spark master; local[*] if not given.")]
 DriverMemory = Annotated[

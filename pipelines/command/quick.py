@@ -18,14 +18,20 @@ class UsageError(Exception):
 
 
 _ASKING = ("--store", "--url", "--token-file", "--snapshot", "--columns", "--where", "--having")
-_VALUES = {"info": ("--store", "--snapshot"), "rollback": ("--store",), "knn": _ASKING, "range": _ASKING}
+_JOINING = ("--queries", "--out", "--how", "--id", "--x", "--y")
+_VALUES = {
+    "info": ("--store", "--snapshot"),
+    "rollback": ("--store",),
+    "knn": _ASKING + _JOINING,
+    "range": _ASKING + _JOINING,
+}
 _NUMBERS = {"knn": {"--at": 2, "-k": 1, "--max-distance": 1}, "range": {"--at": 2, "--radius": 1}}
 _FLAGS = {"info": ("--verify", "--json"), "knn": ("--json",), "range": ("--count", "--json")}
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def answer_quickly(arguments: Sequence[str]) -> bool:
-    """Do what ``--version``, ``info``, ``rollback``, ``knn --at`` or ``range --at`` asks for; return whether it did.
+    """Do what ``--version``, ``info``, ``rollback``, ``knn`` or ``range`` asks for; return whether it did.
 
     Raises
     ------
@@ -74,16 +80,29 @@ def _uncollected() -> Iterator[None]:
 
 
 def _ask(command: str, store: str | None, options: dict[str, Any], **others: Any) -> bool:
-    """Answer a question about one place; return whether it is one."""
-    if "--at" not in options or (command == "range" and "--radius" not in options):
+    """Answer a question about one place or a file of places; return whether it is one."""
+    if ("--at" in options) == ("--queries" in options) or (command == "range" and "--radius" not in options):
         return False
-    from pipelines.command.asking.one_place import print_near
-
-    place = options.pop("--at")
-    others |= {name.lstrip("-").replace("-", "_"): value for name, value in options.items()}
     if command == "knn":
-        others.setdefault("k", 1)
-    print_near(store, place, **others)
+        options.setdefault("-k", 1)
+    joining = "--queries" in options
+    if joining and (
+        options.get("--how", "inner") not in ("inner", "left") or "--count" in options or others["as_json"]
+    ):
+        return False
+    if not joining and any(name in options for name in _JOINING):
+        return False
+    places = options.pop("--queries" if joining else "--at")
+    others |= {name.lstrip("-").replace("-", "_"): value for name, value in options.items()}
+    if joining:
+        from pipelines.command.asking.many_places import join_places
+
+        del others["as_json"]
+        join_places(store, places, others.pop("out", None), **others)
+    else:
+        from pipelines.command.asking.one_place import print_near
+
+        print_near(store, places, **others)
     return True
 
 

@@ -31,21 +31,10 @@ def point_columns(frame: DataFrame, schema: pa.Schema, columns: Columns) -> tupl
     InputError
         If the geometries are no points, or their encoding is another one than WKB or point.
     """
-    metadata = (schema.metadata or {}).get(b"geo")
-    if metadata is None:
+    if b"geo" not in (schema.metadata or {}):
         return frame, None, columns
-    geo = json.loads(metadata)
-    name = geo["primary_column"]
-    about = geo["columns"][name]
-    kinds = set(about.get("geometry_types") or ["Point"])
-    if not kinds <= {"Point", "Point Z"}:
-        raise InputError(f"geometry column {name!r} holds {', '.join(sorted(kinds))}: points are wanted")
-    if about["encoding"] == "point":
-        point = exactly(name)
-    elif about["encoding"] == "WKB":
-        point = _wkb_points()(exactly(name))
-    else:
-        raise InputError(f"geometry column {name!r} is encoded as {about['encoding']}: WKB or point is wanted")
+    name, about = primary_points(schema)
+    point = exactly(name) if about["encoding"] == "point" else _wkb_points()(exactly(name))
     attributes = columns.attributes
     if attributes == "all":
         covering = {path[0] for path in about.get("covering", {}).get("bbox", {}).values()}
@@ -55,11 +44,36 @@ def point_columns(frame: DataFrame, schema: pa.Schema, columns: Columns) -> tupl
     pair, x, y = (unused(wanted, frame.columns) for wanted in ("_point", "_x", "_y"))
     frame = frame.withColumn(pair, point)
     frame = frame.withColumn(x, exactly(pair)["x"]).withColumn(y, exactly(pair)["y"]).drop(pair)
-    return frame, _crs(about), replace(columns, x=x, y=y, attributes=attributes)
+    return frame, crs_of(about), replace(columns, x=x, y=y, attributes=attributes)
 
 
-def _crs(about: dict[str, Any]) -> str | None:
-    """Return the name of a geometry column's CRS: longitude and latitude where none is stated, None where unknown."""
+def primary_points(schema: pa.Schema) -> tuple[str, dict[str, Any]]:
+    """Return the geometry column that the metadata of GeoParquet names, and what it says of it.
+
+    Raises
+    ------
+    InputError
+        If the geometries are no points, or their encoding is another one than WKB or point.
+    """
+    geo = json.loads(schema.metadata[b"geo"])
+    name = geo["primary_column"]
+    about = geo["columns"][name]
+    kinds = set(about.get("geometry_types") or ["Point"])
+    if not kinds <= {"Point", "Point Z"}:
+        raise InputError(f"geometry column {name!r} holds {', '.join(sorted(kinds))}: points are wanted")
+    if about["encoding"] not in ("point", "WKB"):
+        raise InputError(f"geometry column {name!r} is encoded as {about['encoding']}: WKB or point is wanted")
+    return name, about
+
+
+def crs_of(about: dict[str, Any]) -> str | None:
+    """Return the name of a geometry column's CRS: longitude and latitude where none is stated, None where unknown.
+
+    Raises
+    ------
+    InputError
+        If pyproj does not read what is stated.
+    """
     if "crs" not in about:
         return "OGC:CRS84"
     stated = about["crs"]

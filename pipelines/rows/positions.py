@@ -184,7 +184,7 @@ def from_frame(
     for option, name in (
         ("--id", id_name), ("--x", x_name), ("--y", y_name), ("--time", time), ("--deleted", columns.deleted),
     ):  # fmt: skip
-        _check_found(name, option, found)
+        check_found(name, option, found)
     attributes = _attributes(columns.attributes, found, {id_name or x_name, x_name, y_name, columns.deleted or x_name})
     types = {field.name: field.dataType for field in frame.schema.fields}
     kinds: dict[str, str] = {}
@@ -354,7 +354,14 @@ def attribute_name(column: str) -> str:
     return unquote(column.removeprefix("a:"))
 
 
-def _check_found(name: str | None, option: str, found: Sequence[str]) -> None:
+def check_found(name: str | None, option: str, found: Sequence[str]) -> None:
+    """Check that a column is among those found.
+
+    Raises
+    ------
+    InputError
+        If it is not; the message names the option.
+    """
     if name is not None and name not in found:
         there = ", ".join(found) or "none: is there a header line, and are these rows of the format that the name says?"
         raise InputError(f"there is no column {name!r} ({option} NAME); the columns are {there}")
@@ -367,7 +374,7 @@ def _attributes(wanted: Sequence[str] | str, found: list[str], roles: set[str]) 
         return [name for name in found if name not in roles and not name.startswith("_")]
     names = [name.strip() for name in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
     for name in names:
-        _check_found(name, "--columns", found)
+        check_found(name, "--columns", found)
     return list(dict.fromkeys(names))
 
 

@@ -21,10 +21,10 @@ MOST = 0.9
 """Ids and times are numbers when this share of them are; the others are bad rows then."""
 
 # numbers that are written back as they were read, without the leading zeros and plus signs of codes and telephones
-_WHOLE = r"^(0|-?[1-9][0-9]{0,18})\z"
+WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,18})\z"
 _PLAIN = r"^(-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?|NaN|-?Infinity)$"
 # numbers as people write coordinates and times; Java alone would take 1.5f and 0x1p3 too
-_LOOSE = r"^\s*([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|(?i:nan|[-+]?inf(inity)?))\s*$"
+LOOSE = r"^\s*([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|(?i:nan|[-+]?inf(inity)?))\s*$"
 _KINDS = {"bigint": WHOLE, "double": NUMBER, "string": TEXT, "timestamp": TEXT}
 """What text of a column of this type is."""
 _LAST_SECOND = 253_402_300_799
@@ -61,7 +61,7 @@ def kinds_of(
     measures: list[Column] = []
     for i, name in enumerate(names):
         value = exactly(name)
-        number = _dotted(value, decimal).rlike(_LOOSE) if name in tolerant else value.rlike(_plain(decimal))
+        number = _dotted(value, decimal).rlike(LOOSE) if name in tolerant else value.rlike(_plain(decimal))
         measures.append(F.count(F.when(~empty(value), 1)).alias(f"filled{i}"))
         measures.append(F.count(whole(value)).alias(f"w{i}"))
         measures.append(F.count(F.when(number, 1)).alias(f"n{i}"))
@@ -124,7 +124,7 @@ def whole(value: Column) -> Column:
     from pyspark.sql import functions as F
 
     # looked at first: each text that cannot be cast costs an exception of Java's
-    return F.when(value.rlike(_WHOLE), value.try_cast("bigint"))
+    return F.when(value.rlike(WHOLE_NUMBER), value.try_cast("bigint"))
 
 
 def number(value: Column, decimal: str = ".") -> Column:
@@ -132,7 +132,7 @@ def number(value: Column, decimal: str = ".") -> Column:
     from pyspark.sql import functions as F
 
     value = _dotted(value, decimal)
-    return F.when(value.rlike(_LOOSE), value.try_cast("double"))
+    return F.when(value.rlike(LOOSE), value.try_cast("double"))
 
 
 def typed(value: Column, kind: str, decimal: str = ".") -> Column:

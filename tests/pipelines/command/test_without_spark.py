@@ -13,6 +13,8 @@ import pytest
 
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
+from pipelines.files.places import read_places
+from pipelines.rows.write_file import written
 from tests.pipelines.stores import rebuilt
 
 ROOT = Path(__file__).parents[3]
@@ -30,14 +32,14 @@ main(sys.argv[1:])
 """
 
 
-def command(*arguments, code=0):
+def command(*arguments, code=0, said=""):
     """stdout of the command in a process that has no pyspark."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", BLOCKED, *map(str, arguments)],
         cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stderr
-    assert (done.stderr == "") == (code == 0), done.stderr
+    assert said is None or (done.stderr == "") == (code == 0), done.stderr
     return done.stdout or done.stderr
 
 
@@ -74,4 +76,24 @@ def test_jobs_say_what_is_missing(store, tmp_path):
     places.write_text("id,lon,lat\n1,2,3\n")
     assert command("rebuild", places, "--store", tmp_path / "new", code=2) == wanted
     assert not (tmp_path / "new").exists()
-    assert command("knn", "--store", path, "--queries", places, "--out", tmp_path / "o.csv", code=2) == wanted
+    asked = ("knn", "--store", path, "--queries", places, "--out", tmp_path / "o.csv", "--master", "local[1]")
+    assert command(*asked, code=2) == wanted
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+@pytest.mark.parametrize("given", [".parquet", ".csv", ".jsonl"])
+def test_places_in_a_file_are_joined(store, tmp_path, given, suffix):
+    """From any format to any other."""
+    path, far = store
+    table = pa.table({"id": ["a", "b"], "lon": [1.0, None], "lat": [2.0, 2.0]})
+    places, out = tmp_path / f"q{given}", tmp_path / f"o{suffix}"
+    with written(str(places), table.schema) as write:
+        write(table.to_batches()[0])
+    command("knn", "--store", path, "--queries", places, "--out", out, "-k", 3, "--how", "left", said=None)
+    nearest = np.lexsort((np.arange(300), far))[:3].tolist()
+    wanted = [("a", i, far[i].item(), rank) for rank, i in enumerate(nearest, 1)] + [("b", None, None, None)]
+    rows = read_places(str(out), id="query_id", x="id", y="distance")
+    assert [tuple(row.values()) for batch in rows.batches() for row in batch.to_pylist()] == [
+        (name, None if i is None else float(i), distance) for name, i, distance, _ in wanted
+    ]
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([places.name, out.name])

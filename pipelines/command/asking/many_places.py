@@ -1,0 +1,144 @@
+"""Joins of a file of places: in this process, by a server, or in Spark where a master is named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from dtoss.export.targets import check_file
+from pipelines.command.asking.one_place import column_list
+from pipelines.command.output import say_compiling, start_spark
+
+SUFFIXES = (".parquet", ".csv", ".jsonl")
+
+
+def join_places(
+    store: str | None,
+    queries: str,
+    out: str | None,
+    *,
+    k: int | None = None,
+    radius: float | None = None,
+    max_distance: float | None = None,
+    how: str = "inner",
+    id: str = "id",
+    x: str | None = None,
+    y: str | None = None,
+    columns: str = "",
+    where: str | None = None,
+    having: str | None = None,
+    snapshot: str | None = None,
+    verify: bool | Literal["touch"] | None = None,
+    url: str | None = None,
+    token_file: str | None = None,
+    master: str | None = None,
+    driver_memory: str | None = None,
+) -> None:
+    """Write the hits of each place in a file, and say how many rows there are and which places could have none.
+
+    As :func:`pipelines.files.join.join_file`, or :func:`pipelines.join.knn_join` with ``master``; ``columns`` are
+    separated by commas. With ``url`` a server is asked.
+
+    Raises
+    ------
+    DtossError, ValueError
+        As these functions, or if options do not go together.
+    """
+    target = target_of("--queries", out)
+    say_compiling("open")
+    names = column_list(columns)
+    asked: dict[str, Any] = {
+        "how": how, "columns": names, "where": where, "having": having, "snapshot": snapshot,
+    }  # fmt: skip
+    if k is not None:
+        asked["max_distance"] = max_distance
+    if master is None:
+        if driver_memory is not None:
+            raise ValueError("--driver-memory is for Spark: name --master too, such as 'local[*]', or leave both out")
+        from pipelines.files.join import join_file
+
+        if store is None or url is not None:
+            raise ValueError("--queries is answered from a store: --store STORE is wanted, and no --url")
+        checks: bool | Literal["touch"] = "touch" if verify is None else verify
+        done = join_file(queries, store, target, k=k, radius=radius, id=id, x=x, y=y, verify=checks, **asked)
+        _say(done.rows, target, done.unanswered)
+        return
+    asked["verify"] = "touch" if verify is None else verify
+    _join_in_spark(
+        stored(store, url, "--queries"), queries, target, k, radius, (id, x, y), master, driver_memory, asked
+    )
+
+
+def _join_in_spark(
+    store: str,
+    queries: str,
+    target: str,
+    k: int | None,
+    radius: float | None,
+    names: tuple[str, str | None, str | None],
+    master: str,
+    driver_memory: str | None,
+    asked: dict[str, Any],
+) -> None:
+    from pipelines.join import knn_join, range_join
+    from pipelines.rows.inputs import look
+    from pipelines.rows.positions import Columns
+    from pipelines.rows.read_files import read_positions
+    from pipelines.rows.write_file import write_file
+
+    inputs = look([queries])
+    session = start_spark(master, driver_memory)
+    from pyspark.sql import Observation
+
+    id_name, x, y = names
+    read = read_positions(session, inputs, Columns(id=id_name, x=x, y=y, attributes="none"))
+    observation = Observation()
+    asked |= {"id": "id", "x": "x", "y": "y", "crs": read.crs, "observation": observation}
+    if radius is not None:
+        joined = range_join(read.frame, store, radius, **asked)
+    else:
+        joined = knn_join(read.frame, store, 1 if k is None else k, **asked)
+    _say(write_file(joined, target), target, observation.get)
+
+
+def stored(store: str | None, url: str | None, option: str) -> str:
+    """Return the store that Spark is to read.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or a server is named.
+    """
+    if store is None or url is not None:
+        raise ValueError(f"{option} is answered in Spark from a store: --store STORE is wanted, and no --url")
+    return store
+
+
+def target_of(option: str, out: str | None) -> str:
+    """Return where the result goes, after a look whether it can be written.
+
+    Raises
+    ------
+    ValueError
+        If nothing is named, or a format that is not written.
+    InputError
+        If it cannot be written.
+    """
+    if out is None:
+        raise ValueError(f"{option} needs --out FILE for the result (.parquet, .csv or .jsonl)")
+    suffix = Path(out).suffix
+    if suffix not in SUFFIXES:
+        raise ValueError(f"--out {out} ends in {suffix or 'nothing'}: .parquet, .csv or .jsonl is wanted")
+    check_file("--out", out)
+    return out
+
+
+def _say(rows: int, out: str, seen: Mapping[str, int]) -> None:
+    """Print how many rows were written, and how many places could have no hits, and why, where there are any."""
+    print(f"{rows:,} rows in {out}", file=sys.stderr)
+    reasons = {"no_position": "without a position", "not_legal": "out of range"}
+    found = [f"{seen[name]:,} {words}" for name, words in reasons.items() if seen[name]]
+    if found:
+        print(f"warning: of {seen['queries']:,} queries, {' and '.join(found)} have no hits", file=sys.stderr)

@@ -1,0 +1,241 @@
+"""A file of places joined with a store in this process: answered batch by batch in threads, written in its order."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from dtoss.answer_rows import Ask, answer_batch, make_ask, opened, places_of, usable
+from dtoss.geometry.space import Space, same_crs
+from dtoss.index import Index
+from dtoss.mapped_index import Verify
+from pipelines.files.places import QUERY, Places, read_places
+from pipelines.rows.write_file import written
+
+AT_A_TIME = 1 << 16
+"""Places of a batch at the most."""
+HITS = 1 << 19
+"""Hits of a batch, about: what a thread holds."""
+_SAMPLED = 64
+"""Of so many places one is asked how many hits it has, where the radius decides."""
+
+Answer = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a join has done.
+
+    Parameters
+    ----------
+    rows
+        Of the result.
+    queries
+        Places that were read.
+    no_position
+        Of these, without a position.
+    not_legal
+        Of these, with one that is none in the store's space.
+    """
+
+    rows: int
+    queries: int
+    no_position: int
+    not_legal: int
+
+    @property
+    def unanswered(self) -> dict[str, int]:
+        """How many places there were, and how many could have no hits, by the reason."""
+        return {"queries": self.queries, "no_position": self.no_position, "not_legal": self.not_legal}
+
+
+def join_file(
+    path: str,
+    store: str,
+    out: str,
+    *,
+    k: int | None = None,
+    radius: float | None = None,
+    how: str = "inner",
+    id: str = "id",
+    x: str | None = None,
+    y: str | None = None,
+    columns: Sequence[str] = (),
+    where: str | None = None,
+    having: str | None = None,
+    max_distance: float | None = None,
+    exclude_self: bool = False,
+    snapshot: str | None = None,
+    verify: Verify = "touch",
+    threads: int | None = None,
+) -> Joined:
+    """Write the k nearest objects, or all within a radius, of each place in a file; return how many rows there are.
+
+    Rows have the columns query_id, id, distance, rank (from 1), and those of the objects that are asked for. They are
+    in the order of the file, then by rank.
+
+    Parameters
+    ----------
+    path
+        Of the places, as :func:`pipelines.files.places.read_places` takes it.
+    store
+        Path or URI.
+    out
+        A local file; .parquet, .csv or .jsonl. It appears whole or not at all.
+    k, radius
+        One of them: how many, or metres on the sphere and CRS units in the plane.
+    how
+        "inner", or "left": a place without hits has one row of nulls.
+    id, x, y
+        The columns of the places; x and y are lon and lat, x and y, or the points of GeoParquet, when None.
+    columns
+        Attributes of the objects to return, and lon and lat, or x and y, where they are.
+    where
+        A condition on the objects.
+    having
+        A condition on the hits, which keep their ranks.
+    max_distance
+        Of the nearest; closed.
+    exclude_self
+        Leave out the object whose id is the place's.
+    snapshot
+        The current one when None.
+    verify
+        Which checksums are compared, as in :func:`dtoss.open`.
+    threads
+        Batches that are answered at a time; the machine's processors when None.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its bounds, or the places are in another CRS than the store's objects.
+    InputError
+        If places cannot be read, or the result cannot be written.
+    StoreError
+        If there is no such store or snapshot.
+
+    Notes
+    -----
+    Memory does not grow with the places: a few batches are held for each thread.
+    """
+    places = read_places(path, id=id, x=x, y=y)
+    ask = make_ask(
+        store, snapshot, k=k, radius=radius, max_distance=max_distance, how=how, columns=columns,
+        exclude_self=exclude_self, where=where, having=having, verify=verify,
+    )  # fmt: skip
+    index = opened(ask.store, ask.snapshot, ask.verify)
+    check_crs(places, index.space, path)
+    return write_answers(
+        places,
+        index.space,
+        lambda batch: answer_batch(index, ask, batch),
+        out,
+        threads=threads,
+        rows=lambda batch: _rows_at_a_time(index, ask, batch),
+    )
+
+
+def check_crs(places: Places, space: Space, path: str) -> None:
+    """Check that places are in the CRS of a store's objects, where their files say in which they are.
+
+    Raises
+    ------
+    ValueError
+        If they are not.
+    """
+    if places.crs is not None and not same_crs(places.crs, space.crs):
+        raise ValueError(
+            f"{path} is in {places.crs} and the store in {space.crs}: transform the places first, "
+            f"as GeoPandas does with to_crs({space.crs!r})"
+        )
+
+
+def write_answers(
+    places: Places,
+    space: Space,
+    answer: Answer,
+    out: str,
+    *,
+    threads: int | None = None,
+    rows: Callable[[pa.RecordBatch], int] | None = None,
+) -> Joined:
+    """Write what answers places, in their order, and return how many rows there are.
+
+    Parameters
+    ----------
+    places
+        Batches of them.
+    space
+        In which they are.
+    answer
+        Returns the rows that answer one batch; called in threads.
+    out
+        The file.
+    threads
+        How many.
+    rows
+        Returns how many places of a batch are answered at a time; :data:`AT_A_TIME` when None.
+
+    Raises
+    ------
+    InputError
+        If places cannot be read, or the result cannot be written.
+    """
+    count = len(os.sched_getaffinity(0)) if threads is None else threads
+    seen = np.zeros(3, np.int64)
+    found = 0
+
+    def pieces() -> Iterator[pa.RecordBatch]:
+        for batch in places.batches():
+            seen[:] += _unanswerable(space, batch)
+            size = AT_A_TIME if rows is None else rows(batch)
+            yield from (batch.slice(at, size) for at in range(0, len(batch), size))
+
+    none = [pa.nulls(0, kind) for kind in (places.id_type, pa.float64(), pa.float64())]
+    empty = answer(pa.record_batch(none, names=list(QUERY)))
+    with written(out, empty.schema) as write, closing(_in_order(answer, pieces(), count)) as answers:
+        for batch in answers:
+            write(batch)
+            found += len(batch)
+    return Joined(found, *seen.tolist())
+
+
+def _unanswerable(space: Space, batch: pa.RecordBatch) -> tuple[int, int, int]:
+    """Return how many places there are, how many without a position, and how many with one that is not legal."""
+    places = places_of(batch)
+    missing = np.isnan(places).any(axis=1)
+    return len(places), int(missing.sum()), int((~missing & ~usable(space, places)).sum())
+
+
+def _in_order(answer: Answer, batches: Iterator[pa.RecordBatch], threads: int) -> Generator[pa.RecordBatch]:
+    """Yield answers in the order of their batches, of which a bounded number is read ahead."""
+    pool = ThreadPoolExecutor(threads)
+    try:
+        waiting: deque[Future[pa.RecordBatch]] = deque()
+        for batch in batches:
+            waiting.append(pool.submit(answer, batch))
+            if len(waiting) > threads + 1:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _rows_at_a_time(index: Index, ask: Ask, batch: pa.RecordBatch) -> int:
+    """Return how many places of a batch have about as many hits as a thread may hold."""
+    if ask.radius is None:
+        each = float(ask.k or 1)
+    else:
+        some = places_of(batch)[::_SAMPLED]
+        some = some[usable(index.space, some)]
+        counts = index.count(some, ask.radius, where=ask.where) if len(some) else np.zeros(1)
+        each = float(counts.mean())
+    return int(min(max(HITS / max(each, 1.0), 1.0), AT_A_TIME))

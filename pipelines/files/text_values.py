@@ -1,0 +1,64 @@
+"""Numbers and ids in texts, read as `pipelines/rows/texts.py` reads them in Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from pipelines.rows.texts import LOOSE, MOST, WHOLE_NUMBER
+
+_LOOSE = re.compile(LOOSE, re.ASCII)
+_WHOLE = re.compile(WHOLE_NUMBER.replace(r"\z", r"\Z"), re.ASCII)
+BLANKS = "".join(map(chr, range(33)))
+"""What is taken from both ends of a value that stands without quotes."""
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+
+
+def numbers(texts: pa.Array) -> pa.Array:
+    """Return the numbers in texts, float64, null where there is none."""
+    try:
+        # Arrow takes no text that people do not write, but for nan with a sign or a note, which is no position either
+        return texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return pa.array([number(text) for text in texts.to_pylist()], pa.float64())
+
+
+def number(text: str | None) -> float | None:
+    """Return the number in one text, None where there is none."""
+    return float(text) if text is not None and _LOOSE.match(text) else None
+
+
+def whole_numbers(texts: pa.Array) -> pa.Array:
+    """Return the whole numbers in texts, int64, null where one would not be written back as it was read."""
+    try:
+        found = texts.cast(pa.int64())
+        if found.cast(texts.type).equals(texts):
+            return found
+    except pa.ArrowInvalid:
+        pass
+    return pa.array([_whole(text) for text in texts.to_pylist()], pa.int64())
+
+
+def _whole(text: str | None) -> int | None:
+    if text is None or not _WHOLE.match(text):
+        return None
+    number = int(text)
+    return number if _LEAST <= number <= _GREATEST else None
+
+
+def type_of_ids(batches: Iterable[pa.Array]) -> pa.DataType:
+    """Return the type of ids in texts: whole numbers where most are, and the others are none then."""
+    filled = whole = 0
+    for texts in batches:
+        found = whole_numbers(texts)
+        there, here = len(found) - found.null_count, len(texts) - texts.null_count
+        whole += there
+        filled += here if there == here else here - texts.to_pylist().count("")
+    return pa.int64() if filled and whole >= MOST * filled else pa.string()
+
+
+def ids_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return ids in texts as the type that :func:`type_of_ids` has found."""
+    return whole_numbers(texts) if pa.types.is_integer(kind) else texts

@@ -1,0 +1,245 @@
+"""Files of places mean the same here as where Spark reads them: ids and coordinates, row by row."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import math
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dtoss.errors import InputError
+from pipelines.files.places import read_places
+from pipelines.rows.inputs import look
+from pipelines.rows.positions import Columns
+from pipelines.rows.read_files import read_positions
+
+SOME = settings(
+    max_examples=4, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+
+
+def by_spark(spark, path, **names):
+    """The type of ids, and how often each row stands there."""
+    read = read_positions(spark, look([str(path)]), Columns(attributes="none", **names))
+    try:
+        rows = read.frame.select("id", "x", "y").toArrow().to_pylist()
+    finally:
+        read.release()
+    return read.string_ids, counted(rows)
+
+
+def in_process(path, **names):
+    """The same, without Spark."""
+    read = read_places(str(path), **names)
+    first, again = (
+        counted(row for batch in read.batches() for row in batch.rename_columns(["id", "x", "y"]).to_pylist())
+        for _ in range(2)
+    )
+    assert first == again
+    return read.id_type == pa.string(), first
+
+
+def counted(rows):
+    return Counter((row["id"], number(row["x"]), number(row["y"])) for row in rows)
+
+
+def number(value):
+    """NaN is equal to itself here, and no position either way."""
+    return None if value is None or math.isnan(value) else value
+
+
+def same(spark, path, **names):
+    """Both ways say the same, also when they refuse."""
+    try:
+        wanted = by_spark(spark, path, **names)
+    except InputError as error:
+        with pytest.raises(InputError):
+            in_process(path, **names)
+        return error
+    assert in_process(path, **names) == wanted
+    return wanted
+
+
+HEAD = "id,lon,lat\n"
+TEXTS = {
+    "plain": HEAD + "1,2.5,3\n2,-1e1,.5\n3,+4,5.\n",
+    "without its last line end": HEAD + "1,2,3\n2,3,4",
+    "line ends of Windows": (HEAD + "1,2,3\n2,3,4\n").replace("\n", "\r\n"),
+    "old line ends": (HEAD + "1,2,3\n2,3,4\n").replace("\n", "\r"),
+    "a mark": "\ufeff" + HEAD + "1,2,3\n",
+    "blanks": " id , lon,lat \n 1 , 2 ,3\n\n  \n2 ,nan, inf\n ,1,2\n",
+    "codes": HEAD + "007,1,2\n8,1,2\n9,1,2\n",
+    "mostly whole": HEAD + "".join(f"{i},1,2\n" for i in range(20)) + "x,3,4\n007,5,6\n,7,8\n",
+    "too large": HEAD + "".join(f"{i},1,2\n" for i in range(20)) + "9223372036854775807,1,2\n9223372036854775808,1,2\n",
+    "less than most": HEAD + "".join(f"{i},1,2\n" for i in range(8)) + "x,3,4\n",
+    "words for numbers": HEAD + "1,east,2\n2,1.5f,2\n3,0x1p3,2\n4,1d,2\n5,NaN,2\n6,-Infinity,2\n7,1e400,2\n8,-nan,2\n",
+    "no values": HEAD + ",,\n1,,2\n2,1,\n",
+    "no rows": HEAD,
+    "short and long rows": HEAD + "1,2\n2\n3,4,5,6\n4,5,6\n,\n",
+    "quotes": HEAD + '"a, b",1,2\n"say ""x""",3,4\n"",5,6\nc,"7","8"\n',
+    "blanks and quotes": HEAD + ' "a" ,1,2\n" b ",3,4\n',
+    "quotes within": HEAD + 'a"b,1,2\n"c"d,3,4\nx""y,5,6\n"e" f,7,8\n',
+    "a quote left open": HEAD + '1,2,3\n"4,5,6\n7,8,9\n',
+    "line ends in quotes": HEAD + '"a\nb",1,2\nc,3,4\n',
+    "a long open quote": HEAD + '0,1,2\n"1,2,3\n' + "".join(f"{i},2,3\n" for i in range(120)),
+    "columns of one name": "id,lon,lat,lon,\n1,2,3,4,5\n",
+    "columns behind": "note,lat,lon,id\nn,1,2,3\n,4,5,6\n",
+    "a plane": "id,x,y\n1,2,3\n",
+    "no id": "name,lon,lat\n1,2,3\n",
+    "nothing": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text(spark, tmp_path, name):
+    """Of every shape that people's tools write."""
+    path = tmp_path / "q.csv"
+    path.write_bytes(TEXTS[name].encode())
+    same(spark, path)
+
+
+def test_other_texts(spark, tmp_path):
+    """Packed, with tabs, in other encodings, in folders with others, by other names."""
+    rows = HEAD + "é,1,2\nb,3,4\n"
+    (tmp_path / "q.csv.gz").write_bytes(gzip.compress(rows.encode()))
+    (tmp_path / "q.csv.bz2").write_bytes(bz2.compress(rows.encode()))
+    (tmp_path / "q.tsv").write_text(rows.replace(",", "\t"))
+    (tmp_path / "wide.csv").write_bytes(rows.encode("utf-16"))
+    (tmp_path / "latin.csv").write_bytes(rows.encode("latin-1"))
+    for name in ("q.csv.gz", "q.csv.bz2", "q.tsv", "wide.csv", "latin.csv"):
+        _, found = same(spark, tmp_path / name)
+        assert sum(found.values()) == 2
+    folder = tmp_path / "folder"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.csv").write_text(HEAD + "1,2,3\n")
+    (folder / "deep" / "b.csv").write_text(HEAD + "x,2,3\n")
+    (folder / "_SUCCESS").write_text("")
+    same(spark, folder)
+    same(spark, folder / "*.csv")
+    same(spark, folder / "a.csv", id="lon", x="lat", y="lat")
+    (folder / "c.csv").write_text("id,lat,lon\n1,2,3\n")
+    assert isinstance(same(spark, folder), InputError)
+
+
+VALUE = st.sampled_from(
+    ["1", "2.5", "-3e2", "", " 4", "x", '"5"', '"a,b"', '" c"', 'd"e', '""', "007", "nan", "é", "+1"]
+)
+
+
+@SOME
+@given(
+    rows=st.lists(st.lists(VALUE, min_size=3, max_size=3), min_size=4, max_size=12), end=st.sampled_from(["\n", "\r\n"])
+)
+def test_made_text(spark, tmp_path, rows, end):
+    """Any values in any column."""
+    path = tmp_path / "q.csv"
+    path.write_bytes(end.join(["id,lon,lat", *map(",".join, rows), ""]).encode())
+    same(spark, path)
+
+
+JSONS = {
+    "plain": '{"id":1,"lon":2.5,"lat":3}\n{"lat":1,"id":2,"lon":-1e1}\n',
+    "text ids": '{"id":"a","lon":2.5,"lat":3}\n{"id":null,"lon":1,"lat":1}\n',
+    "mixed ids": '{"id":"a","lon":2.5,"lat":3}\n{"id":7,"lon":1,"lat":1}\n{"id":1.50,"lon":1,"lat":1}\n',
+    "numbers in text": '{"id":1,"lon":"2.5","lat":" 3"}\n{"id":2,"lon":4,"lat":"east"}\n{"id":3,"lat":true}\n',
+    "broken lines": '{"id":1,"lon":2,"lat":3}\n{"id":2,"lon\nnot json\n\n5\n{"id":3,"lon":4,"lat":5}\n',
+    "a list": '[{"id":1,"lon":2,"lat":3},{"id":2,"lon":2,"lat":3}]\n',
+    "missing values": '{"id":1,"lon":2}\n{"id":2,"lat":3,"lon":null}\n{}\n',
+    "more beside": '{"id":1,"lon":2,"lat":3,"x":"a","deep":{"lon":9}}\n{"id":2,"lon":2,"lat":3,"x":5}\n',
+    "a plane": '{"id":1,"x":2,"y":3}\n',
+    "fractions as ids": '{"id":1.5,"x":2,"y":3}\n',
+    "switches as places": '{"id":1,"x":true,"y":3}\n',
+    "large whole numbers": '{"id":9223372036854775807,"x":1,"y":3}\n{"id":9223372036854775808,"x":1,"y":3}\n',
+    "no such column": '{"id":1,"lon":2}\n',
+    "not a number": '{"id":1,"lon":NaN,"lat":Infinity}\n',
+    "a mark": '\ufeff{"id":1,"lon":2,"lat":3}\n',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JSONS)
+def test_json_lines(spark, tmp_path, name):
+    """Of every shape."""
+    path = tmp_path / "q.jsonl"
+    path.write_bytes(JSONS[name].encode())
+    same(spark, path)
+
+
+ONE = st.sampled_from([1, 2.5, -3, "x", "4", None, True])
+
+
+@SOME
+@given(rows=st.lists(st.dictionaries(st.sampled_from(["id", "lon", "lat"]), ONE), max_size=6))
+def test_made_json(spark, tmp_path, rows):
+    """Any values in any column."""
+    path = tmp_path / "q.json"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    same(spark, path)
+
+
+KINDS = [pa.int8(), pa.int64(), pa.uint32(), pa.uint64(), pa.float32(), pa.float64(), pa.string(), pa.large_string(),
+         pa.bool_(), pa.decimal128(9, 3), pa.dictionary(pa.int32(), pa.string()), pa.date32()]  # fmt: skip
+
+
+@settings(SOME, max_examples=10)
+@given(kinds=st.tuples(*[st.sampled_from(KINDS)] * 3), holes=st.integers(0, 7))
+def test_made_parquet(spark, tmp_path, kinds, holes):
+    """Of every type that is of use, and those that are not."""
+    columns = {}
+    for place, (name, kind) in enumerate(zip(("id", "lon", "lat"), kinds, strict=True)):
+        values = pa.array([1, 2, 3, 4], pa.int8())
+        values = values.cast(pa.int32()) if pa.types.is_date(kind) else values
+        text = pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        values = pa.array(["1", "x", " 2.5", "4"]).cast(kind) if text else values.cast(kind)
+        if holes >> place & 1:
+            values = pa.concat_arrays([values.slice(0, 3), pa.nulls(1, kind)])
+        columns[name] = values
+    path = tmp_path / "q.parquet"
+    pq.write_table(pa.table(columns), path)
+    same(spark, path)
+
+
+def test_parquet_of_several_files(spark, tmp_path):
+    """Columns that some lack, in another order, in another case; ids that do not fit; folders that are values."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    pq.write_table(pa.table({"id": [1], "lon": [2.0], "lat": [3.0]}), folder / "a.parquet")
+    pq.write_table(pa.table({"LAT": [4.0], "ID": [2], "lon": [5.0]}), folder / "b.parquet")
+    pq.write_table(pa.table({"lon": [6.0], "id": [3]}), folder / "c.parquet")
+    same(spark, folder)
+    pq.write_table(pa.table({"id": pa.array([2**63], pa.uint64()), "lon": [2], "lat": [3]}), tmp_path / "u.parquet")
+    same(spark, tmp_path / "u.parquet")
+    inner = tmp_path / "days" / "id=5"
+    inner.mkdir(parents=True)
+    pq.write_table(pa.table({"lon": [2.0], "lat": [3.0], "name": ["a"]}), inner / "a.parquet")
+    with pytest.raises(InputError, match="stands in names of folders: Spark reads it"):
+        read_places(str(tmp_path / "days"))
+    same(spark, tmp_path / "days", id="name")
+
+
+@pytest.mark.parametrize("encoding", ["WKB", "point"])
+def test_geoparquet(spark, tmp_path, encoding):
+    """Points of either encoding, with places that have none."""
+    shapely = pytest.importorskip("shapely")
+    places = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    if encoding == "WKB":
+        points = pa.array([*shapely.to_wkb(shapely.points(places)).tolist(), None])
+    else:
+        coordinates = [pa.array([*places[:, i], None]) for i in (0, 1)]
+        points = pa.StructArray.from_arrays(coordinates, ["x", "y"], mask=pa.array([False] * 3 + [True]))
+    about = {"encoding": encoding, "geometry_types": ["Point"]}
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": about}}
+    table = pa.table({"id": ["a", "b", "c", "d"], "geometry": points})
+    path = tmp_path / "q.parquet"
+    pq.write_table(table.replace_schema_metadata({"geo": json.dumps(geo)}), path)
+    _, found = same(spark, path)
+    assert found == Counter({("a", 1.0, 2.0): 1, ("b", 3.0, 4.0): 1, ("c", 5.0, 6.0): 1, ("d", None, None): 1})
+    assert read_places(str(path)).crs == "OGC:CRS84"
