@@ -16,13 +16,25 @@ from dtoss.errors import DtossError, InputError, StoreError
 
 if TYPE_CHECKING:
     from dtoss.client.remote_index import RemoteIndex, connect
+    from dtoss.frames.sjoin_nearest import sjoin_nearest
     from dtoss.hits import Hits
     from dtoss.in_process import build
     from dtoss.index import Index
     from dtoss.opening import open_index as open
 
 __version__ = "0.1.0"
-__all__ = ["DtossError", "Hits", "Index", "InputError", "RemoteIndex", "StoreError", "build", "connect", "open"]
+__all__ = [
+    "DtossError",
+    "Hits",
+    "Index",
+    "InputError",
+    "RemoteIndex",
+    "StoreError",
+    "build",
+    "connect",
+    "open",
+    "sjoin_nearest",
+]
 
 _HOMES = {
     "Hits": ("dtoss.hits", "Hits"),
@@ -31,6 +43,7 @@ _HOMES = {
     "build": ("dtoss.in_process", "build"),
     "connect": ("dtoss.client.remote_index", "connect"),
     "open": ("dtoss.opening", "open_index"),
+    "sjoin_nearest": ("dtoss.frames.sjoin_nearest", "sjoin_nearest"),
 }
 
 

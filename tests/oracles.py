@@ -43,6 +43,22 @@ def within(space: Space, ids: Iterable[Any], positions: Any, queries: Any, radiu
     return rows
 
 
+def nearest_pairs(
+    space: Space, positions: Any, queries: Any, k: int, max_distance: float, exclusive: bool, every: bool
+) -> Rows:
+    """(query, row, distance) of the k nearest rows, and of all as far as the last of them where ``every`` tie counts.
+
+    Those at distance 0 are left out where it is ``exclusive``.
+    """
+    rows: Rows = []
+    everything = within(space, range(len(positions)), positions, queries, np.inf)
+    for q in range(len(queries)):
+        found = [row for row in everything if row[0] == q and row[2] <= max_distance and (row[2] > 0 or not exclusive)]
+        last = found[:k][-1][2] if found else 0.0
+        rows += [row for i, row in enumerate(found) if i < k or (every and row[2] == last)]
+    return rows
+
+
 def true_distance(space: Space, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[Any]:
     """The distance by the textbook formula in long double, from positions in degrees or in the plane."""
     a, b = a.astype(np.longdouble), b.astype(np.longdouble)
