@@ -160,12 +160,13 @@ def test_places_without_a_crs_are_taken_as_they_are(index, plane):
     assert bare.knn(series(None)) == bare.knn(pd.DataFrame(XY, columns=["lon", "lat"])) == bare.knn(XY)
 
 
-@given(st.lists(st.decimals(-180, 180, allow_nan=False, places=18), min_size=1, max_size=5))
-def test_decimals_are_the_nearest_floats(values):
-    """However many digits they have."""
-    column = pa.array(values, pa.decimal128(30, 18))
+@given(st.lists(st.integers(-180 * 10**7, 180 * 10**7), min_size=1, max_size=9))
+def test_decimals_are_the_nearest_floats(digits):
+    """Of seven places; Arrow's own cast misses by a bit in a quarter of them."""
+    values = [Decimal(one).scaleb(-7) for one in digits]
+    column = pa.array(values, pa.decimal128(10, 7))
     at = located(table_of(pa.table({"x": column, "y": column})))
-    assert at.positions[:, 0].tolist() == [float(Decimal(value)) for value in values]
+    assert at.positions[:, 0].tolist() == [float(value) for value in values]
 
 
 def test_missing_points_are_rows_of_nan_where_they_may_be():
