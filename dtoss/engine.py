@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from dtoss.conditions.filters import Filters
     from dtoss.conditions.parse import Condition
     from dtoss.frames.kinds import Places
+    from dtoss.queries.areas.covered import Shape
     from dtoss.queries.cell_of import CellView
-    from dtoss.queries.within import Shape
 
 
 class Engine:
@@ -119,19 +119,31 @@ class Engine:
 
     def boxes(self, boxes: ArrayLike) -> list[list[Shape]]:
         """Return the shapes of boxes."""
-        from dtoss.queries.within import boxes_of
+        from dtoss.queries.areas.covered import boxes_of
 
         return boxes_of(boxes, self.space)
 
-    def polygons(self, polygons: Any) -> list[list[Shape]]:
-        """Return the parts of each polygon."""
-        from dtoss.queries.within import polygons_of
+    def within_polygons(self, polygons: Any, where: str | None, threads: int) -> RawHits:
+        """Return the objects within polygons that satisfy a condition, as raw hits by id."""
+        from dtoss.frames.zones import polygons_asked
+        from dtoss.queries.areas.zones import find_in_zones
 
-        return polygons_of(polygons, self.space)
+        return find_in_zones(self._counting(where), polygons_asked(polygons, self.space), threads)
+
+    def count_polygons(self, polygons: Any, where: str | None, threads: int) -> NDArray[np.int64]:
+        """Return how many objects that satisfy a condition lie within each polygon, int64 (m,)."""
+        from dtoss.frames.zones import polygons_asked
+        from dtoss.queries.areas.zones import count_in_zones
+
+        return count_in_zones(self._counting(where), polygons_asked(polygons, self.space), threads)
+
+    def _counting(self, where: str | None) -> OpenSnapshot:
+        """Return the snapshot, in which only objects count that satisfy a condition."""
+        return self.opened if where is None else self.filters.get(where).masked
 
     def within(self, shapes: list[list[Shape]], where: str | None, threads: int) -> RawHits:
         """Return the objects within shapes that satisfy a condition, as raw hits by id."""
-        from dtoss.queries.within import search_within
+        from dtoss.queries.areas.covered import search_within
 
         return search_within(
             shapes,

@@ -346,22 +346,25 @@ class Index:
         ----------
         polygons
             One, or a list of them; each an array (v, 2) of corners, or a GeoJSON Polygon, MultiPolygon or Feature
-            (:func:`dtoss.geometry.polygons.as_polygons`). ``query`` is the place in the list.
+            (:func:`dtoss.geometry.polygons.as_polygons`). ``query`` is the place in the list. A GeoDataFrame, a
+            GeoSeries, shapely's polygons or a table with WKB (:func:`dtoss.frames.zones.zones_of`): ``query`` is the
+            row, in the order of the frame; a row without a geometry has no hits.
         where, having, columns, threads
             As in :meth:`knn`.
 
         Raises
         ------
         ValueError
-            If a polygon is not legal or does not fit in a hemisphere, a column is unknown, or a condition cannot be
-            read.
+            If a polygon is not legal or does not fit in a hemisphere, a frame has another CRS, a column is unknown, or
+            a condition cannot be read.
 
         Notes
         -----
         Edges on the sphere are great-circle arcs; a place is inside where it is inside of an odd number of rings,
-        decided exactly. Cost O(r v) for r objects in the discs that cover it, and v corners.
+        decided exactly. Parts of one MultiPolygon are together: an object is once in it. Cost as
+        :func:`dtoss.queries.areas.zones.count_in_zones`.
         """
-        found = self._engine.within(self._engine.polygons(polygons), where, whole_number("threads", threads, 1))
+        found = self._engine.within_polygons(polygons, where, whole_number("threads", threads, 1))
         return self._engine.hits(found, columns, having)
 
     def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
@@ -370,7 +373,7 @@ class Index:
 
     def count_within(self, polygons: Any, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
-        return self._engine.within(self._engine.polygons(polygons), where, whole_number("threads", threads, 1)).count
+        return self._engine.count_polygons(polygons, where, whole_number("threads", threads, 1))
 
     def locate(self, positions: Places, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
         """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.

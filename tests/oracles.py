@@ -107,6 +107,12 @@ def in_polygon(space: Space, rings: list[Any], positions: Any) -> list[bool]:
     return found
 
 
+def in_zone(space: Space, polygons: list[list[Any]], positions: Any) -> list[bool]:
+    """Whether each place is in one of the polygons, each a list of rings."""
+    found = [in_polygon(space, rings, positions) for rings in polygons]
+    return [any(held) for held in zip(*found, strict=True)] if found else [False] * len(positions)
+
+
 def _rational(vector: NDArray[np.float64]) -> list[Fraction]:
     numbers = [Fraction(c) for c in vector.tolist()]
     return numbers if len(numbers) == 3 else [*numbers, Fraction(1)]

@@ -28,7 +28,7 @@ ABOVE = {("datasets", "demo.py"), ("datasets", "demo_picture.py")}
 GROUND = {"errors", "names", "locks", "extras", "html_table"}
 NOUNS = GROUND | {"partition", "ids", "id_order", "hits", "arguments"}
 MIDDLE = {"compiled", "geometry", "cells", "partitioning", "building"}
-ASKING = NOUNS | MIDDLE | {"queries", "queries/kernels", "conditions"}
+ASKING = NOUNS | MIDDLE | {"queries", "queries/kernels", "queries/areas", "conditions"}
 SERVED = ASKING | {"", "index", "mapped_index", "opening", "snapshots", "export"}
 ROOMS: dict[str, dict[str, set[str]]] = {
     "dtoss": {
@@ -52,6 +52,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "snapshots": {"commits", *MIDDLE, *NOUNS},
         "queries/kernels": {"compiled", "geometry", "partitioning", "partition", "id_order"},
         "queries": {"queries/kernels", *MIDDLE, *NOUNS},
+        "queries/areas": {"queries", "queries/kernels", *MIDDLE, *NOUNS},
         "conditions": {"queries", "queries/kernels", *MIDDLE, *NOUNS},
         "engine": {"frames", *ASKING},
         "index": {"engine", "frames", "export", *ASKING},

@@ -563,7 +563,7 @@ class RemoteIndex:
         return self._object(object_id, {"neighbours": 0, "cell": 1}, JSON).document()
 
     def _boxes(self, boxes: ArrayLike, threads: int) -> NDArray[np.float64]:
-        from dtoss.queries.within import as_boxes
+        from dtoss.queries.areas.covered import as_boxes
 
         array = self._server.check(lambda facts: as_boxes(boxes, facts.space))
         whole_number("threads", threads, 1)
@@ -571,13 +571,13 @@ class RemoteIndex:
 
     def _polygons(self, polygons: Any, threads: int) -> list[bytes]:
         """Return each polygon as GeoJSON, which a server reads."""
-        from dtoss.geometry.polygons import as_polygons, rings_of
-        from dtoss.queries.within import listed
+        from dtoss.frames.zones import rings_asked
 
-        shapes = listed(polygons)
-        self._server.check(lambda facts: [as_polygons(shape, facts.space) for shape in shapes])
+        shapes: list[bytes] = self._server.check(
+            lambda facts: [geojson(rings) for rings in rings_asked(polygons, facts.space)]
+        )
         whole_number("threads", threads, 1)
-        return [geojson(rings_of(shape)) for shape in shapes]
+        return shapes
 
 
 def _not_empty(facts: Facts) -> None:

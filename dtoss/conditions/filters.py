@@ -81,6 +81,11 @@ class Filter:
         self._asked = 0
 
     @property
+    def masked(self) -> OpenSnapshot:
+        """The snapshot, in which only the matches count."""
+        return self._masked
+
+    @property
     def count(self) -> int:
         """How many objects match."""
         return self._matches.count
@@ -282,7 +287,7 @@ def _masked(opened: OpenSnapshot, matches: Matches) -> OpenSnapshot:
         elif not mask.all():
             rows[number, MASK] = address(mask, "mask")
     parts = OpenPartitions(partitions, opened.parts.facts, table=replace(table, rows=rows))
-    return replace(opened, parts=parts, objects=matches.count)
+    return replace(opened, parts=parts, objects=matches.count, masks=matches.masks)
 
 
 def _own_index(opened: OpenSnapshot, space: Space, matches: Matches) -> Own:

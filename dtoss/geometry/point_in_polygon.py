@@ -19,7 +19,7 @@ from dtoss.geometry.rounding import DETERMINANT
 
 
 @kernel
-def _side(a, b, p):
+def side_of(a, b, p):
     """Return the sign of det(a, b, p) as 1 or -1, or 0 where rounding could turn it.
 
     With z = 1 for all three it is on which side of the line from a to b the place p lies.
@@ -85,8 +85,8 @@ def _scan(points, begins, ends, beyond, odd, doubts, begin):
                 # in a ring an edge begins where the one before ends
                 side_a = side_b
                 if e == 0 or not _equal(a, _lifted(ends, e - 1)):
-                    side_a = _side(p, outside, a)
-                side_b = _side(p, outside, b)
+                    side_a = side_of(p, outside, a)
+                side_b = side_of(p, outside, b)
                 if side_a == 0 or side_b == 0:
                     if used == room:
                         doubts[room, 0] = used_before
@@ -97,7 +97,7 @@ def _scan(points, begins, ends, beyond, odd, doubts, begin):
                 if side_a == side_b:
                     continue
                 upward = side_b > 0
-            side = _side(a, b, p)
+            side = side_of(a, b, p)
             if side == 0:
                 if used == room:
                     doubts[room, 0] = used_before

@@ -105,6 +105,152 @@ def _listed(shape: Mapping[str, Any], name: str) -> list[Any]:
     return list(value)
 
 
+@dataclass(frozen=True)
+class Rings:
+    """The rings of many shapes as flat arrays: how frames of polygons come, by the hundred thousand.
+
+    Parameters
+    ----------
+    corners
+        float64 (v, 2). Of all rings; one may end where it began or not.
+    ring
+        int64 (rings + 1,). Ring i has the corners ``ring[i]:ring[i + 1]``.
+    polygon
+        int64 (polygons + 1,). Polygon i has the rings ``polygon[i]:polygon[i + 1]``, at least one.
+    shape
+        int64 (shapes + 1,). Shape i has the polygons ``shape[i]:shape[i + 1]``; one without any holds nothing.
+    """
+
+    corners: NDArray[np.float64]
+    ring: NDArray[np.int64]
+    polygon: NDArray[np.int64]
+    shape: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.shape) - 1
+
+    def of_shape(self, number: int) -> list[list[NDArray[np.float64]]]:
+        """Return the rings of each polygon of one shape."""
+        return [
+            [self.corners[self.ring[r] : self.ring[r + 1]] for r in range(self.polygon[p], self.polygon[p + 1])]
+            for p in range(self.shape[number], self.shape[number + 1])
+        ]
+
+    def between(self, first: int, last: int) -> Rings:
+        """Return some consecutive shapes."""
+        polygons = slice(self.shape[first], self.shape[last] + 1)
+        rings = slice(self.polygon[polygons.start], self.polygon[polygons.stop - 1] + 1)
+        corners = slice(self.ring[rings.start], self.ring[rings.stop - 1])
+        return Rings(
+            self.corners[corners],
+            self.ring[rings] - corners.start,
+            self.polygon[polygons] - rings.start,
+            self.shape[first : last + 1] - polygons.start,
+        )
+
+
+def rings_together(shapes: list[list[list[Any]]]) -> Rings:
+    """Return the rings of shapes, each a list of polygons, each a list of rings, as flat arrays.
+
+    Raises
+    ------
+    ValueError
+        If a ring is not a list of corners of two or three numbers; the message says of which shape.
+    """
+    corners, sizes = [np.zeros((0, 2))], []
+    for number, polygons in enumerate(shapes):
+        for ring in (ring for rings in polygons for ring in rings):
+            try:
+                corners.append(_corners(ring))
+            except ValueError as error:
+                raise ValueError(f"zone {number}: {error}") from None
+            sizes.append(len(corners[-1]))
+    return Rings(
+        np.concatenate(corners),
+        _offsets(sizes),
+        _offsets([len(rings) for polygons in shapes for rings in polygons]),
+        _offsets([len(polygons) for polygons in shapes]),
+    )
+
+
+def _offsets(sizes: list[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]).astype(np.int64)
+
+
+def polygons_in(rings: Rings, space: Space) -> list[list[Polygon]]:
+    """Return the polygons that each shape is made of: :func:`as_polygons` of many at once.
+
+    Raises
+    ------
+    ValueError
+        As there; the message says of which shape.
+    """
+    try:
+        made = _polygons_at_once(rings, space)
+    except ValueError:
+        made = None
+    if made is None:  # one by one, until the one that is wrong says what
+        made = []
+        for number in range(len(rings)):
+            try:
+                made += [_polygon(list(polygon), space) for polygon in rings.of_shape(number)]
+            except ValueError as error:
+                raise ValueError(f"zone {number}: {error}") from None
+    return [made[a:b] for a, b in zip(rings.shape[:-1].tolist(), rings.shape[1:].tolist(), strict=True)]
+
+
+def _polygons_at_once(rings: Rings, space: Space) -> list[Polygon] | None:
+    """Return all polygons in turn, None where one of them has to be looked at by itself."""
+    if len(rings.polygon) == 1:
+        return []
+    if (np.diff(rings.polygon) == 0).any() or (np.diff(rings.ring) == 0).any():
+        return None
+    vectors = space.vectors(as_positions(rings.corners, space, name="corners of a polygon"))
+    kept = np.ones(len(vectors), np.bool_)
+    kept[1:] = (vectors[1:] != vectors[:-1]).any(axis=1)
+    begin = rings.ring[:-1]
+    kept[begin] = True
+    # the last corner of each ring that differs from the one before
+    last = np.maximum.reduceat(np.where(kept, np.arange(len(kept)), -1), begin)
+    closed = (last > begin) & (vectors[last] == vectors[begin]).all(axis=1)
+    kept[last[closed]] = False
+    sizes = np.add.reduceat(kept.astype(np.int64), begin)
+    if (sizes < 3).any():
+        return None
+    vectors = np.ascontiguousarray(vectors[kept])
+    ring = np.concatenate([[0], np.cumsum(sizes)])
+    at = ring[rings.polygon]
+    middles = np.add.reduceat(vectors, at[:-1], axis=0) / np.diff(at)[:, None]
+    good = np.ones(len(middles), np.bool_)
+    if space.dimension == 3:
+        length = np.sqrt((middles * middles).sum(axis=1))
+        good = length >= 1e-12
+        middles /= np.where(good, length, 1.0)[:, None]
+        heights = (vectors * np.repeat(middles, np.diff(at), axis=0)).sum(axis=1)
+        good &= np.minimum.reduceat(heights, at[:-1]) >= LEAST_HEIGHT
+    made = []
+    for number, (a, b, c, d) in enumerate(
+        zip(rings.polygon[:-1].tolist(), rings.polygon[1:].tolist(), at[:-1].tolist(), at[1:].tolist(), strict=True)
+    ):
+        corners = vectors[c:d]
+        made.append(Polygon(corners, ring[a : b + 1] - c, middles[number] if good[number] else _middle(corners, space)))
+    return made
+
+
+def _corners(ring: Any) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(ring, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("the corners of a polygon are not numbers: give (v, 2), lon before lat") from None
+    if array.ndim == 2 and array.shape[1] == 3:
+        return array[:, :2]  # GeoJSON may carry heights
+    if array.size == 0:
+        return np.zeros((0, 2))
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"corners of a polygon have shape {array.shape}: (v, 2) is wanted, lon before lat")
+    return array
+
+
 def _polygon(rings: list[Any], space: Space) -> Polygon:
     corners, sizes = [], []
     for ring in rings:

@@ -97,6 +97,11 @@ DETERMINANT = 4e-15
 
 A sign within it is computed again in rational numbers. Test: ``test_places_an_ulp_beside_an_edge_of_the_plane``.
 """
+PROJECTED = 1e-14
+"""Times the inverse square of its height, how far rounding may move a place in a gnomonic projection: some ten u.
+
+What lies nearer to a ray than that is decided in rational numbers. Test: ``test_as_the_oracle_says``.
+"""
 DISC, DISC_METRES = 1.0 + 1e-9, 1e-6
 """Times which, and metres by which, discs that cover a shape are larger than computed.
 

@@ -168,6 +168,35 @@ def reads_of(
     return _reads(operand(vectors), operand(home, np.int32), operand(far, np.float64), *regions.arrays, reach, furthest)
 
 
+def owners_near(
+    regions: Regions, vectors: NDArray[np.float64], far: NDArray[np.float64], furthest: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the partitions that may own an object within some distance of each place, as pairs (place, partition).
+
+    Parameters
+    ----------
+    regions
+        Who owns what.
+    vectors
+        float64 (n, dimension).
+    far
+        float64 (n,). Distances or chords.
+    furthest
+        float64 (P,). How far from its pivot objects of a partition are found, -1 where it has none.
+
+    Notes
+    -----
+    Replicas do not count: what lies in one of these partitions alone is found there. Cost O(n P).
+    """
+    home = regions.nearest(vectors)
+    nothing_known = np.full(len(regions), -np.inf)
+    place, part = _reads(
+        operand(vectors), home, operand(far * (1.0 + PRUNE), np.float64), *regions.arrays, nothing_known, furthest
+    )
+    kept = furthest[part] >= 0.0
+    return place[kept], part[kept]
+
+
 @kernel(
     "Tuple((int64[::1], int32[::1]))(float64[:, ::1], int32[::1], float64[::1], float64[:, ::1], float64[::1],"
     " int32[:, ::1], float64[:, ::1], float64[::1], float64[::1])"

@@ -41,6 +41,8 @@ class OpenSnapshot:
         Whether ids are strings.
     objects
         How many there are in all.
+    masks
+        uint8 of each partition: which of its objects count; None where all do.
     """
 
     parts: OpenPartitions
@@ -50,6 +52,7 @@ class OpenSnapshot:
     dimension: int
     string_ids: bool
     objects: int
+    masks: tuple[NDArray[np.uint8], ...] | None = None
 
 
 def keys_of(opened: OpenSnapshot, queries: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dtoss.geometry.space import HALF_TURN, LONLAT, QUARTER_TURN, Space
 from dtoss.index import Index
 from dtoss.partition import Partition
+from dtoss.queries.areas.covered import Shape, boxes_of, search_within
 from dtoss.queries.gather import take
-from dtoss.queries.within import Shape, boxes_of, search_within
 from dtoss.tiles.frame import Frame, box_of
 from dtoss.tiles.sample import keys_of
 

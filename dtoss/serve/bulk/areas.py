@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.queries.areas.covered import Shape, search_within
 from dtoss.queries.raw_hits import RawHits
-from dtoss.queries.within import Shape, search_within
 from dtoss.serve.bulk.many import check_hits, tell_reads
 from dtoss.serve.bulk.rows import Form, Rows, parts_of, rows_of
 from dtoss.serve.pool import Stop

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN
 from dtoss.index import Index
+from dtoss.queries.areas.covered import Shape, polygons_of
 from dtoss.queries.cell_of import outline_at
 from dtoss.queries.find_by_id import Place
-from dtoss.queries.within import Shape, polygons_of
 from dtoss.serve.answers import json_value
 from dtoss.serve.bulk.areas import found_within
 from dtoss.serve.one_object import id_of

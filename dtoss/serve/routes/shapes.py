@@ -14,7 +14,7 @@ from litestar.response.base import ASGIResponse
 from numpy.typing import NDArray
 
 from dtoss.geometry.distance import distance
-from dtoss.queries.within import Shape, boxes_of, polygons_of
+from dtoss.queries.areas.covered import Shape, boxes_of, polygons_of
 from dtoss.serve.answers import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.bulk.areas import found_within, listed
 from dtoss.serve.bulk.bodies import Bodies

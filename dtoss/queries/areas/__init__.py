@@ -1,0 +1,1 @@
+"""All objects within boxes and polygons: covered with discs, or partition by partition where zones are many."""

@@ -1,0 +1,189 @@
+"""All objects within many polygons, or only how many: each partition that may hold some is searched once.
+
+Memory does not grow with the objects that are counted: nothing but counts is held. Hits are listed where they are found
+and put in order at the end.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.geometry.areas import Areas, areas_of
+from dtoss.geometry.point_in_polygon import inside
+from dtoss.geometry.polygons import Polygon
+from dtoss.partitioning.routing import owners_near
+from dtoss.queries.block_runs import addresses_of_runs
+from dtoss.queries.gather import take
+from dtoss.queries.kernels.address_table import OWNED_SITES
+from dtoss.queries.kernels.zone_kernel import zone_kernel
+from dtoss.queries.open_snapshot import OpenSnapshot
+from dtoss.queries.raw_hits import RawHits
+from dtoss.queries.threads import in_pieces
+
+CORNERS = 1 << 20
+"""Corners of the polygons whose tables are made at a time, unless one shape has more: some hundred megabytes."""
+
+
+def count_in_zones(opened: OpenSnapshot, shapes: list[list[Polygon]], threads: int = 1) -> NDArray[np.int64]:
+    """Return how many objects lie within each shape, int64 (m,), an object once where its polygons overlap.
+
+    Cost O(r log v) for r objects near the shapes and v corners, most often; O(v) an object at worst.
+    """
+    pieces = [_searched(opened, shapes[a:b], threads, False)[0] for a, b in _slices(shapes)]
+    return np.concatenate([np.zeros(0, np.int64), *pieces])
+
+
+def find_in_zones(opened: OpenSnapshot, shapes: list[list[Polygon]], threads: int = 1) -> RawHits:
+    """Return the objects within each shape, by id, each once; distances are 0. Cost as :func:`count_in_zones`."""
+    pieces = [_ordered(opened, *_searched(opened, shapes[a:b], threads, True)) for a, b in _slices(shapes)]
+    empty = np.zeros(0, np.int32)
+    part, item = (np.concatenate([empty, *(piece[i] for piece in pieces)]) for i in (1, 2))
+    count = np.concatenate([np.zeros(0, np.int64), *(piece[0] for piece in pieces)])
+    ids = None
+    if not opened.string_ids:
+        ids = np.concatenate([np.zeros(0, np.int64), *(piece[3] for piece in pieces if piece[3] is not None)])
+    return RawHits(count, part, item, np.zeros(len(part)), ids, np.zeros(len(shapes), np.int32))
+
+
+def _slices(shapes: list[list[Polygon]]) -> list[tuple[int, int]]:
+    """Return consecutive shapes, first and last, with so many corners together, one shape at least."""
+    cuts, corners = [0], 0
+    for number, shape in enumerate(shapes):
+        size = sum(len(polygon.corners) for polygon in shape)
+        if corners and corners + size > CORNERS:
+            cuts.append(number)
+            corners = 0
+        corners += size
+    return list(pairwise([*cuts, len(shapes)])) if shapes else []
+
+
+def _searched(
+    opened: OpenSnapshot, shapes: list[list[Polygon]], threads: int, listing: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return how many objects each shape holds, and if they are listed, shape, partition and number of each."""
+    polygons = [polygon for shape in shapes for polygon in shape]
+    empty = np.zeros(0, np.int32)
+    count = np.zeros(len(shapes), np.int64)
+    if not polygons:
+        return count, empty, empty, empty
+    owner = np.repeat(np.arange(len(shapes)), [len(shape) for shape in shapes])
+    middles = np.stack([polygon.middle for polygon in polygons])
+    far = np.array([np.sqrt(((p.corners - p.middle) ** 2).sum(axis=1).max()) for p in polygons])
+    table = opened.parts.table
+    near, part = owners_near(opened.regions, middles, far, table.furthest)
+    wanted = np.unique(part)
+    opened.parts.open(wanted.tolist())
+    order = np.argsort(part, kind="stable")
+    near, begin = near[order], np.searchsorted(part[order], np.append(wanted, len(table.rows)))
+    areas = areas_of(polygons)
+
+    def work(first: int, last: int) -> tuple[NDArray[np.int64], list[list[NDArray[np.int32]]]]:
+        total, hits = np.zeros(len(shapes), np.int64), []
+        for i in range(first, last):
+            found, *columns = _in_partition(
+                opened, int(wanted[i]), near[begin[i] : begin[i + 1]], polygons, owner, areas, listing, len(shapes)
+            )
+            total += found
+            hits.append(columns)
+        return total, hits
+
+    pieces = in_pieces(len(wanted), threads, work, least=1)
+    for total, _ in pieces:
+        count += total
+    shape, part, item = (
+        np.concatenate([empty, *(columns[i] for _, hits in pieces for columns in hits)]) for i in range(3)
+    )
+    return count, shape, part, item
+
+
+def _in_partition(
+    opened: OpenSnapshot,
+    number: int,
+    near: NDArray[np.int64],
+    polygons: list[Polygon],
+    owner: NDArray[np.int64],
+    areas: Areas,
+    listing: bool,
+    shapes: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return how many objects of one partition each shape holds, and if they are listed, their columns."""
+    table = opened.parts.table
+    marks = np.zeros(max(int(table.rows[number, OWNED_SITES]), 0), np.int32)
+    count, shape, item, doubts = zone_kernel(
+        table.rows, addresses_of_runs(table), number, opened.dimension,
+        near, owner, shapes, marks, listing, *areas,
+    )  # fmt: skip
+    if len(doubts):
+        held = _decided(opened, number, doubts.reshape(-1, 2), polygons, owner)
+        more_shape, more_item = _objects_on(opened, number, held)
+        count += np.bincount(more_shape, minlength=shapes)
+        if listing:
+            shape = np.concatenate([shape, more_shape.astype(np.int32)])
+            item = np.concatenate([item, more_item.astype(np.int32)])
+    return count, shape, np.full(len(item), number, np.int32), item
+
+
+def _decided(
+    opened: OpenSnapshot, number: int, doubts: NDArray[np.int64], polygons: list[Polygon], owner: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the (shape, site) that a shape holds, and none of whose polygons was found to hold for sure."""
+    sites = opened.parts[number].sites
+    first = np.searchsorted(owner, np.arange(int(owner[-1]) + 2))
+    held: set[tuple[int, int]] = set()
+    for polygon in np.unique(doubts[:, 0]).tolist():
+        mine = doubts[doubts[:, 0] == polygon, 1]
+        found = mine[inside(np.array(sites[mine]), polygons[polygon])]
+        held.update((int(owner[polygon]), site) for site in found.tolist())
+    doubtful = {(polygon, site) for polygon, site in doubts.tolist()}
+    alone = [
+        (shape, site)
+        for shape, site in sorted(held)
+        if not any(
+            (other, site) not in doubtful and inside(np.array(sites[site : site + 1]), polygons[other])[0]
+            for other in range(first[shape], first[shape + 1])
+        )
+    ]
+    return np.array(alone, np.int64).reshape(-1, 2)
+
+
+def _objects_on(
+    opened: OpenSnapshot, number: int, held: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the shape and the number of each object on sites, of those that count."""
+    objects = opened.parts[number].first_object.astype(np.int64)
+    sizes = objects[held[:, 1] + 1] - objects[held[:, 1]]
+    before = np.cumsum(sizes) - sizes
+    item = np.arange(int(sizes.sum())) - np.repeat(before - objects[held[:, 1]], sizes)
+    shape = np.repeat(held[:, 0], sizes)
+    if opened.masks is None:
+        return shape, item
+    kept = opened.masks[number][item] != 0
+    return shape[kept], item[kept]
+
+
+def _ordered(
+    opened: OpenSnapshot,
+    count: NDArray[np.int64],
+    shape: NDArray[np.int32],
+    part: NDArray[np.int32],
+    item: NDArray[np.int32],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64] | None]:
+    """Return the hits by shape and id: how many of each shape, and part, item, and ids that are numbers."""
+    empty = np.zeros(0)
+    found = RawHits(count, part, item, empty, None, np.zeros(0, np.int32))
+    ids = take(opened.parts, found, lambda partition: partition.ids) if opened.string_ids else None
+    if ids is not None:
+        table = pa.table({"shape": shape, "id": ids})
+        order = pc.sort_indices(table, [("shape", "ascending"), ("id", "ascending")]).to_numpy()
+        return count, part[order], item[order], None
+    numbers = np.empty(len(item), np.int64)
+    cuts = np.flatnonzero(np.diff(part, prepend=-1))  # a partition's hits follow one another
+    for a, b in pairwise([*cuts.tolist(), len(part)]):
+        numbers[a:b] = opened.parts[int(part[a])].ids[item[a:b]]
+    order = np.lexsort((numbers, shape))
+    return count, part[order], item[order], numbers[order]
