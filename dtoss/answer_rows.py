@@ -18,7 +18,8 @@ from dtoss.index import Index
 from dtoss.mapped_index import Verify
 from dtoss.names import columns_of_manifest, position_names
 from dtoss.opening import open_index
-from dtoss.queries.gather import arrow_of, floats_of, take_columns
+from dtoss.partition import numbers
+from dtoss.queries.gather import floats_of, take_columns
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.store import Store
 
@@ -177,7 +178,7 @@ def answer_batch(index: Index, ask: Ask, batch: pa.RecordBatch) -> pa.RecordBatc
     if ask.exclude_self:
         import pyarrow.compute as pc
 
-        own = batch.column("query_id").take(arrow_of(query))
+        own = batch.column("query_id").take(numbers(query))
         kind = pa.int64() if pa.types.is_integer(own.type) and not index.string_ids else pa.large_string()
         same = pc.equal(ids.cast(kind), own.cast(kind))
         keep = ~pc.fill_null(same, False).to_numpy(zero_copy_only=False)
@@ -188,17 +189,17 @@ def answer_batch(index: Index, ask: Ask, batch: pa.RecordBatch) -> pa.RecordBatc
         keep = keep & index.satisfying(found, ask.having)
     at = np.flatnonzero(keep)
     query, rank = query[at], rank[at].astype(np.int32)
-    columns = [ids.take(arrow_of(at)), arrow_of(found.distance[at]), arrow_of(rank)]
-    columns += [column.take(arrow_of(at)) for column in take_columns(index.parts, found, ask.columns)]
+    columns = [ids.take(numbers(at)), numbers(found.distance[at]), numbers(rank)]
+    columns += [column.take(numbers(at)) for column in take_columns(index.parts, found, ask.columns)]
     if ask.how == "left":
         missing = np.setdiff1d(np.arange(len(places)), query, assume_unique=False)
         order = np.argsort(np.concatenate([query, missing]), kind="stable")
         query = np.concatenate([query, missing])[order]
         place = np.where(order < len(at), order, -1)
-        mask = arrow_of(place, place >= 0)
+        mask = numbers(place, place >= 0)
         columns = [column.take(mask) for column in columns]
     names = [*RESULT, *ask.columns]
-    return pa.record_batch([batch.column("query_id").take(arrow_of(query)), *columns], names=names)
+    return pa.record_batch([batch.column("query_id").take(numbers(query)), *columns], names=names)
 
 
 def places_of(batch: pa.RecordBatch) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dtoss.extras import needed
 from dtoss.names import free_names, position_names
+from dtoss.partition import numbers
 
 if TYPE_CHECKING:
     import geopandas
@@ -107,7 +108,7 @@ class Hits:
             if step == 1:  # nothing of a column is copied
                 columns = {name: column.slice(begin, max(end - begin, 0)) for name, column in self.columns.items()}
             else:
-                rows = pa.array(np.arange(begin, end, step))
+                rows = numbers(np.arange(begin, end, step))
                 columns = {name: column.take(rows) for name, column in self.columns.items()}
             return Hits(self.query[row], self.id[row], self.distance[row], columns, self.origin)
         try:
@@ -166,7 +167,7 @@ class Hits:
         """
         for names in _PAIRS:
             if all(name in self.columns for name in names):
-                return np.stack([self.columns[name].to_numpy(zero_copy_only=False) for name in names], axis=1)
+                return np.stack([np.from_dlpack(self.columns[name]) for name in names], axis=1)
         if self.origin is None:
             raise ValueError("these hits do not know where their objects are: ask with columns=['lon', 'lat']")
         return self.origin.positions_of(self.id)
@@ -176,8 +177,9 @@ class Hits:
 
         An attribute never has one of these names: :mod:`dtoss.names` says as what it comes then.
         """
-        ids = pa.array(self.id, pa.large_string()) if self.id.dtype == object else pa.array(self.id)
-        table = {"query": self.query, "id": ids, "distance": self.distance, "rank": self.rank()}
+        ids = pa.array(self.id, pa.large_string()) if self.id.dtype == object else numbers(self.id)
+        query, distance, rank = map(numbers, (self.query, self.distance, self.rank()))
+        table = {"query": query, "id": ids, "distance": distance, "rank": rank}
         names = free_names(self.columns)
         names |= {name: name for pair in _PAIRS for name in pair if name in names}
         return pa.table(table | {names[name]: column for name, column in self.columns.items()})

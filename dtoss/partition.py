@@ -19,6 +19,23 @@ BALL, RADIUS = 4, 3
 """Numbers of the ball of a block: the radius stands behind the three of its centre."""
 
 
+def numbers(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return numbers as an Arrow array, null where they are not valid; on the same memory where they stand in one piece.
+
+    ``pa.array`` says the same, and loads pandas first, which takes half a second.
+
+    Examples
+    --------
+    >>> numbers(np.array([1.5, np.nan])).to_pylist(), numbers(np.array([1, 2]), np.array([True, False])).to_pylist()
+    ([1.5, nan], [1, None])
+    """
+    if values.dtype.kind not in "iuf" or not values.dtype.isnative:
+        return pa.array(values, mask=None if valid is None else ~valid)
+    mask = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    held = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [mask, held])
+
+
 @dataclass(frozen=True)
 class Blocks:
     """The blocks of m sites, b = m / 16 of them, rounded up.

@@ -40,7 +40,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "partition": set(),
         "ids": {"partition"},
         "id_order": {"compiled", "geometry", "partition"},
-        "hits": {"frames", "geometry", *GROUND},
+        "hits": {"frames", "geometry", "partition", *GROUND},
         "frames": {"index", "in_process", *ASKING},
         "arguments": {"names"},
         "compiled": set(),

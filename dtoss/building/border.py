@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dtoss.cells.voronoi import voronoi
 from dtoss.geometry.curve import curve_keys, radix_order
-from dtoss.partition import Ids, Partition
+from dtoss.partition import Ids, Partition, numbers
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def border_of(partition: Partition) -> Border:
     return Border(
         sites=partition.sites[points],
         home=home,
-        ids=partition.ids.take(pa.array(lowest)) if isinstance(partition.ids, pa.Array) else partition.ids[lowest],
+        ids=partition.ids.take(numbers(lowest)) if isinstance(partition.ids, pa.Array) else partition.ids[lowest],
         open=open_site[points],
         edges=np.stack([at[source[crossing]], at[target[crossing]]], axis=1),
     )
@@ -157,5 +157,5 @@ def fix(
 
 def _take_ids(parts: list[Ids], kept: NDArray[np.int64]) -> Ids:
     if isinstance(parts[0], pa.Array):
-        return pa.concat_arrays(parts).take(pa.array(kept))
+        return pa.concat_arrays(parts).take(numbers(kept))
     return np.concatenate(parts)[kept]

@@ -17,7 +17,7 @@ from dtoss.compiled.kernel import kernel
 from dtoss.geometry.curve import curve_keys, curve_order
 from dtoss.geometry.space import Space
 from dtoss.id_order import filter_of_ids, order_of_ids
-from dtoss.partition import FAN, Graph, Ids, Partition
+from dtoss.partition import FAN, Graph, Ids, Partition, numbers
 from dtoss.partitioning.regions import Regions
 
 TOP = 64
@@ -123,7 +123,7 @@ def construct(
         sites, site_home, rim = sites[to_old], site_home[to_old], rim[to_old]
         open_cells = np.sort(to_new[open_cells])
     owned_sites = int(owned.sum())
-    taken = pa.array(order)
+    taken = numbers(order)
     sorted_ids = ids.take(taken) if isinstance(ids, pa.Array) else ids[order]
     owned_ids = sorted_ids[: int(first[owned_sites])]
     partition = Partition(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dtoss.compiled.memory import address
 from dtoss.geometry.space import Space
 from dtoss.locks import Lock
-from dtoss.partition import Ids, Partition
+from dtoss.partition import Ids, Partition, numbers
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.answer import answer
 from dtoss.queries.kernels.address_table import MASK, OWNED_SITES
@@ -269,7 +269,7 @@ def _matches(condition: Condition, parts: OpenPartitions) -> Matches:
         def column(name: str, partition: Partition = partition) -> pa.Array:
             if name in partition.attributes:
                 return partition.attributes[name]
-            return partition.ids if isinstance(partition.ids, pa.Array) else pa.array(partition.ids)
+            return partition.ids if isinstance(partition.ids, pa.Array) else numbers(partition.ids)
 
         mask = condition.matches(column, len(partition.ids)).view(np.uint8)
         count += int(np.count_nonzero(mask[: partition.owned_objects]))
@@ -301,7 +301,7 @@ def _own_index(opened: OpenSnapshot, space: Space, matches: Matches) -> Own:
     ids: Ids = pa.concat_arrays(pieces) if opened.string_ids else np.concatenate(pieces)
     bounds = opened.box if opened.dimension == 2 else None
     regions = Regions(np.ascontiguousarray(opened.regions.pivots[:1]), np.zeros(1))
-    origin = pa.array(np.arange(len(item)))
+    origin = numbers(np.arange(len(item)))
     from dtoss.building.construct import construct
 
     built = construct(
@@ -320,4 +320,4 @@ def _own_index(opened: OpenSnapshot, space: Space, matches: Matches) -> Own:
 
 
 def _taken(ids: Ids, rows: NDArray[np.int64]) -> Ids:
-    return ids.take(pa.array(rows)) if isinstance(ids, pa.Array) else ids[rows]
+    return ids.take(numbers(rows)) if isinstance(ids, pa.Array) else ids[rows]

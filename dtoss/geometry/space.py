@@ -145,7 +145,9 @@ def space_of(crs: str | pyproj.CRS | None = None, metric: str | None = None) -> 
         if metric == "sphere":
             raise ValueError("crs 'none' is a plane: name a CRS to use metric 'sphere'")
         return Space(NO_CRS, "plane")
-    import pyproj  # half as long to load as numba, and a question about degrees needs none
+    if crs == LONLAT and metric in (None, "sphere"):
+        return Space(LONLAT, "sphere")
+    import pyproj  # half as long to load as numba, and degrees need none
     from pyproj.exceptions import CRSError
 
     try:

@@ -20,7 +20,7 @@ from dtoss.errors import StoreError
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import Space
 from dtoss.locks import once
-from dtoss.partition import Ids, Partition
+from dtoss.partition import Ids, Partition, numbers
 from dtoss.queries.answer import answer
 from dtoss.queries.find_by_id import Place
 from dtoss.queries.one_cell import CROWDED, Drawn, drawn_cell
@@ -75,13 +75,13 @@ def candidates(view: CellView, partition: Partition, site: int) -> tuple[NDArray
         graph = partition.graph
         near = graph.neighbours[graph.first[site] : graph.first[site + 1]]
         lowest = partition.first_object[near]
-        ids = partition.ids.take(pa.array(lowest)) if isinstance(partition.ids, pa.Array) else partition.ids[lowest]
+        ids = partition.ids.take(numbers(lowest)) if isinstance(partition.ids, pa.Array) else partition.ids[lowest]
         parts.append((partition.sites[near], ids))
     table = view.border
     point = -1 if table is None or len(table.sites) == 0 else table.find(partition.sites[site])
     if table is not None and point >= 0:
         near = table.neighbours[table.first[point] : table.first[point + 1]]
-        ids = table.ids.take(pa.array(near)) if isinstance(table.ids, pa.Array) else table.ids[near]
+        ids = table.ids.take(numbers(near)) if isinstance(table.ids, pa.Array) else table.ids[near]
         parts.append((table.sites[near], ids))
     if not parts:
         return np.zeros((0, view.space.dimension)), np.zeros(0, np.int64)
@@ -93,7 +93,7 @@ def candidates(view: CellView, partition: Partition, site: int) -> tuple[NDArray
     sites = np.concatenate([parts[0][0], parts[1][0][extra]])
     merged: Ids
     if isinstance(parts[0][1], pa.Array):
-        merged = pa.concat_arrays([parts[0][1], parts[1][1].take(pa.array(extra))])
+        merged = pa.concat_arrays([parts[0][1], parts[1][1].take(numbers(extra))])
     else:
         merged = np.concatenate([parts[0][1], parts[1][1][extra]])
     return sites, merged
@@ -244,7 +244,7 @@ def outline_at(view: CellView, place: Place) -> tuple[NDArray[np.float64], float
 
 def _taken(ids: Ids, rows: NDArray[np.int64]) -> NDArray[Any]:
     if isinstance(ids, pa.Array):
-        found: NDArray[Any] = ids.take(pa.array(rows)).to_numpy(zero_copy_only=False).astype(object)
+        found: NDArray[Any] = ids.take(numbers(rows)).to_numpy(zero_copy_only=False).astype(object)
         return found
     return ids[rows]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dtoss.geometry.space import Space
 from dtoss.locks import once
 from dtoss.names import position_names
-from dtoss.partition import Partition
+from dtoss.partition import Partition, numbers
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.raw_hits import RawHits
 
@@ -24,16 +24,6 @@ COORDINATE = {"lon": 0, "lat": 1, "x": 0, "y": 1}
 """Which coordinate a column of positions is: no attribute has one of these names."""
 
 
-def arrow_of(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return numbers as an Arrow array, null where they are not valid.
-
-    What ``pyarrow.array`` does too, after it has loaded pandas to see whether it is given something of it.
-    """
-    values = np.ascontiguousarray(values)
-    mask = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [mask, pa.py_buffer(values)])
-
-
 def floats_of(column: pa.Array) -> NDArray[np.float64]:
     """Return an Arrow array of numbers as float64, NaN where it is null.
 
@@ -42,11 +32,11 @@ def floats_of(column: pa.Array) -> NDArray[np.float64]:
     column = column.cast(pa.float64())
     valid, values = column.buffers()
     rows = slice(column.offset, column.offset + len(column))
-    numbers = np.frombuffer(values, np.float64)[rows] if len(column) else np.zeros(0)
+    floats = np.frombuffer(values, np.float64)[rows] if len(column) else np.zeros(0)
     if column.null_count == 0:
-        return numbers
+        return floats
     held = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[rows]
-    return np.where(held != 0, numbers, np.nan)
+    return np.where(held != 0, floats, np.nan)
 
 
 def take(parts: OpenPartitions, found: RawHits, column: Callable[[Any], Any]) -> pa.Array:
@@ -56,12 +46,12 @@ def take(parts: OpenPartitions, found: RawHits, column: Callable[[Any], Any]) ->
     pieces = []
     for number in np.unique(sorted_part).tolist():
         low, high = np.searchsorted(sorted_part, [number, number + 1])
-        pieces.append(column(parts[number]).take(arrow_of(found.item[order[low:high]])))
+        pieces.append(column(parts[number]).take(numbers(found.item[order[low:high]])))
     if not pieces:
         return column(parts[0]).slice(0, 0)
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
-    return pa.concat_arrays(pieces).take(arrow_of(back))
+    return pa.concat_arrays(pieces).take(numbers(back))
 
 
 def take_columns(parts: OpenPartitions, found: RawHits, columns: Sequence[str]) -> list[pa.Array]:
@@ -72,7 +62,7 @@ def take_columns(parts: OpenPartitions, found: RawHits, columns: Sequence[str]) 
     return [
         take(parts, found, partial(_attribute, name))
         if positions is None or name not in COORDINATE
-        else arrow_of(positions[:, COORDINATE[name]])
+        else numbers(positions[:, COORDINATE[name]])
         for name in columns
     ]
 
@@ -94,7 +84,7 @@ def _attribute(name: str, partition: Partition) -> pa.Array:
 
 def take_ids(parts: OpenPartitions, found: RawHits) -> pa.Array:
     """Return the ids of raw hits, in their order."""
-    return arrow_of(found.ids) if found.ids is not None else take(parts, found, lambda partition: partition.ids)
+    return numbers(found.ids) if found.ids is not None else take(parts, found, lambda partition: partition.ids)
 
 
 class Whereabouts:

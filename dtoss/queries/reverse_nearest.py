@@ -12,7 +12,7 @@ from dtoss.cells.cell_polygons import shapes
 from dtoss.geometry.distance import distance
 from dtoss.geometry.rounding import NEARLY_AS_NEAR, ROUGH_CHORD2
 from dtoss.hits import Hits
-from dtoss.partition import BLOCK, Partition
+from dtoss.partition import BLOCK, Partition, numbers
 from dtoss.queries.answer import answer
 from dtoss.queries.cell_of import CellView
 
@@ -145,7 +145,7 @@ def _objects_at(
         vectors[mine] = partition.sites[site]
         alone[mine] = partition.first_object[site + 1] - partition.first_object[site] == 1
         if isinstance(partition.ids, pa.Array):
-            ids[mine] = partition.ids.take(pa.array(item)).to_numpy(zero_copy_only=False)
+            ids[mine] = partition.ids.take(numbers(item)).to_numpy(zero_copy_only=False)
         else:
             ids[mine] = partition.ids[item]
     return vectors, ids, alone

@@ -1,0 +1,60 @@
+"""What is loaded when: no library before it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from dtoss.snapshots.store import Store
+
+WATCHED = {
+    "numpy", "pyarrow", "scipy", "numba", "llvmlite", "pandas", "geopandas", "shapely", "polars", "pyogrio", "pyproj",
+    "matplotlib", "rich", "typer", "sqlglot", "pyspark", "duckdb", "folium", "lonboard",
+}  # fmt: skip
+BASIC = {"numpy", "pyarrow"}
+KERNELS = BASIC | {"numba", "llvmlite", "scipy"}
+MADE = "import dtoss; index = dtoss.build([1, 2, 3], [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], columns={'a': [1, 2, 3]}); "
+LOADED = {
+    "import dtoss": set(),
+    "import dtoss; dtoss.InputError": set(),
+    "from dtoss import Hits": BASIC,
+    "from dtoss import Index, Hits, build, connect, open": BASIC,
+    "import dtoss; str(dtoss.Index.knn.__doc__), str(dtoss.build.__doc__)": BASIC,
+    MADE + "index.knn([0.0, 0.0], k=2, columns=['lon']).positions": KERNELS,
+    MADE + "index.range([[0.0, 0.0]], 10.0).to_arrow()": KERNELS,
+    MADE + "index.within([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])": KERNELS,
+    MADE + "index.knn([0.0, 0.0], where='a = 2')": KERNELS | {"sqlglot"},
+    MADE + "index.knn([0.0, 0.0]).to_pandas()": KERNELS | {"pandas"},
+    MADE + "index.knn([0.0, 0.0]).to_geopandas()": KERNELS | {"pandas", "geopandas", "shapely", "pyproj"},
+    MADE + "index.knn([0.0, 0.0]).to_polars()": KERNELS | {"polars"},
+    "import polars, dtoss; dtoss.build(polars.DataFrame({'lon': [0.0], 'lat': [0.0], 'id': [1]}))": KERNELS
+    | {"polars"},
+}
+"""What may be loaded of these libraries when something was done, and nothing else of them."""
+
+
+def loaded(code):
+    """The watched libraries that a process has loaded once it has run some code."""
+    watch = f"import sys; print(*sorted({WATCHED!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{watch}"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("code", LOADED)
+def test_no_library_is_loaded_before_it_is_used(code):
+    """The watched ones, each by the step that needs it."""
+    found = loaded(code)
+    assert found <= LOADED[code]
+    used = {"to_pandas": "pandas", "to_polars": "polars", "to_geopandas": "geopandas", "where": "sqlglot"}
+    for word, library in used.items():
+        assert (f"{word}" in code) <= (library in found), "the test no longer sees what it looks for"
+
+
+def test_a_missing_store_is_told_before_kernels_are_loaded(tmp_path):
+    """An error in a path costs no second."""
+    code = f"import dtoss\ntry:\n    dtoss.open({str(tmp_path / 'none')!r})\nexcept dtoss.StoreError:\n    pass"
+    assert loaded(code) <= BASIC
+    assert not Store(str(tmp_path / "none")).snapshots()
