@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.building.border import fix
-from dtoss.building.construct import construct
-from dtoss.building.reach import choose_reach
-from dtoss.frames.kinds import Frame, Places
-from dtoss.frames.objects import given_objects
-from dtoss.geometry.land_squares import look_swapped
-from dtoss.geometry.space import SMALLEST, Space, as_positions, space_of
-from dtoss.ids import as_ids
 from dtoss.index import Index
 from dtoss.names import free_names
-from dtoss.partition import Ids
-from dtoss.partitioning.assign import assign
-from dtoss.partitioning.bounds import planar_bounds
-from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, SAMPLE_PER_PARTITION, choose_pivots
-from dtoss.queries.open_partitions import OpenPartitions, facts_of
 
 if TYPE_CHECKING:
     import pyproj
+
+    from dtoss.frames.kinds import Frame, Places
+    from dtoss.geometry.space import Space
+    from dtoss.partition import Ids
 
 LOOKED_AT = 1_000
 """Positions of which it is asked whether they are on land."""
@@ -150,6 +140,13 @@ def build(
     >>> build({"lat": [0.0, 1.0], "lon": [0.0, 0.0], "id": ["a", "b"]}).knn([0.0, 0.9]).id.tolist()
     ['b']
     """
+    # numba is loaded with the first index, not with this module
+    from dtoss.building.in_memory import build_in_memory
+    from dtoss.frames.objects import given_objects
+    from dtoss.geometry.space import SMALLEST, as_positions, space_of
+    from dtoss.ids import as_ids
+    from dtoss.queries.open_partitions import OpenPartitions, facts_of
+
     given = given_objects(ids, positions, id=id, geometry=geometry, x=x, y=y, columns=columns, crs=crs, metric=metric)
     space = space_of(given.crs, metric)
     places = as_positions(given.positions, space)
@@ -166,51 +163,27 @@ def build(
     _check_distinct(keys)
     attributes = _attributes(given.columns, len(keys))
     _warn_of_swapped(places, space)
-    vectors = space.vectors(places)
-    box = planar_bounds(vectors, bounds) if space.dimension == 2 else None
-    if partitions is None:
-        partitions = max(-(-len(keys) // OBJECTS_PER_PARTITION), 1)
-    rows = _sample(len(keys), partitions, seed)
-    regions = choose_pivots(vectors[rows], partitions, method=pivots, seed=seed)
-    count = len(regions)
-    if reach is None:
-        reaches = choose_reach(vectors[rows], len(keys), regions, box)
-    else:
-        if not reach >= 0.0:
-            raise ValueError(f"reach is {reach!r}: a number that is not negative is wanted")
-        reaches = np.full(count, np.inf if count == 1 else float(reach))
-    sent = assign(vectors, regions, reaches)
-    member, start = _members(sent.home, sent.row, sent.partition, count)
-
-    def one(number: int) -> Any:
-        mine = member[start[number] : start[number + 1]]
-        taken = pa.array(mine)
-        return construct(
-            number,
-            keys.take(taken) if isinstance(keys, pa.Array) else keys[mine],
-            places[mine],
-            sent.home[mine],
-            space,
-            regions,
-            float(reaches[number]),
-            box,
-            attributes={name: column.take(taken) for name, column in attributes.items()},
-            engine=engine,
-        )
-
-    if threads > 1 and count > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            built = list(pool.map(one, range(count)))
-    else:
-        built = [one(number) for number in range(count)]
+    made = build_in_memory(
+        keys,
+        places,
+        space,
+        attributes,
+        partitions=partitions,
+        pivots=pivots,
+        bounds=bounds,
+        reach=reach,
+        seed=seed,
+        engine=engine,
+        threads=threads,
+    )
     return Index(
         space,
-        regions,
-        reaches,
-        OpenPartitions([b.partition for b in built], [facts_of(b.partition) for b in built]),
-        bounds=box,
+        made.regions,
+        made.reach,
+        OpenPartitions(made.partitions, [facts_of(partition) for partition in made.partitions]),
+        bounds=made.bounds,
         string_ids=isinstance(keys, pa.Array),
-        border=fix([b.border for b in built], box, threads=threads, engine=engine),
+        border=made.border,
     )
 
 
@@ -231,7 +204,11 @@ def _attributes(columns: Mapping[str, Any], count: int) -> dict[str, pa.Array]:
 
 
 def _column(name: str, value: Any, count: int) -> pa.Array:
-    column = value if isinstance(value, (pa.Array, pa.ChunkedArray)) else pa.array(value)
+    from dtoss.partition import numbers
+
+    column = numbers(value) if isinstance(value, np.ndarray) and value.ndim == 1 else value
+    if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+        column = pa.array(value)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if len(column) != count:
@@ -242,23 +219,8 @@ def _column(name: str, value: Any, count: int) -> pa.Array:
 def _warn_of_swapped(places: NDArray[np.float64], space: Space) -> None:
     if not space.geographic:
         return
+    from dtoss.geometry.land_squares import look_swapped
+
     some = places[:: max(-(-len(places) // LOOKED_AT), 1)]
     if note := look_swapped(some[:, 0], some[:, 1]):
         warnings.warn(f"{note}: lon comes before lat", stacklevel=3)
-
-
-def _sample(n: int, partitions: int, seed: int) -> NDArray[np.int64]:
-    most = SAMPLE_PER_PARTITION * partitions
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
-
-
-def _members(
-    home: NDArray[np.int32], row: NDArray[np.int32], partition: NDArray[np.int32], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of each partition, owned and copied, one partition after another, and where each begins."""
-    where = np.concatenate([home, partition])
-    rows = np.concatenate([np.arange(len(home), dtype=np.int64), row.astype(np.int64)])
-    order = np.argsort(where, kind="stable")
-    return rows[order], np.searchsorted(where[order], np.arange(count + 1))

@@ -15,24 +15,32 @@ WATCHED = {
 }  # fmt: skip
 BASIC = {"numpy", "pyarrow"}
 KERNELS = BASIC | {"numba", "llvmlite", "scipy"}
-MADE = "import dtoss; index = dtoss.build([1, 2, 3], [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], columns={'a': [1, 2, 3]}); "
+MADE = """
+import numpy as np, dtoss
+places = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+index = dtoss.build(np.arange(3), places, columns={'a': np.arange(3)})
+"""
+POLARS = "import polars, dtoss; dtoss.build(polars.DataFrame({'lon': [0.0], 'lat': [0.0], 'id': [1]}))"
 LOADED = {
     "import dtoss": set(),
     "import dtoss; dtoss.InputError": set(),
     "from dtoss import Hits": BASIC,
-    "from dtoss import Index, Hits, build, connect, open": BASIC,
+    "from dtoss import Index, Hits, build, open": BASIC,
     "import dtoss; str(dtoss.Index.knn.__doc__), str(dtoss.build.__doc__)": BASIC,
     MADE + "index.knn([0.0, 0.0], k=2, columns=['lon']).positions": KERNELS,
     MADE + "index.range([[0.0, 0.0]], 10.0).to_arrow()": KERNELS,
     MADE + "index.within([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])": KERNELS,
-    MADE + "index.knn([0.0, 0.0], where='a = 2')": KERNELS | {"sqlglot"},
+    MADE + "index.knn([0.0, 0.0], where='a = 2')": KERNELS | {"sqlglot", "pandas"},
     MADE + "index.knn([0.0, 0.0]).to_pandas()": KERNELS | {"pandas"},
     MADE + "index.knn([0.0, 0.0]).to_geopandas()": KERNELS | {"pandas", "geopandas", "shapely", "pyproj"},
-    MADE + "index.knn([0.0, 0.0]).to_polars()": KERNELS | {"polars"},
-    "import polars, dtoss; dtoss.build(polars.DataFrame({'lon': [0.0], 'lat': [0.0], 'id': [1]}))": KERNELS
-    | {"polars"},
+    MADE + "index.cell(1), index.neighbours(1), index.reverse_nearest([0.5, 0.5])": KERNELS | {"scipy"},
+    MADE + "index.knn([0.0, 0.0]).to_polars()": KERNELS | {"polars", "pandas"},
+    POLARS: KERNELS | {"polars", "pandas"},
 }
-"""What may be loaded of these libraries when something was done, and nothing else of them."""
+"""What may be loaded of these libraries when something was done, and nothing else of them.
+
+Arrow loads pandas, where it is there, before it makes an array of Python's values, as of the numbers in a condition.
+"""
 
 
 def loaded(code):

@@ -1,0 +1,138 @@
+"""All partitions of objects that are in memory: the steps of a cycle, in this process."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from dtoss.building.border import BorderTable, fix
+from dtoss.building.construct import construct
+from dtoss.building.reach import choose_reach
+from dtoss.geometry.space import Space
+from dtoss.partition import Ids, Partition, numbers
+from dtoss.partitioning.assign import assign
+from dtoss.partitioning.bounds import planar_bounds
+from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, SAMPLE_PER_PARTITION, choose_pivots
+from dtoss.partitioning.regions import Regions
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """What an index is made of.
+
+    Parameters
+    ----------
+    regions
+        Of the partitions.
+    reach
+        float64 (P,). Lambda of each.
+    partitions
+        In the order of their numbers.
+    bounds
+        Of a plane, float64 (4,); None on the sphere.
+    border
+        The exact cells of sites near borders.
+    """
+
+    regions: Regions
+    reach: NDArray[np.float64]
+    partitions: list[Partition]
+    bounds: NDArray[np.float64] | None
+    border: BorderTable
+
+
+def build_in_memory(
+    keys: Ids,
+    places: NDArray[np.float64],
+    space: Space,
+    attributes: dict[str, pa.Array],
+    *,
+    partitions: int | None,
+    pivots: str,
+    bounds: ArrayLike | None,
+    reach: float | None,
+    seed: int,
+    engine: str,
+    threads: int,
+) -> InMemory:
+    """Return the partitions of objects.
+
+    Parameters
+    ----------
+    keys
+        Distinct ids.
+    places
+        float64 (n, 2). Legal positions.
+    space
+        What these mean.
+    attributes
+        Columns of n values.
+    partitions, pivots, bounds, reach, seed, engine, threads
+        As :func:`dtoss.build`.
+
+    Raises
+    ------
+    ValueError
+        If one of these is out of its bounds.
+    """
+    vectors = space.vectors(places)
+    box = planar_bounds(vectors, bounds) if space.dimension == 2 else None
+    if partitions is None:
+        partitions = max(-(-len(keys) // OBJECTS_PER_PARTITION), 1)
+    rows = _sample(len(keys), partitions, seed)
+    regions = choose_pivots(vectors[rows], partitions, method=pivots, seed=seed)
+    count = len(regions)
+    if reach is None:
+        reaches = choose_reach(vectors[rows], len(keys), regions, box)
+    else:
+        if not reach >= 0.0:
+            raise ValueError(f"reach is {reach!r}: a number that is not negative is wanted")
+        reaches = np.full(count, np.inf if count == 1 else float(reach))
+    sent = assign(vectors, regions, reaches)
+    member, start = _members(sent.home, sent.row, sent.partition, count)
+
+    def one(number: int) -> Any:
+        mine = member[start[number] : start[number + 1]]
+        taken = numbers(mine)
+        return construct(
+            number,
+            keys.take(taken) if isinstance(keys, pa.Array) else keys[mine],
+            places[mine],
+            sent.home[mine],
+            space,
+            regions,
+            float(reaches[number]),
+            box,
+            attributes={name: column.take(taken) for name, column in attributes.items()},
+            engine=engine,
+        )
+
+    if threads > 1 and count > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            built = list(pool.map(one, range(count)))
+    else:
+        built = [one(number) for number in range(count)]
+    border = fix([b.border for b in built], box, threads=threads, engine=engine)
+    return InMemory(regions, reaches, [b.partition for b in built], box, border)
+
+
+def _sample(n: int, partitions: int, seed: int) -> NDArray[np.int64]:
+    most = SAMPLE_PER_PARTITION * partitions
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def _members(
+    home: NDArray[np.int32], row: NDArray[np.int32], partition: NDArray[np.int32], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of each partition, owned and copied, one partition after another, and where each begins."""
+    where = np.concatenate([home, partition])
+    rows = np.concatenate([np.arange(len(home), dtype=np.int64), row.astype(np.int64)])
+    order = np.argsort(where, kind="stable")
+    return rows[order], np.searchsorted(where[order], np.arange(count + 1))
