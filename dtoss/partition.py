@@ -20,7 +20,7 @@ BALL, RADIUS = 4, 3
 
 
 def numbers(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return numbers as an Arrow array, null where they are not valid; on the same memory where they stand in one piece.
+    """Return numbers as an Arrow array on the same memory, where they stand in one piece; null where not valid.
 
     ``pa.array`` says the same, and loads pandas first, which takes half a second.
 
