@@ -79,6 +79,47 @@ def said_renamed(names: Mapping[str, str]) -> str:
     return ", ".join(f"{name} as {names[name]}" for name in sorted(names))
 
 
+ALIKE = 0.7
+"""How alike two names are, by the ratio of difflib, from which on one may be meant by the other."""
+LONGEST_NAMED = 100
+"""Characters of a name, above which none is looked for."""
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that may be meant by one that is not known, None where none is near.
+
+    The same name in another case comes first; else the most alike, whatever the case.
+
+    Examples
+    --------
+    >>> near_name("KIND", ["kind_of", "Kind"]), near_name("ocupied", ["occupied", "speed"])
+    ('Kind', 'occupied')
+    >>> near_name("colour", ["occupied", "speed"]) is None
+    True
+    """
+    from difflib import get_close_matches  # loaded where something is wrong, and only there
+
+    if len(name) > LONGEST_NAMED:
+        return None
+    folded: dict[str, str] = {}
+    for other in known:
+        folded.setdefault(other.casefold(), other)
+    near = get_close_matches(name.casefold(), folded, n=1, cutoff=ALIKE)
+    return folded[near[0]] if near else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that names the known name that may be meant; nothing where none is near.
+
+    Examples
+    --------
+    >>> did_you_mean("sped", ["occupied", "speed"]), did_you_mean("colour", ["speed"])
+    ('; did you mean speed?', '')
+    """
+    near = near_name(name, known)
+    return "" if near is None else f"; did you mean {near}?"
+
+
 def not_carried(name: str, carried: Iterable[str]) -> str:
     """Return what to say of a column that objects do not carry; it names those they do, and the one that may be meant.
 
@@ -88,11 +129,10 @@ def not_carried(name: str, carried: Iterable[str]) -> str:
     "column 'lon' is not carried by the objects; they carry lon_, speed; an attribute lon is called lon_ here"
     """
     known = list(carried)
-    hint = ""
     for other in known:
         if name.lower() in RESERVED and other.rstrip("_").lower() == name.lower():
             hint = f"; an attribute {name} is called {other} here"
             break
-        if other.lower() == name.lower():
-            hint = f"; is {other} meant?"
+    else:
+        hint = did_you_mean(name, known)
     return f"column {name!r} is not carried by the objects; they carry {', '.join(known) or 'none'}{hint}"

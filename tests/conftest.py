@@ -15,7 +15,7 @@ WITHOUT_KERNELS = ("ceps", "bench", "datasets")
 MANY_CASES = 4
 """Cases of one test from which on a quick run takes every fourth."""
 
-os.environ["DTOSS_QUIET"] = "1"  # tests compare stderr, and may be the first to compile
+os.environ["DTOSS_QUIET"] = "compiling"  # tests compare stderr, and may be the first to compile
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark")
 
 

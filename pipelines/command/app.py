@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
 import dtoss
+from dtoss.names import did_you_mean
 from pipelines.command import care, cycles, planning, store
 from pipelines.command.asking import near
 from pipelines.command.asking.within import within
 from pipelines.command.export import export
-from pipelines.command.quick import UsageError
+from pipelines.command.notes import hush
+from pipelines.command.quick import QUIETLY, UsageError
 from pipelines.command.serve import serve
 from pipelines.command.verify import verify
 from pipelines.command.warm import warm
 
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
+PROGRAM = "dtoss"
+"""How it is called in what it says, also where ``python -m dtoss`` has begun it."""
+COMPLETE = "_DTOSS_COMPLETE"
+"""The variable by which a shell asks how a line may go on."""
 
 app = typer.Typer(
     help="Who is near? Exact answers over millions of moving objects, from an index rebuilt every cycle.",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
 
+def _hush(wanted: bool) -> None:
+    if wanted:
+        hush()
+
+
 @app.callback(invoke_without_command=True)
 def _version(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            *QUIETLY,
+            help="No progress and no notes on stderr; warnings and errors all the same.",
+            callback=_hush,
+            expose_value=False,
+        ),
+    ] = False,
 ) -> None:
     if version:
         print(f"dtoss {dtoss.__version__}")
@@ -56,6 +76,16 @@ app.command()(planning.report)
 app.command()(planning.calibrate)
 
 
+@cache
+def command_line() -> Any:
+    """Return the parser of all commands; each of them knows the options that stand before a command, too."""
+    group: Any = typer.main.get_command(app)
+    quiet = next(option for option in group.params if option.name == "quiet")
+    for command in group.commands.values():
+        command.params.append(quiet)
+    return group
+
+
 def run(arguments: list[str]) -> int:
     """Run a command and return the exit code of its process.
 
@@ -69,14 +99,23 @@ def run(arguments: list[str]) -> int:
         If whoever read the output has gone.
     """
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = command_line()(args=arguments, prog_name=PROGRAM, standalone_mode=False)
     except typer.Exit as done:
         return int(done.exit_code)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except _ParserError as error:
-        raise UsageError(error.format_message() if hasattr(error, "format_message") else str(error)) from None
+        raise UsageError(_said(error)) from None
     except SystemExit:
         # Typer ends the process itself in one case only: nobody reads what is written
         raise BrokenPipeError from None
     return code if isinstance(code, int) else 0
+
+
+def _said(error: Any) -> str:
+    """Return what the parser has to say, and the option that may be meant by one that is not known."""
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    if hasattr(error, "possibilities") and error.ctx is not None:
+        known = [name for option in error.ctx.command.params for name in option.opts if name.startswith("--")]
+        return f"{error.message}{did_you_mean(error.option_name, known)}"
+    return str(message).replace(": Value error, ", ": ")

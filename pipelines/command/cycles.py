@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pipelines.command import options, row_options
+from pipelines.command.notes import note
 from pipelines.command.options import seconds_or_none
 from pipelines.command.output import say_compiling, start_spark
 
@@ -163,7 +164,7 @@ def run(
     finally:
         numbers.close()
     if ran.stopped:
-        print(f"stopped after {ran.cycles:,} cycles", file=sys.stderr)
+        note(f"stopped after {ran.cycles:,} cycles")
     elif not ran.cycles and not as_json:
         print("nothing has changed")
     return 0

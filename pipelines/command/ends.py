@@ -35,7 +35,7 @@ def _ending(arguments: list[str]) -> NoReturn:
         _fail("interrupted", 1)
     except UsageError as error:
         message = str(error)
-        _fail(message.rstrip(".") + _several_numbers(message), 2)
+        _fail(message.rstrip(".") + _several_numbers(message) + _unit_alone(message), 2)
     except BrokenPipeError:
         # whoever read our output has gone; that is no failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -58,6 +58,14 @@ def _several_numbers(message: str) -> str:
         if f"'{option}'" in message:
             return f"; write {option} {value}: numbers with blanks between them, no commas"
     return ""
+
+
+def _unit_alone(message: str) -> str:
+    """Return how to write a length, where a message of the parser's is about a unit that stands by itself."""
+    from pipelines.command.lengths import UNITS
+
+    words = message.rstrip(")").rpartition("extra argument(s) (")[2].split()
+    return f"; write 5{words[0]}, without a blank" if len(words) == 1 and words[0].lower() in UNITS else ""
 
 
 def _run(arguments: list[str]) -> int:

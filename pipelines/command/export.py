@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +9,7 @@ import typer
 
 from dtoss.errors import InputError
 from dtoss.export.targets import check_file
+from pipelines.command.notes import note
 from pipelines.command.options import Check, verify_of
 
 
@@ -35,4 +35,4 @@ def export(
     check_file("--out", out)
     index = open_index(store, snapshot, verify=verify_of(check, "touch"))
     rows = write(index, what, out, clip=clip)
-    print(f"{rows:,} {what} in {out}", file=sys.stderr)
+    note(f"{rows:,} {what} in {out}")

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from pipelines.command.lengths import Length, length_of
+
 Store = Annotated[str, typer.Option("--store", help="Path or URI of the store.", show_default=False)]
 StoreOrUrl = Annotated[str | None, typer.Option("--store", help="Path or URI of the store, or --url.")]
 Url = Annotated[str | None, typer.Option("--url", help="Of dtoss serve, which is asked instead of a store.")]
@@ -15,6 +17,30 @@ TokenFile = Annotated[
 ]
 Snapshot = Annotated[str | None, typer.Option(help="Name of a snapshot; the current one if not given.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV or a table.")]
+GeoJson = Annotated[
+    bool,
+    typer.Option("--geojson", help="Print GeoJSON points: WGS 84 in degrees, a store of another CRS is transformed."),
+]
+Limit = Annotated[int | None, typer.Option("--limit", help="Print only the first so many rows.", metavar="N")]
+Radius = Annotated[
+    Length,
+    typer.Option(
+        "--radius",
+        parser=length_of,
+        help="5km, 300m, 2mi, 500ft, 1nmi; a number alone is metres, or CRS units in the plane; the disc is closed.",
+        metavar="LENGTH",
+        show_default=False,
+    ),
+]
+MaxDistance = Annotated[
+    Length | None,
+    typer.Option(
+        "--max-distance",
+        parser=length_of,
+        help="At most so far away: 5km, 300m, 2mi, 500ft, 1nmi; a number alone is metres, or CRS units in the plane.",
+        metavar="LENGTH",
+    ),
+]
 At = Annotated[
     tuple[float, float] | None,
     typer.Option("--at", help="One place: LON LAT, or X Y.", metavar="LON LAT", show_default=False),

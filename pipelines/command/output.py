@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from dtoss.compiled.notice import say_early
 from dtoss.errors import InputError
+from pipelines.command.notes import COMPILING_SAID, QUIET
 from pipelines.command.signals import interrupt_once
 
 
@@ -47,7 +48,7 @@ def start_spark(master: str | None, driver_memory: str | None, end_seconds: floa
 def say_compiling(function: Literal["build", "open"]) -> None:
     """Say that compiling begins, before anything is loaded, where nothing that a function calls is compiled yet."""
     if say_early(function):
-        os.environ["DTOSS_QUIET"] = "1"  # the processes that Spark starts need not say it again
+        os.environ.setdefault(QUIET, COMPILING_SAID)  # the processes that Spark starts need not say it again
 
 
 def print_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -15,6 +15,7 @@ from dtoss.compiled.kept_places import only_native
 from dtoss.errors import InputError
 from dtoss.export.targets import check_file, check_folder
 from pipelines.command.asking.one_place import token_of
+from pipelines.command.notes import note, quiet
 from pipelines.command.options import TokenFile
 from pipelines.command.output import print_table, start_spark
 
@@ -96,7 +97,7 @@ def patterns(
 
     inputs = look(accesses)
     session = start_spark(master, driver_memory)
-    stages = Stages(session, shown=True)
+    stages = Stages(session, shown=not quiet())
     named = access_columns(asks, x=x, y=y, time=time, time_format=time_format, delimiter=delimiter)
     with stages.stage("read"):
         read = read_positions(session, inputs, named)
@@ -207,7 +208,7 @@ def plan(
         pins=pin or (),
         copies=copies,
         spare=spare,
-        progress=_progress if sys.stderr.isatty() else None,
+        progress=_progress if sys.stderr.isatty() and not quiet() else None,
         utilisation=utilisation,
         growth=growth_factor(growth),
         seed=seed,
@@ -322,7 +323,7 @@ def calibrate(
 
         measured = run(store, k=k, limit=p99 / 1000, seconds=4.0 if seconds is None else seconds, way=rate or "singly")
     for line in rows(measured):
-        print(line, file=sys.stderr)
+        note(line)
     if as_json:
         print(json.dumps(facts(measured)))
         return
@@ -358,7 +359,7 @@ def _calibrate_url(
         if not len(index):
             raise InputError(f"{store} holds no objects: rebuild it from some first")
         places, source = places_of_objects(index, default_rng(0), PLACES), "places of objects"
-    measured = measure_server(url, places, source=source, say=lambda line: print(line, file=sys.stderr), **how)
+    measured = measure_server(url, places, source=source, say=note, **how)
     if as_json:
         print(json.dumps(facts_over_http(measured)))
         return

@@ -25,8 +25,18 @@ _VALUES = {
     "knn": _ASKING + _JOINING,
     "range": _ASKING + _JOINING,
 }
-_NUMBERS = {"knn": {"--at": 2, "-k": 1, "--max-distance": 1}, "range": {"--at": 2, "--radius": 1}}
-_FLAGS = {"info": ("--verify", "--json"), "knn": ("--json",), "range": ("--count", "--json")}
+_NUMBERS = {"knn": {"--at": 2, "-k": 1, "--limit": 1}, "range": {"--at": 2, "--limit": 1}}
+_WHOLE = ("-k", "--limit")
+_LENGTHS = {"knn": ("--max-distance",), "range": ("--radius",)}
+_FLAGS = {
+    "info": ("--verify", "--json"),
+    "knn": ("--json", "--geojson"),
+    "range": ("--count", "--json", "--geojson"),
+}
+_PRINTED = ("--count", "--json", "--geojson", "--limit")
+"""What is for answers on stdout."""
+QUIETLY = ("--quiet", "-q")
+"""Of all commands, also before them."""
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
@@ -45,12 +55,19 @@ def answer_quickly(arguments: Sequence[str]) -> bool:
 
         print(f"dtoss {dtoss.__version__}")
         return True
+    if arguments and arguments[0] in QUIETLY:
+        arguments = [*arguments[1:2], arguments[0], *arguments[2:]]
     if not arguments or arguments[0] not in _VALUES:
         return False
     command = arguments[0]
-    options = _options(arguments[1:], _VALUES[command], _FLAGS.get(command, ()), _NUMBERS.get(command, {}))
+    flags = (*QUIETLY, *_FLAGS.get(command, ()))
+    options = _options(arguments[1:], _VALUES[command], flags, _NUMBERS.get(command, {}), _LENGTHS.get(command, ()))
     if options is None or ("--store" in options) == ("--url" in options):
         return False
+    if [options.pop(name) for name in QUIETLY if name in options]:
+        from pipelines.command.notes import hush
+
+        hush()
     if "--store" not in options:
         options["--store"] = None
     store, snapshot, as_json = options.pop("--store"), options.pop("--snapshot", None), options.pop("--json", False)
@@ -87,7 +104,9 @@ def _ask(command: str, store: str | None, options: dict[str, Any], **others: Any
         options.setdefault("-k", 1)
     joining = "--queries" in options
     if joining and (
-        options.get("--how", "inner") not in ("inner", "left") or "--count" in options or others["as_json"]
+        options.get("--how", "inner") not in ("inner", "left")
+        or any(name in options for name in _PRINTED)
+        or others["as_json"]
     ):
         return False
     if not joining and any(name in options for name in _JOINING):
@@ -107,7 +126,11 @@ def _ask(command: str, store: str | None, options: dict[str, Any], **others: Any
 
 
 def _options(
-    arguments: Sequence[str], values: Sequence[str], flags: Sequence[str], numbers: dict[str, int]
+    arguments: Sequence[str],
+    values: Sequence[str],
+    flags: Sequence[str],
+    numbers: dict[str, int],
+    lengths: Sequence[str],
 ) -> dict[str, Any] | None:
     """Return the options that are given, None where any is not plain."""
     found: dict[str, Any] = {}
@@ -122,8 +145,14 @@ def _options(
             found[name] = value if equals else waiting.pop(0)
             if found[name].startswith("-"):
                 return None
+        elif name in lengths and (equals or waiting):
+            from pipelines.command.lengths import plain_length
+
+            found[name] = plain_length(value if equals else waiting.pop(0))
+            if found[name] is None:
+                return None
         elif name in numbers and not equals:
-            read = _numbers(waiting[: numbers[name]], numbers[name], whole=name == "-k")
+            read = _numbers(waiting[: numbers[name]], numbers[name], whole=name in _WHOLE)
             if read is None:
                 return None
             found[name] = read

@@ -11,6 +11,7 @@ import typer
 
 from dtoss.errors import DtossError, InputError
 from pipelines.command import cycles, options, row_options
+from pipelines.command.notes import quiet
 from pipelines.command.options import DriverMemory, Json, Lease, Master, Snapshot, Store, seconds_or_none
 from pipelines.command.output import print_table, say_compiling, start_spark
 from pipelines.command.store_info import facts_of_manifest, print_info, roll_back
@@ -163,7 +164,7 @@ def rebuild(
     _say_skipped(inputs)
     with nullcontext() if dry_run else StorePlace(store).writer(lease=lease == "on") as lock:
         session = start_spark(master, driver_memory)
-        stages = Stages(session, shown=True)
+        stages = Stages(session, shown=not quiet())
         with stages.stage("read"):
             read = read_positions(session, inputs, named)
         try:

@@ -162,7 +162,8 @@ def test_a_plane_reserves_the_same_names():
     [
         ("lon", r"'lon' is not carried .*carry lon_, Kind.*; an attribute lon is called lon_ here"),
         ("LON", r"'LON' is not carried .*; an attribute LON is called lon_ here"),
-        ("kind", r"'kind' is not carried .*; is Kind meant\?"),
+        ("kind", r"'kind' is not carried .*; did you mean Kind\?"),
+        ("Knid", r"'Knid' is not carried .*; did you mean Kind\?"),
         ("speed", r"'speed' is not carried .*Kind(, id|, lon, lat)$"),
         ("rank", r"'rank' is not carried .*Kind(, id|, lon, lat)$"),
     ],

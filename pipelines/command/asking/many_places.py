@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from dtoss.export.targets import check_file
 from pipelines.command.asking.one_place import column_list
+from pipelines.command.lengths import Length, in_store
+from pipelines.command.notes import note
 from pipelines.command.output import say_compiling, start_spark
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
@@ -20,8 +22,8 @@ def join_places(
     out: str | None,
     *,
     k: int | None = None,
-    radius: float | None = None,
-    max_distance: float | None = None,
+    radius: Length | None = None,
+    max_distance: Length | None = None,
     how: str = "inner",
     id: str = "id",
     x: str | None = None,
@@ -52,8 +54,6 @@ def join_places(
     asked: dict[str, Any] = {
         "how": how, "columns": names, "where": where, "having": having, "snapshot": snapshot,
     }  # fmt: skip
-    if k is not None:
-        asked["max_distance"] = max_distance
     if master is None:
         if driver_memory is not None:
             raise ValueError("--driver-memory is for Spark: name --master too, such as 'local[*]', or leave both out")
@@ -62,13 +62,29 @@ def join_places(
         if store is None or url is not None:
             raise ValueError("--queries is answered from a store: --store STORE is wanted, and no --url")
         checks: bool | Literal["touch"] = "touch" if verify is None else verify
-        done = join_file(queries, store, target, k=k, radius=radius, id=id, x=x, y=y, verify=checks, **asked)
+        within = _bound(k, radius, max_distance, store, snapshot, asked)
+        done = join_file(queries, store, target, k=k, radius=within, id=id, x=x, y=y, verify=checks, **asked)
         _say(done.rows, target, done.unanswered)
         return
     asked["verify"] = "touch" if verify is None else verify
-    _join_in_spark(
-        stored(store, url, "--queries"), queries, target, k, radius, (id, x, y), master, driver_memory, asked
-    )
+    store = stored(store, url, "--queries")
+    within = _bound(k, radius, max_distance, store, snapshot, asked)
+    _join_in_spark(store, queries, target, k, within, (id, x, y), master, driver_memory, asked)
+
+
+def _bound(
+    k: int | None,
+    radius: Length | None,
+    max_distance: Length | None,
+    store: str,
+    snapshot: str | None,
+    asked: dict[str, Any],
+) -> float | None:
+    """Return the radius of a range; of a kNN there is none, and its largest distance is put into what is asked."""
+    if k is not None:
+        bound = None if max_distance is None else in_store("--max-distance", max_distance, store, snapshot)
+        asked["max_distance"] = bound
+    return None if radius is None else in_store("--radius", radius, store, snapshot)
 
 
 def _join_in_spark(
@@ -137,7 +153,7 @@ def target_of(option: str, out: str | None) -> str:
 
 def _say(rows: int, out: str, seen: Mapping[str, int]) -> None:
     """Print how many rows were written, and how many places could have no hits, and why, where there are any."""
-    print(f"{rows:,} rows in {out}", file=sys.stderr)
+    note(f"{rows:,} rows in {out}")
     reasons = {"no_position": "without a position", "not_legal": "out of range"}
     found = [f"{seen[name]:,} {words}" for name, words in reasons.items() if seen[name]]
     if found:

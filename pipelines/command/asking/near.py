@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 import typer
 
 from pipelines.command.asking.many_places import join_places, stored, target_of
 from pipelines.command.asking.one_place import column_list, print_near
+from pipelines.command.asking.printed import form_of
+from pipelines.command.lengths import in_store
+from pipelines.command.notes import note
 from pipelines.command.options import (
     At,
     Carry,
     Check,
     DriverMemory,
+    GeoJson,
     Having,
     Json,
+    Limit,
     Master,
+    MaxDistance,
     Out,
     Queries,
     QueryId,
     QueryX,
     QueryY,
+    Radius,
     Snapshot,
     StoreOrUrl,
     TokenFile,
@@ -37,9 +43,7 @@ def knn(
     store: StoreOrUrl = None,
     at: At = None,
     k: Annotated[int, typer.Option("-k", help="How many of the nearest objects.")] = 1,
-    max_distance: Annotated[
-        float | None, typer.Option(help="At most so far away: metres, or CRS units in the plane.")
-    ] = None,
+    max_distance: MaxDistance = None,
     queries: Queries = None,
     out: Out = None,
     how: Annotated[
@@ -61,6 +65,8 @@ def knn(
     master: Master = None,
     driver_memory: DriverMemory = None,
     as_json: Json = False,
+    geojson: GeoJson = False,
+    limit: Limit = None,
 ) -> None:
     """Print the k nearest objects of a place, or join those of a file of places."""
     say_compiling("open")
@@ -69,6 +75,7 @@ def knn(
         if at is not None or queries is not None or having is not None:
             raise ValueError("--all asks about every object: --at, --queries and --having do not go with it")
         target = target_of("--all", out)
+        form_of(as_json, geojson, limit, "--all")
         store = stored(store, url, "--all")
         from pipelines.graph import knn_graph
         from pipelines.rows.write_file import write_file
@@ -80,20 +87,22 @@ def knn(
             k,
             columns=names,
             where=where,
-            max_distance=max_distance,
+            max_distance=None if max_distance is None else in_store("--max-distance", max_distance, store, snapshot),
             snapshot=snapshot,
             verify=verify_of(check, "touch"),
         )
-        print(f"{write_file(graph, target):,} rows in {target}", file=sys.stderr)
+        note(f"{write_file(graph, target):,} rows in {target}")
         return
     if queries is None:
         print_near(
             store, _place(at), k=k, max_distance=max_distance, columns=columns, where=where, having=having,
             snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, as_json=as_json,
+            geojson=geojson, limit=limit,
         )  # fmt: skip
         return
     if at is not None:
         raise ValueError("--at and --queries are both given: one of them is wanted")
+    form_of(as_json, geojson, limit, "--queries")
     join_places(
         store, queries, out, k=k, max_distance=max_distance, how=how, id=id_, x=x, y=y, columns=columns, where=where,
         having=having, snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, master=master,
@@ -102,7 +111,7 @@ def knn(
 
 
 def range_(
-    radius: Annotated[float, typer.Option(help="Metres, or CRS units in the plane; the disc is closed.")],
+    radius: Radius,
     store: StoreOrUrl = None,
     at: At = None,
     queries: Queries = None,
@@ -124,6 +133,8 @@ def range_(
     master: Master = None,
     driver_memory: DriverMemory = None,
     as_json: Json = False,
+    geojson: GeoJson = False,
+    limit: Limit = None,
 ) -> None:
     """Print all objects within a radius of a place, or join those of a file of places."""
     say_compiling("open")
@@ -131,10 +142,12 @@ def range_(
         print_near(
             store, _place(at), radius=radius, columns=columns, where=where, having=having, count=count,
             snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, as_json=as_json,
+            geojson=geojson, limit=limit,
         )  # fmt: skip
         return
     if at is not None:
         raise ValueError("--at and --queries are both given: one of them is wanted")
+    form_of(as_json, geojson, limit, "--queries")
     join_places(
         store, queries, out, radius=radius, how=how, id=id_, x=x, y=y, columns=columns, where=where, having=having,
         snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, master=master,

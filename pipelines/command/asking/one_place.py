@@ -1,21 +1,22 @@
-"""Questions about one place, answered in this process or by a server, and their answers on stdout."""
+"""Questions about one place, answered in this process or by a server."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import sys
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import dtoss
 from dtoss.errors import InputError
+from pipelines.command.asking.printed import Asked, columns_for, form_of, print_count, print_hits
+from pipelines.command.lengths import Length, in_space
+from pipelines.command.notes import quiet
 
-Asked: TypeAlias = "dtoss.Index | dtoss.RemoteIndex"
-"""What is asked: a store's index, or a server's."""
 TOKEN = "DTOSS_TOKEN"
 """The variable that may hold the token of a server."""
+FEW = 1_000
+"""Up to so many rows of a disc are asked for as the nearest ones."""
 
 
 def index_of(
@@ -84,61 +85,52 @@ def print_near(
     place: tuple[float, float],
     *,
     k: int | None = None,
-    radius: float = math.inf,
-    max_distance: float | None = None,
+    radius: Length | None = None,
+    max_distance: Length | None = None,
     columns: str = "",
     where: str | None = None,
     having: str | None = None,
     count: bool = False,
+    limit: int | None = None,
     snapshot: str | None = None,
     verify: bool | Literal["touch"] | None = None,
     url: str | None = None,
     token_file: str | None = None,
     as_json: bool = False,
+    geojson: bool = False,
 ) -> None:
     """Print the k nearest objects of a place, or without ``k`` all within a radius, or only how many these are.
 
-    As CSV or as JSON; ``columns`` are separated by commas. A store is asked, or with ``url`` a server.
+    As CSV, JSON or GeoJSON; ``columns`` are separated by commas. A store is asked, or with ``url`` a server.
 
     Raises
     ------
     DtossError, ValueError
-        As :func:`index_of`, :meth:`dtoss.Index.knn` and :meth:`dtoss.Index.range`.
+        As :func:`index_of`, :meth:`dtoss.Index.knn` and :meth:`dtoss.Index.range`; or if options do not go together, or
+        a length has a unit and the plane has none.
     """
+    form = form_of(as_json, geojson, limit, "--count" if count else None)
     index = index_of(store, url, token_file=token_file, snapshot=snapshot, verify=verify)
     names = column_list(columns)
+    asked = columns_for(index, names, form)
     if k is not None:
-        hits = index.knn(place, k, max_distance=max_distance, columns=names, where=where, having=having)
-    elif count:
-        print_count(index, int(index.count(place, radius, where=where)[0]), as_json)
+        furthest = None if max_distance is None else in_space("--max-distance", max_distance, index.space)
+        hits = index.knn(place, k, max_distance=furthest, columns=asked, where=where, having=having)
+        print_hits(index, hits, form, names)
         return
+    within = math.inf if radius is None else in_space("--radius", radius, index.space)
+    if count:
+        print_count(index, int(index.count(place, within, where=where)[0]), as_json)
+    elif limit is None or limit > FEW or having is not None:
+        print_hits(index, index.range(place, within, columns=asked, where=where, having=having), form, names)
     else:
-        hits = index.range(place, radius, columns=names, where=where, having=having)
-    print_hits(index, hits, as_json)
+        # the first of a disc are the nearest ones: the others need not be gathered
+        hits = index.knn(place, limit, max_distance=within, columns=asked, where=where)
+        all_told = len(hits) < limit or quiet()
+        total = len(hits) if all_told else int(index.count(place, within, where=where)[0])
+        print_hits(index, hits, form, names, total)
 
 
 def column_list(columns: str) -> list[str]:
     """Return the names in a text that separates them by commas."""
     return [name.strip() for name in columns.split(",") if name.strip()]
-
-
-def print_count(index: Asked, number: int, as_json: bool) -> None:
-    """Print how many objects there are."""
-    print(json.dumps({"snapshot": index.snapshot, "count": number}) if as_json else number)
-
-
-def print_hits(index: Asked, hits: dtoss.Hits, as_json: bool) -> None:
-    """Print hits with their attributes."""
-    # not by way of an Arrow table, for which Arrow loads pandas
-    names = ["query_id", "id", "distance", "rank", *hits.columns]
-    columns = [values.tolist() for values in (hits.query, hits.id, hits.distance, hits.rank())]
-    rows = list(zip(*columns, *(column.to_pylist() for column in hits.columns.values()), strict=True))
-    if as_json:
-        found = [dict(zip(names, row, strict=True)) for row in rows]
-        print(json.dumps({"snapshot": index.snapshot, "hits": found}, default=str))
-        return
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)

@@ -9,8 +9,21 @@ from typing import Annotated, Any
 import typer
 
 from dtoss.errors import InputError
-from pipelines.command.asking.one_place import column_list, index_of, print_count, print_hits
-from pipelines.command.options import Carry, Check, Json, Snapshot, StoreOrUrl, TokenFile, Url, Where, checks_of
+from pipelines.command.asking.one_place import column_list, index_of
+from pipelines.command.asking.printed import columns_for, form_of, print_count, print_hits
+from pipelines.command.options import (
+    Carry,
+    Check,
+    GeoJson,
+    Json,
+    Limit,
+    Snapshot,
+    StoreOrUrl,
+    TokenFile,
+    Url,
+    Where,
+    checks_of,
+)
 
 
 def within(
@@ -30,19 +43,23 @@ def within(
     token_file: TokenFile = None,
     check: Check = None,
     as_json: Json = False,
+    geojson: GeoJson = False,
+    limit: Limit = None,
 ) -> None:
     """Print all objects in a box or polygon, by id."""
     if (box is None) == (polygon is None):
         raise ValueError("one of --box W S E N and --polygon FILE is wanted")
+    form = form_of(as_json, geojson, limit, "--count" if count else None)
     names = column_list(columns)
     index = index_of(store, url, token_file=token_file, snapshot=snapshot, verify=checks_of(check))
+    asked = columns_for(index, names, form)
     if count:
         held = index.count_box(box, where=where) if box else index.count_within(_geojson(polygon), where=where)
         print_count(index, int(held[0]), as_json)
     elif box:
-        print_hits(index, index.box(box, where=where, columns=names), as_json)
+        print_hits(index, index.box(box, where=where, columns=asked), form, names)
     else:
-        print_hits(index, index.within(_geojson(polygon), where=where, columns=names), as_json)
+        print_hits(index, index.within(_geojson(polygon), where=where, columns=asked), form, names)
 
 
 def _geojson(path: str | None) -> Any:

@@ -1,0 +1,30 @@
+"""Notes on stderr: what a command tells beside its answer, and what quiet means.
+
+``--quiet``, before a command or behind it, is ``DTOSS_QUIET=1`` for one run: no progress and no notes. Warnings, what
+is said of bad data, and errors are told all the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+QUIET = "DTOSS_QUIET"
+COMPILING_SAID = "compiling"
+"""The value with which only the note that compiling has begun stays away, because it was said."""
+
+
+def hush() -> None:
+    """Keep quiet from now on, also in the processes that this one starts."""
+    os.environ[QUIET] = "1"
+
+
+def quiet() -> bool:
+    """Return whether notes and progress are unwanted."""
+    return os.environ.get(QUIET, "") not in ("", COMPILING_SAID)
+
+
+def note(line: str) -> None:
+    """Print a line on stderr at once, unless notes are unwanted."""
+    if not quiet():
+        print(line, file=sys.stderr, flush=True)
