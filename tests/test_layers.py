@@ -81,6 +81,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "serve/telling": {"", "commits", "snapshots", *GROUND, "geometry"},
         "serve/entry": {"serve", "errors"},
         "warm": {"", "compiled"},
+        "__main__": set(),
         "": {"client", "compiled", "errors", "frames", "hits", "index", "in_process", "opening"},
     },
     "ceps": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Annotated, Any
 
@@ -98,17 +99,26 @@ def run(arguments: list[str]) -> int:
     BrokenPipeError
         If whoever read the output has gone.
     """
+    named = arguments[:1] == ["--show-completion"] and len(arguments) == 2
+    if named:
+        # the parser's own option prints the script of the shell that has begun it, whatever shell is named
+        os.environ[COMPLETE] = f"source_{arguments[1]}"
     try:
-        code = command_line()(args=arguments, prog_name=PROGRAM, standalone_mode=False)
+        code = command_line()(args=arguments, prog_name=PROGRAM, complete_var=COMPLETE, standalone_mode=False)
     except typer.Exit as done:
         return int(done.exit_code)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except _ParserError as error:
         raise UsageError(_said(error)) from None
-    except SystemExit:
-        # Typer ends the process itself in one case only: nobody reads what is written
+    except SystemExit as end:
+        if COMPLETE in os.environ or not end.code:
+            return int(end.code or 0)  # a shell has its answer
+        # Typer ends the process itself in one other case only: nobody reads what is written
         raise BrokenPipeError from None
+    finally:
+        if named:
+            del os.environ[COMPLETE]
     return code if isinstance(code, int) else 0
 
 

@@ -62,7 +62,7 @@ def _several_numbers(message: str) -> str:
 
 def _unit_alone(message: str) -> str:
     """Return how to write a length, where a message of the parser's is about a unit that stands by itself."""
-    from pipelines.command.lengths import UNITS
+    from pipelines.command.asking.lengths import UNITS
 
     words = message.rstrip(")").rpartition("extra argument(s) (")[2].split()
     return f"; write 5{words[0]}, without a blank" if len(words) == 1 and words[0].lower() in UNITS else ""

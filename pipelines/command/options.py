@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipelines.command.lengths import Length, length_of
+from pipelines.command.asking.completing import columns_to_come, condition_to_come, snapshot_to_come
+from pipelines.command.asking.lengths import Length, length_of
 
 Store = Annotated[str, typer.Option("--store", help="Path or URI of the store.", show_default=False)]
 StoreOrUrl = Annotated[str | None, typer.Option("--store", help="Path or URI of the store, or --url.")]
@@ -15,7 +16,10 @@ TokenFile = Annotated[
     str | None,
     typer.Option("--token-file", help="Holds the token that --url wants; DTOSS_TOKEN may, too.", metavar="FILE"),
 ]
-Snapshot = Annotated[str | None, typer.Option(help="Name of a snapshot; the current one if not given.")]
+Snapshot = Annotated[
+    str | None,
+    typer.Option(help="Name of a snapshot; the current one if not given.", autocompletion=snapshot_to_come),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of CSV or a table.")]
 GeoJson = Annotated[
     bool,
@@ -64,10 +68,17 @@ Where = Annotated[
     typer.Option(
         help="Search only objects that satisfy this: \"occupied = 0 and kind in ('taxi')\".",
         metavar="EXPR",
+        autocompletion=condition_to_come,
     ),
 ]
-Having = Annotated[str | None, typer.Option(help="Of the hits, those that satisfy this.", metavar="EXPR")]
-Carry = Annotated[str, typer.Option("--columns", help="Attributes to return, separated by commas.")]
+Having = Annotated[
+    str | None,
+    typer.Option(help="Of the hits, those that satisfy this.", metavar="EXPR", autocompletion=condition_to_come),
+]
+Carry = Annotated[
+    str,
+    typer.Option("--columns", help="Attributes to return, separated by commas.", autocompletion=columns_to_come),
+]
 Check = Annotated[
     Literal["no", "touch", "all"] | None,
     typer.Option(

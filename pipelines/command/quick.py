@@ -146,7 +146,7 @@ def _options(
             if found[name].startswith("-"):
                 return None
         elif name in lengths and (equals or waiting):
-            from pipelines.command.lengths import plain_length
+            from pipelines.command.asking.lengths import plain_length
 
             found[name] = plain_length(value if equals else waiting.pop(0))
             if found[name] is None:

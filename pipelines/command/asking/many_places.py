@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dtoss.export.targets import check_file
+from pipelines.command.asking.lengths import Length, in_store
 from pipelines.command.asking.one_place import column_list
-from pipelines.command.lengths import Length, in_store
 from pipelines.command.notes import note
 from pipelines.command.output import say_compiling, start_spark
 

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 import typer
 
+from pipelines.command.asking.lengths import in_store
 from pipelines.command.asking.many_places import join_places, stored, target_of
 from pipelines.command.asking.one_place import column_list, print_near
 from pipelines.command.asking.printed import form_of
-from pipelines.command.lengths import in_store
 from pipelines.command.notes import note
 from pipelines.command.options import (
     At,

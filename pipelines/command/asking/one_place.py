@@ -9,8 +9,8 @@ from typing import Literal
 
 import dtoss
 from dtoss.errors import InputError
+from pipelines.command.asking.lengths import Length, in_space
 from pipelines.command.asking.printed import Asked, columns_for, form_of, print_count, print_hits
-from pipelines.command.lengths import Length, in_space
 from pipelines.command.notes import quiet
 
 TOKEN = "DTOSS_TOKEN"

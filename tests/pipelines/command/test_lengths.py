@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.geometry.space import space_of
-from pipelines.command.lengths import UNITS, Length, in_space, in_store, length_of, plain_length
+from pipelines.command.asking.lengths import UNITS, Length, in_space, in_store, length_of, plain_length
 from pipelines.command.main import main
 from pipelines.command.quick import answer_quickly
 from tests.pipelines.command.without_spark import stored
