@@ -13,6 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.frames.crs_names import crs_name, short
+from dtoss.frames.geo_columns import GeoColumn, geo_column, of_capsules
+from dtoss.frames.tables import read_column, table_of
 from dtoss.geometry.polygons import Polygon, Rings, as_polygons, polygons_in, rings_of, rings_together
 from dtoss.geometry.space import NO_CRS, Space, same_crs
 from dtoss.geometry.wkb import polygons_of_wkb
@@ -20,6 +22,8 @@ from dtoss.queries.areas.covered import listed
 
 GEOMETRY_NAMES = ("geometry", "geom", "wkb", "wkb_geometry")
 """Columns in which a table that does not say has its geometries, in the order in which they are looked for."""
+FIRST_VALUES = 1000
+"""Values of a column that are looked at, to see what it holds."""
 POLYGON_ID, MULTI_POLYGON_ID = 3, 6
 """Of shapely's numbers of kinds."""
 
@@ -41,6 +45,10 @@ class Zones:
 
     def __len__(self) -> int:
         return len(self.rings)
+
+    def between(self, first: int, last: int) -> Zones:
+        """Return some consecutive zones."""
+        return Zones(self.rings.between(first, last), self.crs)
 
     @property
     def missing(self) -> int:
@@ -124,6 +132,8 @@ def zones_of(shapes: Any) -> Zones | None:
     ValueError
         If a table has no such column, or a geometry is no polygon; the message says which.
     """
+    if isinstance(shapes, Zones):
+        return shapes
     geopandas = sys.modules.get("geopandas")
     if geopandas is not None and isinstance(shapes, (geopandas.GeoDataFrame, geopandas.GeoSeries)):
         if isinstance(shapes, geopandas.GeoDataFrame) and shapes._geometry_column_name not in shapes:
@@ -140,50 +150,56 @@ def zones_of(shapes: Any) -> Zones | None:
 
 
 def _of_table(shapes: Any) -> Zones | None:
-    table = _arrow(shapes)
+    if isinstance(shapes, (pa.Array, pa.ChunkedArray)):
+        return _of_column(geo_column(shapes), shapes)
+    if not hasattr(shapes, "__arrow_c_stream__") and (column := of_capsules(shapes)) is not None:
+        return _of_column(column, None)
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(shapes, pandas.Series):
+        return Zones(_of_values(shapes.to_list()))
+    table = table_of(shapes)
     if table is None:
         return None
-    if isinstance(table, (pa.Array, pa.ChunkedArray)):
-        column: Any = table
-    else:
-        column = table[_geometry_column(table)]
-    values = column.to_pylist()
-    if pa.types.is_large_string(column.type) or pa.types.is_string(column.type):
-        values = [None if value is None else geojson_of(value) for value in values]
-    return Zones(_of_values(values))
+    if (pick := table.active) is not None:
+        found = table.geometries[pick]
+        return _of_column(found, None) if isinstance(found, GeoColumn) else zones_of(found)
+    if pandas is not None and isinstance(shapes, pandas.DataFrame):
+        kinds = {name: [value for value in shapes[name].head(FIRST_VALUES) if value is not None] for name in shapes}
+        name = _chosen(shapes.columns, [name for name, some in kinds.items() if any(map(_is_geometry, some))])
+        return Zones(_of_values(shapes[name].to_list()))
+    columns = {name: read_column(table, name) for name in table.names}
+    name = _chosen(table.names, [name for name, column in columns.items() if _holds_bytes(column.type)])
+    return Zones(_of_values(columns[name].to_pylist()))
 
 
-def _arrow(shapes: Any) -> pa.Table | pa.Array | pa.ChunkedArray | None:
-    if isinstance(shapes, (pa.Table, pa.Array, pa.ChunkedArray)):
-        return shapes
-    if isinstance(shapes, pa.RecordBatch):
-        return pa.table(shapes)
-    if (pandas := sys.modules.get("pandas")) is not None:
-        if isinstance(shapes, pandas.DataFrame):
-            for name in [*(name for name in GEOMETRY_NAMES if name in shapes.columns), *shapes.columns]:
-                if any(_is_geometry(value) for value in shapes[name].head(1000)):
-                    return pa.table({"geometry": _binary(shapes[name])})
-            raise ValueError(_no_column(shapes.columns))
-        if isinstance(shapes, pandas.Series):
-            return _binary(shapes)
-    if hasattr(shapes, "__arrow_c_stream__"):
-        return pa.table(shapes)
-    return pa.array(shapes) if hasattr(shapes, "__arrow_c_array__") else None
+def _of_column(column: GeoColumn | None, plain: Any) -> Zones:
+    """Return the zones of a column of an Arrow library, or of one of WKB or GeoJSON that does not say what it is."""
+    if column is None:
+        values = plain.to_pylist()
+        if not _holds_bytes(plain.type):
+            values = [None if value is None else geojson_of(value) for value in values]
+        return Zones(_of_values(values))
+    crs = column.crs or NO_CRS_SAID
+    if column.encoding == "wkb":
+        return Zones(_of_values(column.values.to_pylist()), crs)
+    depth = {"polygon": 1, "multipolygon": 0}.get(column.encoding)
+    if depth is None:
+        raise ValueError(f"zones are encoded as {column.encoding}: polygon, multipolygon or wkb is wanted")
+    wrapped = ([value] if depth and value is not None else value for value in column.values.to_pylist())
+    shapes = [[[_pairs(ring) for ring in rings if ring] for rings in shape or []] for shape in wrapped]
+    return Zones(rings_together([[rings for rings in shape if rings] for shape in shapes]), crs)
 
 
-def _binary(values: Iterable[Any]) -> pa.Array:
-    found = [getattr(value, "wkb", value) for value in values]
-    return pa.array([None if value is None or value != value else value for value in found], pa.large_binary())
+def _pairs(ring: Any) -> NDArray[np.float64]:
+    return np.array([[one["x"], one["y"]] if isinstance(one, Mapping) else one[:2] for one in ring], np.float64)
 
 
-def _geometry_column(table: pa.Table) -> str:
-    binary = [field.name for field in table.schema if _holds_bytes(field.type)]
-    for name in GEOMETRY_NAMES:
-        if name in binary:
-            return name
-    if len(binary) == 1:
-        return binary[0]
-    raise ValueError(_no_column(table.column_names))
+def _chosen(names: Iterable[Any], fitting: list[Any]) -> Any:
+    """Return the column of geometries: one that is called so, or else the only one."""
+    known = [name for name in GEOMETRY_NAMES if name in fitting]
+    if not known and len(fitting) != 1:
+        raise ValueError(_no_column(names))
+    return (known or fitting)[0]
 
 
 def _no_column(names: Iterable[Any]) -> str:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dtoss.errors import InputError
 from pipelines.command.asking.one_place import column_list, index_of
 from pipelines.command.asking.printed import columns_for, form_of, print_count, print_hits
 from pipelines.command.options import (
@@ -35,9 +32,24 @@ def within(
     polygon: Annotated[
         str | None, typer.Option(help="GeoJSON file with a Polygon, MultiPolygon or features of them.", metavar="FILE")
     ] = None,
+    polygons: Annotated[
+        str | None,
+        typer.Option(
+            help="File of zones, each answered by itself: GeoJSON, GeoParquet, or what GDAL reads.", metavar="FILE"
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Property by which --polygons are called; the number of the row if not given."),
+    ] = None,
     columns: Carry = "",
     where: Where = None,
-    count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
+    count: Annotated[
+        bool, typer.Option("--count", help="Print only how many there are; of each zone, zeros too.")
+    ] = False,
+    out: Annotated[
+        str | None, typer.Option(help="Result of --polygons: .parquet, .csv or .jsonl.", metavar="FILE")
+    ] = None,
     snapshot: Snapshot = None,
     url: Url = None,
     token_file: TokenFile = None,
@@ -46,14 +58,27 @@ def within(
     geojson: GeoJson = False,
     limit: Limit = None,
 ) -> None:
-    """Print all objects in a box or polygon, by id."""
-    if (box is None) == (polygon is None):
-        raise ValueError("one of --box W S E N and --polygon FILE is wanted")
-    form = form_of(as_json, geojson, limit, "--count" if count else None)
+    """Print all objects in a box or polygon, by id, or in each zone of a file.
+
+    A place is inside where it is inside of an odd number of rings, or on an edge. Edges of polygons are great-circle
+    arcs on the sphere and segments in the plane; those of a box are meridians and parallels. Numbers of a file without
+    a CRS are in that of the store, and nothing is ever transformed.
+    """
+    if [box, polygon, polygons].count(None) != 2:
+        raise ValueError("one of --box W S E N, --polygon FILE and --polygons FILE is wanted")
+    if polygons is None and (by is not None or out is not None):
+        raise ValueError(f"{'--by' if by is not None else '--out'} is for --polygons FILE, a file of zones")
+    form = form_of(as_json, geojson, limit, "--count" if count else "--out" if out else None)
+    if geojson and polygons is not None:
+        raise ValueError("--geojson is for one --box or --polygon: zones are printed as CSV or --json, or go to --out")
     names = column_list(columns)
     index = index_of(store, url, token_file=token_file, snapshot=snapshot, verify=checks_of(check))
     asked = columns_for(index, names, form)
-    if count:
+    if polygons is not None:
+        from pipelines.command.asking.zones import print_zones
+
+        print_zones(index, polygons, by, count=count, out=out, columns=names, where=where, form=form)
+    elif count:
         held = index.count_box(box, where=where) if box else index.count_within(_geojson(polygon), where=where)
         print_count(index, int(held[0]), as_json)
     elif box:
@@ -64,9 +89,6 @@ def within(
 
 def _geojson(path: str | None) -> Any:
     assert path is not None
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"--polygon {path} is not a GeoJSON file: {error}") from None
-    except RecursionError:
-        raise InputError(f"--polygon {path} nests too deep for a GeoJSON file: some ten levels are wanted") from None
+    from pipelines.files.zones import read_shape
+
+    return read_shape(path, "--polygon ")

@@ -80,6 +80,11 @@ def frames_of(shapes, crs):
     )
     yield "Arrow", pa.table({"name": range(len(shapes)), "shape": pa.array(wkb, pa.binary())})
     yield "GeoArrow", series.to_arrow(geometry_encoding="WKB")
+    if {one.geom_type for one in shapes if one is not None} in ({"Polygon"}, {"MultiPolygon"}):
+        yield (
+            "GeoArrow polygons",
+            pa.table(geopandas.GeoDataFrame(geometry=series).to_arrow(geometry_encoding="geoarrow")),
+        )
 
 
 @settings(max_examples=60, deadline=None)
