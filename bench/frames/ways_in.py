@@ -2,16 +2,16 @@
 
 python -m bench.frames.ways_in [--objects 1000000] [--rounds 7]
 
-One thread, seconds by the clock, all in turns in one process: the median and the worst round. The objects are uniform
-on the sphere, with three attributes (whole numbers, categories, text). "read" is what stands between a frame and the
-arrays that it holds. It ends by one question of one place, which frames must not slow down.
+One thread, processor time, all in turns in one process, in another order each round: the median and the worst of them.
+The objects are uniform on the sphere, with three attributes (whole numbers, categories, text). "read" is what stands
+between a frame and the arrays that it holds. It ends by one question of one place, which frames must not slow down.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from time import perf_counter, perf_counter_ns
+from time import process_time, process_time_ns
 from typing import Any
 
 import geopandas as gpd
@@ -21,7 +21,7 @@ import polars as pl
 import pyarrow as pa
 
 import dtoss
-from dtoss.frames.objects import objects_of
+from dtoss.frames.objects import Objects, objects_of
 from dtoss.frames.places import as_places
 from dtoss.geometry.space import space_of
 
@@ -52,15 +52,24 @@ def frames_of(n: int) -> dict[str, Any]:
 
 
 def clocked(ask: Callable[[], Any]) -> float:
-    """Seconds that a call takes."""
-    begin = perf_counter()
+    """Seconds of the processor that a call takes."""
+    begin = process_time()
     ask()
-    return perf_counter() - begin
+    return process_time() - begin
 
 
 def shown(seconds: list[float]) -> str:
     """The median and the worst of some rounds."""
     return f"{np.median(seconds):.3f} (worst {max(seconds):.3f})"
+
+
+def round_of(frame: Any, held: Objects) -> tuple[float, float, float]:
+    """Seconds to read a frame, to build an index of it, and to read its places; of arrays where it is None."""
+    if frame is None:
+        build = clocked(lambda: dtoss.build(held.ids, held.positions, columns=held.columns))
+        return 0.0, build, clocked(lambda: as_places(held.positions, space_of()))
+    read = clocked(lambda: objects_of(frame))
+    return read, clocked(lambda: dtoss.build(frame)), clocked(lambda: as_places(frame, space_of()))
 
 
 def main() -> None:
@@ -73,14 +82,10 @@ def main() -> None:
     held = objects_of(frames["pandas"])
     index = dtoss.build(held.ids, held.positions)
     ways: dict[str, list[tuple[float, float, float]]] = {"arrays": [], **{name: [] for name in frames}}
+    rng = np.random.default_rng(1)
     for _ in range(options.rounds):
-        build = clocked(lambda: dtoss.build(held.ids, held.positions, columns=held.columns))
-        ways["arrays"].append((0.0, build, clocked(lambda: as_places(held.positions, space_of()))))
-        for name, frame in frames.items():
-            read = clocked(lambda frame=frame: objects_of(frame))  # type: ignore[misc]
-            build = clocked(lambda frame=frame: dtoss.build(frame))  # type: ignore[misc]
-            asked = clocked(lambda frame=frame: as_places(frame, space_of()))  # type: ignore[misc]
-            ways[name].append((read, build, asked))
+        for name in rng.permutation(list(ways)).tolist():
+            ways[name].append(round_of(frames.get(name), held))
     print(f"{options.objects:,} objects, {options.rounds} rounds; seconds\n")
     print("| frame | read for an index | the index of it | read as places |\n|---|---|---|---|")
     for name, rounds in ways.items():
@@ -89,10 +94,10 @@ def main() -> None:
     index.knn(place, k=K)
     times = []
     for _ in range(20):
-        begin = perf_counter_ns()
+        begin = process_time_ns()
         for _ in range(ONE_BY_ONE):
             index.knn(place, k=K)
-        times.append((perf_counter_ns() - begin) / ONE_BY_ONE)
+        times.append((process_time_ns() - begin) / ONE_BY_ONE)
     print(f"\none place, k = {K}: {np.median(times):.0f} ns, best {min(times):.0f}, worst {max(times):.0f}")
 
 
