@@ -62,7 +62,9 @@ def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     inside = {name for name in names if ".dist-info/" not in name}
-    assert inside == tracked("dtoss", "ceps", "pipelines")
+    # where Spark looks for data sources one file has another name
+    ours = tracked("dtoss", "ceps", "pipelines") - {"pipelines/sql/default_source.py"}
+    assert inside == ours | {"pyspark_dtoss/__init__.py"}
     assert {"pipelines/spark/log4j2.properties", "ceps/catalogues/m3-2015.toml"} <= inside
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
@@ -108,6 +110,28 @@ main(["--version"])
         env=os.environ | {"PYTHONPATH": str(tmp_path / "site")}, timeout=120, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, f"dtoss {PROJECT['version']}\n"), done.stderr
+
+
+def test_spark_finds_the_data_source_of_an_installed_wheel(wheel, tmp_path):
+    """By what Spark itself runs to look for packages called pyspark_...: its worker, without Java."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    code = """
+import io, pickle
+from pyspark.sql.worker.lookup_data_sources import _main
+found = io.BytesIO()
+_main(io.BytesIO(), found)
+data = found.getvalue()
+assert data[:4] == (1).to_bytes(4, "big"), data
+size = int.from_bytes(data[4:8], "big")
+source = pickle.loads(data[12 + size:])
+print(data[8 : 8 + size].decode(), source.__module__, source.name())
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "site")}, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "dtoss pipelines.sql.source dtoss\n"), done.stderr
 
 
 def test_the_wheel_says_what_it_needs(wheel):

@@ -12,6 +12,7 @@ import dtoss
 from dtoss.names import did_you_mean
 from pipelines.command import care, cycles, planning, store
 from pipelines.command.asking import near
+from pipelines.command.asking.sql import sql
 from pipelines.command.asking.within import within
 from pipelines.command.export import export
 from pipelines.command.notes import hush
@@ -63,6 +64,7 @@ app.command()(cycles.run)
 app.command()(near.knn)
 app.command("range")(near.range_)
 app.command()(within)
+app.command()(sql)
 app.command()(serve)
 app.command()(store.info)
 app.command()(store.rollback)
