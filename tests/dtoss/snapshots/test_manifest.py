@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from matplotlib import pyplot
 
 import dtoss
 from dtoss.errors import StoreError
@@ -70,7 +71,9 @@ def answers(index, ids, scratch):
     for name in ("crs", "bounds", "sites", "column_names", "__len__", "__repr__", "__iter__"):
         value = getattr(index, name)
         found[name] = list(value()) if name == "__iter__" else value() if callable(value) else value
-    found["plot"] = index.plot("cells").get_title(loc="left")
+    drawn = index.plot("cells")
+    found["plot"] = drawn.get_title(loc="left")
+    pyplot.close(drawn.figure)
     found["border"] = [index.border.neighbours.tolist(), index.border.area.tolist()]
     missing = {name for name in dir(Index) if not name.startswith("_")} - found.keys()
     assert not missing, "a method is not called here"
