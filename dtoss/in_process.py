@@ -43,6 +43,7 @@ def build(
     seed: int = 0,
     engine: str = "kernel",
     threads: int = 1,
+    progress: bool = True,
 ) -> Index: ...
 
 
@@ -61,6 +62,7 @@ def build(
     seed: int = 0,
     engine: str = "kernel",
     threads: int = 1,
+    progress: bool = True,
 ) -> Index: ...
 
 
@@ -82,6 +84,7 @@ def build(
     seed: int = 0,
     engine: str = "kernel",
     threads: int = 1,
+    progress: bool = True,
 ) -> Index:
     """Return an index of objects, built in this process: of a frame, or of ids and positions.
 
@@ -121,6 +124,9 @@ def build(
         Of the diagrams: "kernel" or "scipy".
     threads
         Partitions built at a time; the index is the same for any number.
+    progress
+        Whether a build of more than two seconds shows in a terminal or a notebook how far it is; never where
+        ``DTOSS_QUIET=1`` is set.
 
     Raises
     ------
@@ -142,6 +148,7 @@ def build(
     """
     # numba is loaded with the first index, not with this module
     from dtoss.building.in_memory import build_in_memory
+    from dtoss.building.progress import shown
     from dtoss.frames.objects import given_objects
     from dtoss.geometry.space import SMALLEST, as_positions, space_of
     from dtoss.ids import as_ids
@@ -163,19 +170,21 @@ def build(
     _check_distinct(keys)
     attributes = _attributes(given.columns, len(keys))
     _warn_of_swapped(places, space)
-    made = build_in_memory(
-        keys,
-        places,
-        space,
-        attributes,
-        partitions=partitions,
-        pivots=pivots,
-        bounds=bounds,
-        reach=reach,
-        seed=seed,
-        engine=engine,
-        threads=threads,
-    )
+    with shown(progress) as told:
+        made = build_in_memory(
+            keys,
+            places,
+            space,
+            attributes,
+            partitions=partitions,
+            pivots=pivots,
+            bounds=bounds,
+            reach=reach,
+            seed=seed,
+            engine=engine,
+            threads=threads,
+            progress=told,
+        )
     return Index(
         space,
         made.regions,

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.building.border import BorderTable, fix
 from dtoss.building.construct import construct
+from dtoss.building.progress import Progress
 from dtoss.building.reach import choose_reach
 from dtoss.geometry.space import Space
 from dtoss.partition import Ids, Partition, numbers
@@ -59,6 +60,7 @@ def build_in_memory(
     seed: int,
     engine: str,
     threads: int,
+    progress: Progress,
 ) -> InMemory:
     """Return the partitions of objects.
 
@@ -74,12 +76,15 @@ def build_in_memory(
         Columns of n values.
     partitions, pivots, bounds, reach, seed, engine, threads
         As :func:`dtoss.build`.
+    progress
+        Is told how far it has come.
 
     Raises
     ------
     ValueError
         If one of these is out of its bounds.
     """
+    progress.begin("choosing partitions")
     vectors = space.vectors(places)
     box = planar_bounds(vectors, bounds) if space.dimension == 2 else None
     if partitions is None:
@@ -93,13 +98,14 @@ def build_in_memory(
         if not reach >= 0.0:
             raise ValueError(f"reach is {reach!r}: a number that is not negative is wanted")
         reaches = np.full(count, np.inf if count == 1 else float(reach))
+    progress.begin("sorting objects")
     sent = assign(vectors, regions, reaches)
     member, start = _members(sent.home, sent.row, sent.partition, count)
 
     def one(number: int) -> Any:
         mine = member[start[number] : start[number + 1]]
         taken = numbers(mine)
-        return construct(
+        built = construct(
             number,
             keys.take(taken) if isinstance(keys, pa.Array) else keys[mine],
             places[mine],
@@ -111,12 +117,16 @@ def build_in_memory(
             attributes={name: column.take(taken) for name, column in attributes.items()},
             engine=engine,
         )
+        progress.one_more()
+        return built
 
+    progress.begin("building partitions", count)
     if threads > 1 and count > 1:
         with ThreadPoolExecutor(threads) as pool:
             built = list(pool.map(one, range(count)))
     else:
         built = [one(number) for number in range(count)]
+    progress.begin("joining borders")
     border = fix([b.border for b in built], box, threads=threads, engine=engine)
     return InMemory(regions, reaches, [b.partition for b in built], box, border)
 

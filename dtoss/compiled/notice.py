@@ -11,12 +11,21 @@ from dtoss.compiled.mode import CHECKED
 LINE = "dtoss: compiling for this processor, once; up to a minute. `dtoss warm` compiles everything beforehand"
 FIRST_KERNELS = {"build": "dtoss.cells.cell_kernel.cut_cells", "open": "dtoss.snapshots.structure._first_bad"}
 """A kernel that whatever follows a function needs: building cells, or checking what a file holds."""
+QUIET = "DTOSS_QUIET"
+"""The variable that forbids progress and notes, this line among them."""
+COMPILING_SAID = "compiling"
+"""Its value where only this line is to stay away, because it was said."""
 _SAID: list[bool] = []
+
+
+def quiet() -> bool:
+    """Return whether progress and notes are unwanted."""
+    return os.environ.get(QUIET, "") not in ("", COMPILING_SAID)
 
 
 def say() -> None:
     """Say, once a process, that compiling has begun: it may take half a minute, in silence."""
-    if _SAID or os.environ.get("DTOSS_QUIET"):
+    if _SAID or os.environ.get(QUIET):
         return
     _SAID.append(True)
     print(LINE, file=sys.stderr, flush=True)

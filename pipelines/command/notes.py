@@ -9,19 +9,12 @@ from __future__ import annotations
 import os
 import sys
 
-QUIET = "DTOSS_QUIET"
-COMPILING_SAID = "compiling"
-"""The value with which only the note that compiling has begun stays away, because it was said."""
+from dtoss.compiled.notice import QUIET, quiet
 
 
 def hush() -> None:
     """Keep quiet from now on, also in the processes that this one starts."""
     os.environ[QUIET] = "1"
-
-
-def quiet() -> bool:
-    """Return whether notes and progress are unwanted."""
-    return os.environ.get(QUIET, "") not in ("", COMPILING_SAID)
 
 
 def note(line: str) -> None:

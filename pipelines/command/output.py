@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
-from dtoss.compiled.notice import say_early
+from dtoss.compiled.notice import COMPILING_SAID, QUIET, say_early
 from dtoss.errors import InputError
-from pipelines.command.notes import COMPILING_SAID, QUIET
 from pipelines.command.signals import interrupt_once
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dtoss.compiled.kept_places import only_native
+from dtoss.compiled.notice import quiet
 from dtoss.errors import InputError
 from dtoss.export.targets import check_file, check_folder
 from pipelines.command.asking.one_place import token_of
-from pipelines.command.notes import note, quiet
+from pipelines.command.notes import note
 from pipelines.command.options import TokenFile
 from pipelines.command.output import print_table, start_spark
 

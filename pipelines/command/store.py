@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dtoss.compiled.notice import quiet
 from dtoss.errors import DtossError, InputError
 from pipelines.command import cycles, options, row_options
-from pipelines.command.notes import quiet
 from pipelines.command.options import DriverMemory, Json, Lease, Master, Snapshot, Store, seconds_or_none
 from pipelines.command.output import print_table, say_compiling, start_spark
 from pipelines.command.store_info import facts_of_manifest, print_info, roll_back

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dtoss.compiled.kept_places import only_native
-from pipelines.command.notes import COMPILING_SAID, QUIET, note, quiet
+from dtoss.compiled.notice import COMPILING_SAID, QUIET, quiet
+from pipelines.command.notes import note
 
 KERNELS: tuple[str, ...] = ()
 """Modules of jobs that hold kernels of their own."""

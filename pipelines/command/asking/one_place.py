@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 import dtoss
+from dtoss.compiled.notice import quiet
 from dtoss.errors import InputError
 from pipelines.command.asking.lengths import Length, in_space
 from pipelines.command.asking.printed import Asked, columns_for, form_of, print_count, print_hits
-from pipelines.command.notes import quiet
 
 TOKEN = "DTOSS_TOKEN"
 """The variable that may hold the token of a server."""

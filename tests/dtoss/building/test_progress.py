@@ -1,0 +1,170 @@
+"""Who waits long for a build is told how far it is; nobody else is told anything, and nothing is loaded for it."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import dtoss
+from dtoss.building import in_memory, progress
+
+ROOT = Path(__file__).parents[3]
+SLOW = """
+import sys, time
+import numpy as np
+import dtoss
+from dtoss.building import in_memory, progress
+progress.LONG_SECONDS, pause, options = {long}, {pause}, {options}
+construct = in_memory.construct
+def slowly(*given, **named):
+    time.sleep(pause)
+    return construct(*given, **named)
+in_memory.construct = slowly
+positions = np.random.default_rng(0).uniform(-5, 5, (400, 2))
+dtoss.build(np.arange(400), positions, partitions=4, **options)
+print("rich" in sys.modules)
+"""
+
+
+class Terminal(io.StringIO):
+    """A stderr that somebody looks at."""
+
+    def isatty(self):
+        """It is one."""
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A terminal for stderr, and nothing that forbids to write to it; what takes long does so at once."""
+    screen = Terminal()
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=screen, modules=sys.modules))
+    monkeypatch.setenv("DTOSS_QUIET", "compiling")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0.01)
+    return screen
+
+
+def wait_for(screen, text):
+    """Wait until a text has been written."""
+    end = time.monotonic() + 10.0
+    while text not in screen.getvalue():
+        assert time.monotonic() < end, screen.getvalue()
+        time.sleep(0.01)
+
+
+def watchers():
+    """Threads that watch a build."""
+    return [thread for thread in threading.enumerate() if "_watch" in thread.name]
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_steps_and_parts_are_shown(terminal, monkeypatch, notebook):
+    """Those that several threads tell of are counted all; the watcher ends with the build."""
+    if notebook:
+        shell = SimpleNamespace(config={"IPKernelApp": {}})
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+        monkeypatch.setattr(terminal, "isatty", lambda: False)
+    assert progress.in_notebook() == notebook
+    with progress.shown(True) as told:
+        told.begin("sorting objects")
+        wait_for(terminal, "sorting objects")
+        told.begin("building partitions", 4_000)
+        several = [threading.Thread(target=lambda: [told.one_more() for _ in range(1_000)]) for _ in range(4)]
+        for thread in several:
+            thread.start()
+        for thread in several:
+            thread.join()
+        wait_for(terminal, "4000 of 4000" if notebook else "4000/4000")
+    assert terminal.getvalue().endswith("\r" if notebook else "\x1b[2K")
+    assert not watchers()
+
+
+@pytest.mark.parametrize("reason", ["quiet", "not wanted", "no terminal", "no stderr"])
+def test_nothing_is_shown_where_nobody_looks_or_it_is_forbidden(terminal, monkeypatch, reason):
+    """No thread is started for it."""
+    if reason == "quiet":
+        monkeypatch.setenv("DTOSS_QUIET", "1")
+    elif reason == "no terminal":
+        monkeypatch.setattr(terminal, "isatty", lambda: False)
+    elif reason == "no stderr":
+        monkeypatch.setattr(progress.sys, "stderr", None)
+    monkeypatch.setattr(progress.threading, "Thread", None)
+    with progress.shown(reason != "not wanted") as told:
+        told.begin("building partitions", 2)
+        told.one_more()
+    assert terminal.getvalue() == ""
+
+
+def test_an_error_ends_the_watcher(terminal):
+    """So does an interruption."""
+    for error in (ValueError, KeyboardInterrupt):
+        with pytest.raises(error), progress.shown(True):
+            raise error
+    assert not watchers()
+
+
+def test_the_index_is_the_same(terminal, monkeypatch):
+    """For any number of threads; each partition is told of."""
+    positions = np.random.default_rng(1).uniform(-5, 5, (500, 2))
+    seen = []
+    construct = in_memory.construct
+
+    def slowly(*given, **named):
+        wait_for(terminal, "building partitions")
+        seen.append(given[0])
+        return construct(*given, **named)
+
+    monkeypatch.setattr(in_memory, "construct", slowly)
+    shown = [dtoss.build(np.arange(500), positions, partitions=5, threads=threads) for threads in (1, 3)]
+    monkeypatch.setattr(in_memory, "construct", construct)
+    before = terminal.getvalue()
+    hidden = dtoss.build(np.arange(500), positions, partitions=5, progress=False)
+    assert terminal.getvalue() == before
+    assert sorted(seen) == sorted([*range(5)] * 2)
+    for index in shown:
+        assert index.knn(positions, 3) == hidden.knn(positions, 3)
+
+
+@pytest.mark.parametrize(
+    ("long", "pause", "options", "quiet", "wanted"),
+    [
+        (0.2, 0.2, {}, "", True),
+        (0.2, 0.2, {"threads": 2}, "", True),
+        (0.2, 0.1, {}, "1", False),
+        (0.2, 0.1, {"progress": False}, "", False),
+        (60.0, 0.0, {}, "", False),
+    ],
+)
+def test_in_a_terminal(long, pause, options, quiet, wanted):
+    """A real one: a bar that goes away; the library that draws it is loaded for that alone."""
+    ours, theirs = pty.openpty()
+    code = SLOW.format(long=long, pause=pause, options=options)
+    env = os.environ | {"PYTHONPATH": str(ROOT), "DTOSS_QUIET": quiet or "compiling", "TERM": "xterm", "COLUMNS": "80"}
+    run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=theirs, env=env, text=True)
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not piece:
+            break
+        said += piece
+    os.close(ours)
+    out, _ = run.communicate(timeout=60)
+    assert (run.returncode, out) == (0, f"{wanted}\n"), said.decode()
+    assert (b"building partitions" in said) == wanted
+    assert wanted or said == b""
