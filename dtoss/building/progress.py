@@ -1,4 +1,4 @@
-"""How far building has come, shown to whoever waits: a line on the stderr of a terminal or notebook, if it takes long."""
+"""How far building has come, shown to whoever waits: a line on stderr of a terminal or notebook, if it takes long."""
 
 from __future__ import annotations
 

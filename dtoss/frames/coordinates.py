@@ -14,6 +14,7 @@ from dtoss.frames.geo_columns import GeoColumn
 from dtoss.frames.points import points_of
 from dtoss.frames.tables import Table, read_column
 from dtoss.geometry.axes import AXES
+from dtoss.names import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,9 @@ def there(table: Table, name: Any, argument: str) -> pa.Array:
         If there is none of this name, or it cannot be read.
     """
     if name not in table.names:
-        raise ValueError(f"{argument}={name!r} is no column: there are {', '.join(map(str, table.names)) or 'none'}")
+        known = [str(other) for other in table.names]
+        meant = did_you_mean(str(name), known)
+        raise ValueError(f"{argument}={name!r} is no column: there are {', '.join(known) or 'none'}{meant}")
     return read_column(table, name)
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import FURTHEST, SMALLEST, Space
+from dtoss.names import did_you_mean
 from pipelines.rows import texts
 from pipelines.rows.texts import empty, exactly
 
@@ -364,7 +365,8 @@ def check_found(name: str | None, option: str, found: Sequence[str]) -> None:
     """
     if name is not None and name not in found:
         there = ", ".join(found) or "none: is there a header line, and are these rows of the format that the name says?"
-        raise InputError(f"there is no column {name!r} ({option} NAME); the columns are {there}")
+        meant = did_you_mean(name, found)
+        raise InputError(f"there is no column {name!r} ({option} NAME); the columns are {there}{meant}")
 
 
 def _attributes(wanted: Sequence[str] | str, found: list[str], roles: set[str]) -> list[str]:

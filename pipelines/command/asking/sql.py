@@ -14,6 +14,7 @@ from dtoss.errors import InputError
 from dtoss.export.targets import check_file
 from dtoss.snapshots.store import Store as Stored
 from pipelines.command.asking.one_place import column_list
+from pipelines.command.notes import note
 from pipelines.command.options import Check, DriverMemory, Json, Master, Snapshot, Store, verify_of
 from pipelines.command.output import say_compiling, start_spark
 
@@ -68,7 +69,7 @@ def sql(
             from pipelines.rows.write_file import write_file
 
             rows = write_file(frame, out)
-            print(f"{rows:,} rows in {out}", file=sys.stderr)
+            note(f"{rows:,} rows in {out}")
             return
         table = frame.toArrow()
     _print(table, current, as_json)

@@ -68,7 +68,7 @@ def within(
         raise ValueError("one of --box W S E N, --polygon FILE and --polygons FILE is wanted")
     if polygons is None and (by is not None or out is not None):
         raise ValueError(f"{'--by' if by is not None else '--out'} is for --polygons FILE, a file of zones")
-    form = form_of(as_json, geojson, limit, "--count" if count else "--out" if out else None)
+    form = form_of(as_json, geojson, limit, "--count" if count and polygons is None else "--out" if out else None)
     if geojson and polygons is not None:
         raise ValueError("--geojson is for one --box or --polygon: zones are printed as CSV or --json, or go to --out")
     names = column_list(columns)

@@ -54,12 +54,15 @@ def print_zones(
     found = read_zones(path, by)
     check_zones(found, index.space, path)
     if count:
-        batches = iter([{ZONE: _texts(found.names), "count": index.count_within(found.zones, where=where)}])
+        counts = index.count_within(found.zones, where=where)[: form.limit]
+        batches = iter([{ZONE: _texts(found.names)[: form.limit], "count": counts}])
+        if form.limit is not None and form.limit < len(found.zones):
+            note(f"the first {form.limit:,} of {len(found.zones):,} zones: --limit {form.limit}")
     else:
         batches = _hits(index, found, columns, where, form.limit)
     if target is not None:
         rows = _write(batches, found, target, index)
-        print(f"{rows:,} rows in {target}", file=sys.stderr)
+        note(f"{rows:,} rows in {target}")
     elif form.as_json:
         _print_json(batches, "counts" if count else "hits", index)
     else:

@@ -11,10 +11,10 @@ from dtoss.snapshots.manifest import make_manifest, write_borders, write_partiti
 from dtoss.snapshots.store import Store
 
 
-def stored(tmp_path_factory, ids, positions, crs=None, columns=None):
+def stored(tmp_path_factory, ids, positions, crs=None, columns=None, metric=None):
     """The path of a store of one snapshot."""
     place = Store(str(tmp_path_factory.mktemp("store")))
-    index = dtoss.build(np.asarray(ids), positions, crs=crs, columns=columns, partitions=1)
+    index = dtoss.build(np.asarray(ids), positions, crs=crs, metric=metric, columns=columns, partitions=1)
     name = place.begin()
     (only,) = index.parts.all()
     parts = [write_partition(place, name, Built(only, border_of(only), 0.0))]
