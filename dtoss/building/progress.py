@@ -14,7 +14,7 @@ from dtoss.compiled.notice import quiet
 LONG_SECONDS = 2.0
 """What takes no longer shows nothing, and loads nothing that shows it."""
 POLL_SECONDS = 0.2
-WIDTH = 60
+LINE_LENGTH = 60
 """Of a line that is written over and over."""
 
 
@@ -95,5 +95,5 @@ def _watch_in_notebook(progress: Progress, stop: threading.Event) -> None:
             f"\r{progress.step}{parts}, {time.monotonic() - began:.0f} s".ljust(60), end="", file=sys.stderr, flush=True
         )
         if stop.wait(POLL_SECONDS):
-            print(f"\r{'':<{WIDTH}}\r", end="", file=sys.stderr, flush=True)
+            print(f"\r{'':<{LINE_LENGTH}}\r", end="", file=sys.stderr, flush=True)
             return
