@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import dtoss
-from dtoss.names import did_you_mean
+from dtoss.names import near_name
 from pipelines.command import care, cycles, planning, store
 from pipelines.command.asking import near
 from pipelines.command.asking.sql import sql
@@ -128,6 +128,7 @@ def _said(error: Any) -> str:
     """Return what the parser has to say, and the option that may be meant by one that is not known."""
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     if hasattr(error, "possibilities") and error.ctx is not None:
-        known = [name for option in error.ctx.command.params for name in option.opts if name.startswith("--")]
-        return f"{error.message}{did_you_mean(error.option_name, known)}"
+        known = [name[2:] for option in error.ctx.command.params for name in option.opts if name.startswith("--")]
+        near = near_name(error.option_name.lstrip("-"), known)
+        return str(error.message) + ("" if near is None else f"; did you mean --{near}?")
     return str(message).replace(": Value error, ", ": ")
