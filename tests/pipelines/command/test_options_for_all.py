@@ -13,7 +13,7 @@ from dtoss.compiled.notice import quiet
 from pipelines.command.app import command_line
 from pipelines.command.main import main
 from pipelines.command.notes import hush, note
-from tests.pipelines.command.without_spark import stored
+from tests.pipelines.command.asking.without_spark import stored
 
 COMMANDS = sorted(command_line().commands)
 

@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.command.app import COMPLETE
 from pipelines.command.main import main
-from tests.pipelines.command.without_spark import stored
+from tests.pipelines.command.asking.without_spark import stored
 
 COLUMNS = {"speed": np.zeros(3), "stopped": np.zeros(3, np.int64), "kind": ["a", "b", "c"]}
 

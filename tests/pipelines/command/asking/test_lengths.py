@@ -15,7 +15,7 @@ from dtoss.geometry.space import space_of
 from pipelines.command.asking.lengths import UNITS, Length, in_space, in_store, length_of, plain_length
 from pipelines.command.main import main
 from pipelines.command.quick import answer_quickly
-from tests.pipelines.command.without_spark import stored
+from tests.pipelines.command.asking.without_spark import stored
 
 METRES = {"m": "1", "km": "1000", "ft": "0.3048", "mi": "1609.344", "nmi": "1852", "nm": "1852"}
 """International foot: 0.3048 m, of which a mile has 5,280. Nautical mile: 1,852 m."""

@@ -10,7 +10,7 @@ import pytest
 
 import dtoss
 from pipelines.command.main import main
-from tests.pipelines.command.without_spark import stored
+from tests.pipelines.command.asking.without_spark import stored
 
 RNG = np.random.default_rng(17)
 FAR = [[180.0, 0.0], [-180.0, 0.0], [7.0, 90.0]]
