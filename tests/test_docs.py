@@ -11,10 +11,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import typer
 
 from dtoss.queries.kernels import address_table
-from pipelines.command.app import app
+from pipelines.command.app import command_line
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("dtoss", "ceps", "pipelines", "datasets", "bench", "tests", "docs")
@@ -112,9 +111,10 @@ def source(file):
 @cache
 def options(command):
     """The options of a ``dtoss`` command; of all together where None is asked for. None where there is no such one."""
-    commands = typer.main.get_command(app).commands
+    commands = command_line().commands
     if command is None:
-        return {"--version", "--help"}.union(*(options(one) for one in commands))
+        named = {one for option in command_line().params for one in option.opts}
+        return {"--help", *named}.union(*(options(one) for one in commands))
     if command not in commands:
         return None
     named = (one for option in commands[command].params for one in (*option.opts, *option.secondary_opts))

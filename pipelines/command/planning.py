@@ -15,6 +15,7 @@ from dtoss.compiled.kept_places import only_native
 from dtoss.compiled.notice import quiet
 from dtoss.errors import InputError
 from dtoss.export.targets import check_file, check_folder
+from pipelines.command.asking.lengths import in_store, length_of
 from pipelines.command.asking.one_place import token_of
 from pipelines.command.notes import note
 from pipelines.command.options import TokenFile
@@ -48,7 +49,8 @@ def patterns(
         str | None, typer.Option("-k", help="Each asks for its k nearest: a number, or the column that holds it.")
     ] = None,
     radius: Annotated[
-        str | None, typer.Option(help="Each asks within a radius, metres or CRS units: a number or a column.")
+        str | None,
+        typer.Option(help="Each asks within a radius: 500m, a number of metres or CRS units, or a column of these."),
     ] = None,
     slot_minutes: Annotated[int, typer.Option(help="Length of a slot; divides a day.")] = 5,
     time_zone: Annotated[str, typer.Option(help="Where the day begins, such as Europe/Berlin.")] = "UTC",
@@ -80,7 +82,7 @@ def patterns(
     asks = Asks(
         weight=weight,
         k=_number_or_column(k, int),
-        radius=_number_or_column(radius, float),
+        radius=_length_or_column(radius, store, snapshot),
         slot_seconds=60 * slot_minutes,
         time_zone=time_zone,
         by_weekday=by_weekday,
@@ -374,6 +376,16 @@ def _number_or_column(text: str | None, kind: type[int] | type[float]) -> Any:
         return kind(text)
     except ValueError:
         return text
+
+
+def _length_or_column(text: str | None, store: str, snapshot: str | None) -> float | str | None:
+    if text is None:
+        return None
+    try:
+        length = length_of(text)
+    except ValueError:
+        return text
+    return in_store("--radius", length, store, snapshot)
 
 
 def _day(option: str, text: str | None) -> date | None:

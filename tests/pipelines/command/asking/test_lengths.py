@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.geometry.space import space_of
+from pipelines.command import planning
 from pipelines.command.asking.lengths import UNITS, Length, in_space, in_store, length_of, plain_length
 from pipelines.command.main import main
 from pipelines.command.quick import answer_quickly
@@ -180,6 +181,20 @@ def test_a_length_that_is_none_ends_with_one_line(stores, capsys, length, said, 
         code, out, err = printed(capsys, "range", *option, "--store", stores["sphere"], "--at", "0", "0", *extra)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert err.startswith(said)
+
+
+def test_a_radius_of_accesses_is_a_length_or_a_column(stores):
+    """What is no length is the name of a column."""
+    asked = planning._length_or_column
+    assert [asked(text, stores["sphere"], None) for text in (None, "2KM", "250", "radius")] == [
+        None,
+        2e3,
+        250.0,
+        "radius",
+    ]
+    assert asked("1200m", stores["feet"], None) == 3937.0
+    with pytest.raises(ValueError, match="--radius is 5m: the plane of this store has no CRS"):
+        asked("5m", stores["none"], None)
 
 
 def test_a_unit_behind_a_blank_and_a_plane_without_one(stores, capsys):
