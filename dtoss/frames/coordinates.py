@@ -64,6 +64,8 @@ def located(table: Table, geometry: str | None = None, x: str | None = None, y: 
         if geometry is not None:
             raise ValueError("geometry= and x=, y= are two ways to say where objects are: name one")
         return Located(_coordinates(table, x, y), None, "plain", (x, y))
+    if geometry is None and table.library == "pandas" and (at := _by_name(table)) is not None:
+        return at  # points among its objects are no more than values, unless nothing else says where
     name = table.active if geometry is None else geometry
     if name is None and table.geometries:
         names = ", ".join(map(str, table.geometries))

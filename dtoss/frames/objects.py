@@ -203,7 +203,11 @@ def _ids(table: Table, id: str | None) -> tuple[Ids, Any]:
             f"the index holds ids more than once, {some} among them: id= names a column of ids, or "
             "frame.reset_index(drop=True) numbers the rows"
         )
-    return as_ids(index), None
+    try:
+        return as_ids(index), None
+    except ValueError as error:
+        way = "id= names a column of ids, or frame.reset_index(drop=True) numbers the rows"
+        raise ValueError(f"in the index {error}; {way}") from None
 
 
 def _attributes(table: Table, columns: Sequence[str] | None, used: set[Any]) -> dict[str, pa.Array]:

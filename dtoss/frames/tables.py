@@ -65,7 +65,7 @@ def table_of(frame: Any) -> Table | None:
     if _is(frame, "pandas", "DataFrame"):
         return _of_pandas(frame)
     if _is(frame, "polars", "DataFrame"):
-        return Table("polars", frame.columns, lambda name: whole(frame.get_column(name).to_arrow()))
+        return _of_polars(frame)
     if _is(frame, "polars", "LazyFrame"):
         raise ValueError("a LazyFrame has not been read yet: give frame.collect()")
     table = _streamed(frame)
@@ -120,15 +120,19 @@ def read_column(table: Table, name: Any) -> pa.Array:
         return table.column(name)
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
         reason = " ".join(str(error).split())
-        raise ValueError(f"column {name!r} cannot be read ({reason}): give its values one type, or drop it") from None
+        raise ValueError(
+            f"column {name!r} cannot be read ({reason}): cast its values to one type, or drop it"
+        ) from None
 
 
 def _of_pandas(frame: Any) -> Table:
-    geometries = {
-        name: frame[name]
-        for name, kind in zip(frame.columns, frame.dtypes, strict=True)
-        if kind.name == "geometry" and _stands_once(frame.columns, name)
-    }
+    once = {name: kind for name, kind in zip(frame.columns, frame.dtypes, strict=True) if _stands_once(frame, name)}
+    geometries = {name: frame[name] for name, kind in once.items() if kind.name == "geometry"}
+    library = "geopandas" if geometries else "pandas"
+    if not geometries:
+        geometries = {
+            name: frame[name] for name, kind in once.items() if kind.name == "object" and _is_shapely(frame[name])
+        }
     active = getattr(frame, "active_geometry_name", None)
     if active not in geometries:
         active = None
@@ -139,12 +143,27 @@ def _of_pandas(frame: Any) -> Table:
         series = frame[name]
         return whole(pa.array(series.sparse.to_dense() if hasattr(series, "sparse") else series))
 
-    library = "geopandas" if geometries else "pandas"
     return Table(library, list(frame.columns), column, geometries, active, frame.index)
 
 
-def _stands_once(names: Any, name: Any) -> bool:
-    return list(names).count(name) == 1
+def _stands_once(frame: Any, name: Any) -> bool:
+    return list(frame.columns).count(name) == 1
+
+
+def _is_shapely(series: Any) -> bool:
+    """Return whether a column of objects is one of geometries, by the first that is there."""
+    shapely = sys.modules.get("shapely")
+    return shapely is not None and isinstance(next((one for one in series if one is not None), None), shapely.Geometry)
+
+
+def _of_polars(frame: Any) -> Table:
+    def column(name: str) -> pa.Array:
+        series = frame.get_column(name)
+        if series.dtype == sys.modules["polars"].Object:
+            raise TypeError("it holds objects of Python")  # Arrow would be given their addresses
+        return whole(series.to_arrow())
+
+    return Table("polars", frame.columns, column)
 
 
 def _of_arrow(table: pa.Table) -> Table:

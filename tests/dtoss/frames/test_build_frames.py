@@ -133,7 +133,7 @@ def test_what_no_attribute_can_be_is_left_out_with_a_warning():
     assert "'hull' holds geometries" in str(said.message)
     assert index.column_names == ["fine"]
     assert dtoss.build(made, columns=["fine"]).column_names == ["fine"]
-    with pytest.raises(ValueError, match=r"column 'mixed' cannot be read .*give its values one type, or drop it"):
+    with pytest.raises(ValueError, match=r"column 'mixed' cannot be read .*cast its values to one type, or drop"):
         dtoss.build(made, columns=["mixed"])
     with pytest.raises(ValueError, match="column 'hull' holds geometries"):
         dtoss.build(made, columns=["hull"])
@@ -173,3 +173,22 @@ def test_z_is_left_out_and_said():
         with pytest.warns(UserWarning, match="points have z, which is left out") as told:
             assert dtoss.build(given_frame)[1] == {"id": 1, "x": 9.0, "y": 51.0}
         assert [one.filename for one in told] == [__file__]
+
+
+def test_points_among_objects_of_python():
+    """A column of pandas without a CRS: what says where, if no coordinates do or geometry= names it; else left out."""
+    bare = pd.DataFrame({"a": [1, 2, 3], "place": pd.Series(list(points().geometry), dtype=object)})
+    assert dtoss.build(bare, crs="EPSG:32610")[1] == {"id": 1, "x": 9.0, "y": 51.0, "a": 2}
+    with pytest.raises(ValueError, match="column 'place' has no CRS"):
+        dtoss.build(bare)
+    both = frame(id=[7, 8, 9], place=bare["place"].where(bare["a"] > 1, None)).assign(lon=0.0)
+    with pytest.warns(UserWarning, match="^1 columns are left out of the attributes: column 'place' holds geometries"):
+        assert dtoss.build(both)[8]["lon"] == 0.0
+    assert dtoss.build(both.iloc[1:], geometry="place", crs=4326, columns=[])[8]["lon"] == 9.0
+
+
+def test_objects_in_polars_are_left_out():
+    """Arrow would be given their addresses."""
+    made = pl.from_pandas(frame(id=[1, 2, 3])).with_columns(thing=pl.Series([object()] * 3, dtype=pl.Object))
+    with pytest.warns(UserWarning, match="column 'thing' cannot be read .it holds objects of Python"):
+        assert dtoss.build(made).column_names == []

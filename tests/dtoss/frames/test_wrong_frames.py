@@ -56,7 +56,14 @@ WRONG = [
     (lambda: build(frame(id=[0.5, 1.5, 2.5])), "ids are of type double: integers or strings are wanted"),
     (lambda: build(frame().set_axis([4, 4, 3])), r"index holds ids more than once, 4 among them: .*reset_index\(dro"),
     (lambda: build(frame(a=1, b=2).set_index(["a", "b"])), r"index has 2 levels, .*: id= names a column, or frame."),
-    (lambda: build(frame().set_axis([0.5, 1.5, 2.5])), "ids are of type double: integers or strings are wanted"),
+    (
+        lambda: build(frame().set_axis([0.5, 1.5, 2.5])),
+        "in the index ids are of type double: .*; id= names a",
+    ),
+    (
+        lambda: build(frame().set_axis([1, None, 3])),
+        "in the index 1 ids are missing: every object needs one; id=",
+    ),
     # where
     (lambda: build(NAMELESS), "no column says where objects are: .* or geometry= name them among a, b"),
     (lambda: build({}), "no column says where objects are: .* name them among none"),

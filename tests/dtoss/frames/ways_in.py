@@ -42,7 +42,7 @@ def number(values, kind):
     """A column of numbers of a type, as pandas has it, and the floats that they are."""
     values = np.asarray(values, np.float64)
     if kind.lower().startswith("int"):
-        values = np.rint(values.clip(-30_000, 30_000))
+        values = np.rint(values.clip(-30_000, 30_000)) + 0.0  # whole numbers have no -0.0
     if kind == "float32":
         values = values.astype(np.float32)
     exact = values.astype(np.float64)
