@@ -126,7 +126,8 @@ def read_column(table: Table, name: Any) -> pa.Array:
 
 
 def _of_pandas(frame: Any) -> Table:
-    once = {name: kind for name, kind in zip(frame.columns, frame.dtypes, strict=True) if _stands_once(frame, name)}
+    single = set(frame.columns[~frame.columns.duplicated(keep=False)])
+    once = {name: kind for name, kind in zip(frame.columns, frame.dtypes, strict=True) if name in single}
     geometries = {name: frame[name] for name, kind in once.items() if kind.name == "geometry"}
     library = "geopandas" if geometries else "pandas"
     if not geometries:
@@ -144,10 +145,6 @@ def _of_pandas(frame: Any) -> Table:
         return whole(pa.array(series.sparse.to_dense() if hasattr(series, "sparse") else series))
 
     return Table(library, list(frame.columns), column, geometries, active, frame.index)
-
-
-def _stands_once(frame: Any, name: Any) -> bool:
-    return list(frame.columns).count(name) == 1
 
 
 def _is_shapely(series: Any) -> bool:
