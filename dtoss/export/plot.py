@@ -20,10 +20,12 @@ Box = tuple[float, float, float, float]
 MOST_DRAWN = {"objects": 20_000, "cells": 10_000, "regions": 100_000}
 """What is drawn unless a limit is given: of more objects a sample, of more cells or regions none."""
 STYLE: dict[str, dict[str, Any]] = {
-    "objects": {"s": 4.0, "color": "#1f6fb2", "linewidths": 0.0, "zorder": 3},
+    "objects": {"color": "#1f6fb2", "linewidths": 0.0, "zorder": 3},
     "cells": {"facecolor": "none", "edgecolor": "#7a8694", "linewidths": 0.5, "zorder": 2},
     "regions": {"facecolor": "none", "edgecolor": "#c25a12", "linewidths": 1.2, "zorder": 4},
 }
+_INK = 4_000.0
+"""Square points of ink for all objects: fewer are drawn larger."""
 _LAND = "#b9c3cd"
 _WORLD: Box = (-180.0, -90.0, 180.0, 90.0)
 _TURN, _POLE = 360.0, 90.0
@@ -77,13 +79,19 @@ def draw(index: Any, what: str, bounds: ArrayLike | None, ax: Any, limit: int | 
     if fresh or not ax.has_data():
         _frame(ax, index.space, view)
     if what == "objects":
-        ax.scatter(places[:, 0], places[:, 1], **{**STYLE[what], "label": drawn, **style})
+        size = min(max(_INK / max(len(places), 1), 2.0), 25.0)
+        ax.scatter(places[:, 0], places[:, 1], **{**STYLE[what], "s": size, "label": drawn, **style})
     else:
         from matplotlib.collections import PathCollection
         from matplotlib.path import Path
 
         paths = [Path.make_compound_path(*(Path(ring, closed=True) for ring in rings)) for rings in shapes]
-        ax.add_collection(PathCollection(paths, **{**STYLE[what], "label": drawn, **style}), autolim=False)
+        label = style.pop("label", drawn)
+        outlines = PathCollection(paths, **{**STYLE[what], **style})
+        ax.add_collection(outlines, autolim=False)
+        # a legend shows nothing of such a collection: a line without a point stands for it
+        edges = outlines.get_edgecolor()
+        ax.plot([], [], color=edges[0] if len(edges) else "none", linewidth=1.5, label=label)
     before = ax.get_title(loc="left")
     ax.set_title(f"{before}, {drawn}" if before else drawn, loc="left")
     ax.set_xlim(view[0], view[2])
@@ -281,7 +289,7 @@ def _flat(ring: NDArray[np.float64]) -> list[NDArray[np.float64]]:
 
 def _frame(ax: Any, space: Space, view: Box) -> None:
     """Name the axes, and draw the shores where the view is wide."""
-    ax.ticklabel_format(useOffset=False)
+    ax.ticklabel_format(useOffset=False, style="plain")
     ax.locator_params(axis="x", nbins=6)
     if space.metric != "sphere":
         unit = "" if space.crs.lower() == "none" else f", {space.crs}"

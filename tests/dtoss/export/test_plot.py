@@ -121,7 +121,8 @@ def test_layers_share_an_axes_and_a_view():
     ax = index.plot("cells", bounds=[0, 0, 40, 40], edgecolor="black")
     assert index.plot(ax=ax, color="red", s=9.0) is ax
     assert (ax.get_xlim(), ax.get_ylim()) == ((0, 40), (0, 40))
-    assert [item.get_label().split()[-1] for item in ax.collections] == ["cells", "objects"]
+    assert {label.split()[-1] for label in ax.get_legend_handles_labels()[1]} == {"cells", "objects"}
+    ax.legend()
     assert ax.collections[0].get_edgecolor()[0, :3].tolist() == [0, 0, 0]
     assert ax.get_xlabel() == "longitude, degrees"
 

@@ -1,0 +1,323 @@
+"""Each example of the README and of docs/ runs, and prints what stands below it.
+
+A page's blocks run in their order in one namespace and one folder, so that a reader can copy them one after the other.
+What a page takes for granted (files of the reader's, an index) is made by its function in ``GIVEN``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+import shlex
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.command.main import main
+from tests.dtoss.serve.running.started import started
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
+SHELLS = ("", "sh", "bash", "console", "shell")
+SHOWN_URL = "http://127.0.0.1:8080"
+"""Of a server, as pages have it."""
+COMMANDS = ("dtoss", "curl")
+"""Who is told what to type with one of these is shown an example."""
+
+DEMO = "serves what `make demo` makes, a million objects; tests/dtoss/serve serves small ones"
+FOLDER = "Spark was started in another folder, where it looks for such files; tests/pipelines/sql runs the like"
+NOT_RUN = {
+    ("docs/ceps.md", "dtoss patterns accesses/*.parquet --store STORE"): "calibrates a server for minutes",
+    ("docs/map.md", "dtoss serve --store demo/store"): DEMO,
+    ("docs/sql.md", "frame = spark.read.format"): FOLDER,
+    ("docs/sql.md", "$ cat near.sql"): FOLDER,
+    ("docs/serve.md", 'index = dtoss.connect("http://127.0.0.1:8080", token="...")'): DEMO,
+}
+"""What cannot run here, by the page and how it begins, and why."""
+
+ELSEWHERE = {
+    "docs/cycles.md": "tests/pipelines/cycles/test_document.py",
+    "docs/serve.md": "tests/dtoss/serve/test_document.py",
+}
+"""Pages whose examples a test of their own runs."""
+
+OUTPUT = doctest.OutputChecker()
+FREE = (
+    (r"\d{8}T\d{6}\.\d{6}Z", "SNAPSHOT"),
+    (r"\b\d+(\.\d+)? ?(s|ms|seconds)\b", "TIME"),
+    (r"[ \t]+$", ""),
+)
+"""What differs from run to run, and what all of it is called when two outputs are compared."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A block of code of a page, and what is shown below it: None where nothing is."""
+
+    page: str
+    line: int
+    kind: str
+    code: str
+    shown: str | None
+
+    @property
+    def first(self):
+        return self.code.splitlines()[0]
+
+
+def blocks_of(page, text):
+    """All examples of a page: Python, and what is typed into a shell."""
+    found = list(re.finditer(r"^```(\w*)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    for number, block in enumerate(found):
+        language, code = block.groups()
+        following = found[number + 1] if number + 1 < len(found) else None
+        shown = None
+        if following and following[1] == "text" and not text[block.end() : following.start()].strip():
+            shown = following[2]
+        typed = [line.removeprefix("$ ") for line in code.splitlines()]
+        if language == "python":
+            yield Example(page, text.count("\n", 0, block.start()) + 2, "python", code, shown)
+        elif language in SHELLS and any(line.split(" ")[0] in COMMANDS for line in typed):
+            yield Example(page, text.count("\n", 0, block.start()) + 2, "shell", code, shown)
+
+
+def examples(page):
+    return list(blocks_of(page, (ROOT / page).read_text(encoding="utf-8")))
+
+
+def is_listed(example):
+    return any(page == example.page and example.code.startswith(begin) for page, begin in NOT_RUN)
+
+
+def runs(page):
+    """The examples of a page that run here."""
+    return [] if page in ELSEWHERE else [example for example in examples(page) if not is_listed(example)]
+
+
+def needs_spark(page):
+    return any(re.search(r"spark|pipelines|dtoss (rebuild|cycle|run|patterns|export)", one.code) for one in runs(page))
+
+
+def same(said, shown):
+    """Whether an output is what a page shows: ``...`` stands for anything, as in a doctest."""
+    for pattern, name in FREE:
+        said, shown = (re.sub(pattern, name, text, flags=re.MULTILINE) for text in (said, shown))
+    return OUTPUT.check_output(shown.rstrip() + "\n", said.rstrip() + "\n", doctest.ELLIPSIS)
+
+
+def typed_and_shown(code):
+    """Yield each command of a shell's block and the lines below it; all lines are commands where none begins with $."""
+    lines = re.sub(r"\\\n\s*", "", code).splitlines()
+    if not any(line.startswith("$ ") for line in lines):
+        lines = [f"$ {line}" for line in lines if line.strip()]
+    starts = [at for at, line in enumerate(lines) if line.startswith("$ ")]
+    for at, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        yield lines[at][2:], "\n".join(lines[at + 1 : end])
+
+
+def words_of(command):
+    """The words of a command as a shell has them, without its comment; files that it names from the root.
+
+    Spark's Java works in another folder than a test does.
+    """
+    words = []
+    for word in shlex.split(command, comments=True):
+        there = [str(path) for path in sorted(Path.cwd().glob(word))] if "*" in word else []
+        is_path = bool(words) and words[-1] in ("--store", "--out", "--updates") and "://" not in word
+        words += there or [str(Path(word).absolute()) if is_path or Path(word).exists() else word]
+    return words
+
+
+def typed(command, servers):
+    """What a command prints to stdout; ours run in this process, what stands behind a pipe in a shell.
+
+    A server stays, on a port that is free, until the page ends.
+    """
+    if command.startswith("dtoss serve "):
+        return servers.start(words_of(command)[1:])
+    command = command.replace(SHOWN_URL, servers.url)
+    command, pipe, behind = command.partition(" | ")
+    name, *words = words_of(command)
+    if name != "dtoss":
+        return subprocess.run(command, shell=True, capture_output=True, text=True, check=True, timeout=60).stdout
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as done:
+        main(words)
+    assert done.value.code in (0, None), command
+    said = out.getvalue().replace(f"{Path.cwd()}/", "")
+    if pipe:
+        said = subprocess.run(behind, shell=True, input=said, capture_output=True, text=True, check=True).stdout
+    return said
+
+
+class Servers:
+    """The server that a page has started, if it has; it goes with the page."""
+
+    def __init__(self):
+        self.url, self.stack = SHOWN_URL, contextlib.ExitStack()
+
+    def start(self, words):
+        """Start one on a port that is free; return what it says, as if that were the port of the pages."""
+        self.stack.close()
+        command = ("-c", "from pipelines.command.main import main; main()", *words, "--port", "0")
+        process = self.stack.enter_context(started(*command, ready=r"^serving .* on http://127.0.0.1:(\d+)$"))
+        (said,) = process.until("^serving ")
+        self.url = f"http://127.0.0.1:{process.port}"
+        return said.replace(self.url, SHOWN_URL).replace(f"{Path.cwd()}/", "") + "\n"
+
+
+def run(example, names, servers):
+    """Run an example in a namespace and compare what it prints."""
+    where = f"{example.page}, line {example.line}"
+    if example.kind == "python":
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(
+                compile(
+                    "\n" * (example.line - 1) + example.code.replace(SHOWN_URL, servers.url),
+                    ROOT / example.page,
+                    "exec",
+                ),
+                names,
+            )
+        said = out.getvalue()
+        assert same(said, example.shown or ""), f"{where} prints\n{said}"
+        return
+    said = ""
+    for command, shown in typed_and_shown(example.code):
+        printed = typed(command, servers)
+        said += printed
+        assert not shown or same(printed, shown), f"{where}: {command} prints\n{printed}"
+    assert example.shown is None or same(said, example.shown), f"{where} prints\n{said}"
+
+
+def fleet(names, folder):
+    """The objects of the README's first example, as files that arrive."""
+    (folder / "positions").mkdir()
+    rng = np.random.default_rng(0)
+    positions = rng.normal([-122.42, 37.77], 0.05, (10_000, 2))
+    columns = {"id": np.arange(10_000), "lon": positions[:, 0], "lat": positions[:, 1]}
+    pq.write_table(pa.table(columns | {"occupied": rng.integers(0, 2, 10_000)}), folder / "positions" / "a.parquet")
+
+
+def patterns(names, folder):
+    """Patterns of a fleet, and a catalogue."""
+    import ceps
+
+    rng = np.random.default_rng(0)
+    hours = np.cos(2 * np.pi * (np.arange(24) - rng.uniform(0, 24, (40, 1))) / 24)
+    ceps.write_patterns(folder / "patterns.parquet", ceps.Patterns(loads=100 * (1.1 + hours), sizes=np.full(40, 1e9)))
+    (folder / "servers.toml").write_text(
+        '[[server]]\nname = "small"\nrequests_per_second = 1000.0\nbytes = 64e9\ndollars_per_hour = 0.1\n'
+    )
+
+
+def queries(names, folder):
+    """Places and a store for Spark."""
+    from pipelines.rebuild import rebuild
+
+    spark = names["spark"]
+    fleet(names, folder)
+    objects = spark.read.parquet(str(folder / "positions")).selectExpr("*", "'taxi' as kind")
+    rebuild(objects, str(folder / "store"), partitions=2)
+    names["store"] = str(folder / "store")
+    names["queries"] = objects.selectExpr("id as query_id", "lon", "lat", "100.0 as radius").limit(20)
+
+
+def sql(names, folder):
+    """A store, places and zones as views of Spark."""
+    queries(names, folder)
+    (folder / "store").rename(folder / "taxis")
+    names["queries"].createOrReplaceTempView("places")
+    square = "POLYGON ((-122.5 37.7, -122.4 37.7, -122.4 37.8, -122.5 37.8, -122.5 37.7))"
+    names["spark"].sql(f"SELECT 1 AS query_id, '{square}' AS wkt").createOrReplaceTempView("zones")
+
+
+def a_file(names, folder):
+    """The file of a partition."""
+    with tarfile.open(ROOT / "tests" / "samples" / "format-2.tar.gz") as kept:
+        kept.extractall(folder, filter="data")
+    names["path"] = str(next(folder.glob("**/partitions/*.arrow")))
+
+
+GIVEN = {
+    "README.md": fleet,
+    "docs/ceps.md": patterns,
+    "docs/format.md": a_file,
+    "docs/queries.md": queries,
+    "docs/sql.md": sql,
+}
+"""What makes the files that a page takes for granted."""
+
+
+def run_page(page, folder, monkeypatch, **names):
+    monkeypatch.chdir(folder)
+    GIVEN.get(page, lambda *_: None)(names, folder)
+    servers = Servers()
+    with servers.stack:
+        for example in runs(page):
+            run(example, names, servers)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runs(page) and not needs_spark(page)])
+def test_examples_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
+    run_page(page, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runs(page) and needs_spark(page)])
+def test_examples_in_spark_run_and_print_what_is_shown(spark, page, tmp_path, monkeypatch):
+    run_page(page, tmp_path, monkeypatch, spark=spark)
+
+
+def test_the_list_holds_what_is_there():
+    """Nothing that does not exist, nothing without a reason; a test of a page's own reads that page."""
+    there = [example for page in PAGES for example in examples(page)]
+    for (page, begin), reason in NOT_RUN.items():
+        matching = [one for one in there if one.page == page and one.code.startswith(begin)]
+        assert len(matching) == 1, (page, begin)
+        assert reason
+    for page, test in ELSEWHERE.items():
+        assert examples(page)
+        assert Path(page).name in (ROOT / test).read_text(encoding="utf-8"), test
+
+
+def test_an_example_that_is_wrong_is_found(tmp_path, monkeypatch):
+    """One that fails, one that prints something else, one that prints and shows nothing."""
+    monkeypatch.chdir(tmp_path)
+    page = """
+```python
+x = [1.0, 2.0]
+print(x, "20261122T195221.746038Z")
+```
+
+```text
+[1.0, ...] 20991122T195221.746038Z
+```
+
+```
+$ dtoss --version | cut -c 1-5          # a comment
+dtoss
+```
+"""
+    good = list(blocks_of("README.md", page))
+    assert [(one.kind, one.line) for one in good] == [("python", 3), ("shell", 12)]
+    names: dict[str, object] = {}
+    for one in good:
+        run(one, names, Servers())
+    for old, new in (
+        ("[1.0, ...]", "[1.5, ...]"),
+        ("x = [1.0", "x = [y"),
+        ("```text", "more\n```text"),
+        ("\ndtoss\n", "\ndt\n"),
+    ):
+        assert old in page
+        with pytest.raises((AssertionError, NameError)):
+            [run(one, {}, Servers()) for one in blocks_of("README.md", page.replace(old, new))]
