@@ -12,6 +12,7 @@ import io
 import re
 import shlex
 import subprocess
+import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -260,11 +261,14 @@ GIVEN = {
 
 def run_page(page, folder, monkeypatch, **names):
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("MPLBACKEND", "agg")
     GIVEN.get(page, lambda *_: None)(names, folder)
     servers = Servers()
     with servers.stack:
         for example in runs(page):
             run(example, names, servers)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if runs(page) and not needs_spark(page)])
