@@ -179,6 +179,10 @@ def test_it_says_what_it_is(town):
     assert repr(there) == (
         f"<dtoss.RemoteIndex of 700 objects in 3 partitions, {index.crs}, snapshot a, at {served.url}>"
     )
+    shown = there._repr_html_()
+    assert "<caption" in shown
+    assert served.url in shown
+    assert "700" in shown
     with pytest.raises(TypeError):
         iter(there)
     again = pickle.loads(pickle.dumps(there))
