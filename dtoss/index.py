@@ -558,9 +558,10 @@ class Index:
         where: str | None = None,
         *,
         places: bool = True,
+        threads: int = 1,
     ) -> RawHits:
         """Answer checked positions without making hits of it: as :func:`.answer.answer`, for joins and servers."""
-        return self._engine.answer(self.space.vectors(positions), radius, k, where, 1, places=places)
+        return self._engine.answer(self.space.vectors(positions), radius, k, where, threads, places=places)
 
     def search_vectors(
         self, vectors: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None = None

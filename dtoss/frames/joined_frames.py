@@ -63,10 +63,10 @@ def joined_frames(
     fresh = [new if old is not None else None for old, new in zip(taken.index.names, kept_names, strict=False)]
     taken.index = taken.index.set_names(fresh)
     beside.index = taken.index
-    parts = [beside, taken] if right_kept else [taken, beside]
-    joined = pandas.concat([pandas.DataFrame(part, copy=False) for part in parts], axis=1, copy=False)
-    columns = [kept_names[levels:], other_names]
-    joined.columns = pandas.Index([name for some in (reversed(columns) if right_kept else columns) for name in some])
+    taken.columns, beside.columns = pandas.Index(kept_names[levels:]), pandas.Index(other_names)
+    joined = pandas.concat([beside, taken] if right_kept else [taken, beside], axis=1, copy=False)
+    if getattr(joined, "active_geometry_name", None) == geometry:
+        return joined
     return geopandas.GeoDataFrame(joined, geometry=geometry)
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.hits import Hits
 from dtoss.index import Index
+from dtoss.queries.raw_hits import RawHits
 
 TIES = ("lowest", "all")
 """Of objects as far as the last one: those of the lowest ids, or all."""
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -25,144 +26,143 @@ class Nearest:
     k
         How many.
     max_distance
-        Metres on the sphere, CRS units in the plane; no limit when None.
+        Metres on the sphere, CRS units in the plane; infinite where there is no limit.
     exclusive
         Whether objects at distance 0 are left out.
     ties
         One of ``TIES``.
     where
         A condition on the objects.
-    columns
-        Attributes of the objects to return.
+    places
+        Whether partitions and objects of hits are wanted, besides ids that are numbers.
     threads
         A batch is split among so many.
     """
 
-    k: int = 1
-    max_distance: float | None = None
-    exclusive: bool = False
-    ties: str = "lowest"
+    k: int
+    max_distance: float
+    exclusive: bool
+    ties: str
     where: str | None = None
-    columns: Sequence[str] = ()
+    places: bool = False
     threads: int = 1
 
 
-def nearest_pairs(index: Index, places: NDArray[np.float64], ask: Nearest) -> Hits:
-    """Return the nearest objects of places (m, 2), in the order (query, distance, id).
+def nearest_pairs(index: Index, at: Floats, ask: Nearest) -> RawHits:
+    """Return the nearest objects of legal positions (m, 2), those of each in the order (distance, id).
 
     Notes
     -----
     Cost O(k) a place and O(1) a hit more: where many objects stand on a place that is asked often, they are looked at
     once for all who ask there.
     """
-    if ask.ties == "lowest" and not ask.exclusive:
-        return _knn(index, places, ask.k, ask)
-    # one more than is wanted shows whether the last one is tied
-    wanted = ask.k + (ask.ties == "all")
-    found = _away(index, places, wanted, ask) if ask.exclusive else _knn(index, places, wanted, ask)
+    found = _away(index, at, ask) if ask.exclusive else _nearest(index, at, ask.k, ask)
     if ask.ties == "lowest":
         return found
-    count = np.bincount(found.query, minlength=len(places))
-    begin = np.cumsum(count) - count
-    more = np.flatnonzero(count > ask.k)
-    last = found.distance[begin[more] + ask.k - 1]
-    is_tied = found.distance[begin[more] + ask.k] == last
-    tied, reach = more[is_tied], last[is_tied]
-    left_out = np.zeros(len(places), np.bool_)
-    left_out[tied] = True
-    first = found.only((found.rank() <= ask.k) & ~left_out[found.query])
+    full = np.flatnonzero(found.count == ask.k)
+    reach = found.distance[_begin(found)[full] + ask.k - 1]
+    # distances are compared as they are reported: as far is the same number
+    some = index.search(at[full], reach, -1, ask.where, threads=ask.threads).count
+    if ask.exclusive:
+        some = some - _standing(index, at[full], ask)
+    tied, reach = full[some > ask.k], reach[some > ask.k]
     if len(tied) == 0:
-        return first
-    return _merged(first, _all_within(index, places, tied, reach, ask))
+        return found
+
+    def search(rows: Rows) -> RawHits:
+        within = index.search(at[tied[rows]], reach[rows], 0, ask.where, places=ask.places, threads=ask.threads)
+        return _only(within, within.distance > 0.0) if ask.exclusive else within
+
+    return _instead(found, tied, _asked_once(at[tied], search))
 
 
-def _knn(index: Index, places: NDArray[np.float64], k: int, ask: Nearest) -> Hits:
-    return index.knn(
-        places,
-        min(k, max(len(index), 1)),
-        max_distance=ask.max_distance,
-        where=ask.where,
-        columns=ask.columns,
-        threads=ask.threads,
-    )
+def _nearest(index: Index, at: Floats, k: int, ask: Nearest) -> RawHits:
+    radius = np.full(len(at), ask.max_distance)
+    return index.search(at, radius, k, ask.where, places=ask.places, threads=ask.threads)
 
 
-def _all_within(
-    index: Index, places: NDArray[np.float64], rows: NDArray[np.int64], reach: NDArray[np.float64], ask: Nearest
-) -> Hits:
-    """Return all objects of some places that are as near as their last one, which is compared as it was reported."""
-
-    def search(some: NDArray[np.float64], asked: NDArray[np.int64]) -> Hits:
-        found = index.range(some, reach[asked], where=ask.where, columns=ask.columns, threads=ask.threads)
-        return found.only(found.distance > 0.0) if ask.exclusive else found
-
-    return _asked_once(places, rows, search)
+def _standing(index: Index, at: Floats, ask: Nearest) -> Rows:
+    """Return how many objects are at distance 0 of each place."""
+    return index.search(at, np.zeros(len(at)), -1, ask.where, threads=ask.threads).count
 
 
-def _away(index: Index, places: NDArray[np.float64], k: int, ask: Nearest) -> Hits:
+def _away(index: Index, at: Floats, ask: Nearest) -> RawHits:
     """Return the k nearest of the objects that do not stand on the places."""
-    found = _knn(index, places, k + 1, ask)
-    count = np.bincount(found.query, minlength=len(places))
-    there = np.bincount(found.query[found.distance == 0.0], minlength=len(places))
+    found = _nearest(index, at, ask.k + 1, ask)
+    whole = found.count > ask.k
+    found = _only(found, found.distance > 0.0)
     # where several stand on a place, some may have been crowded out
-    crowded = (there > 1) & (count == min(k + 1, max(len(index), 1)))
-    first = found.only((found.distance > 0.0) & ~crowded[found.query])
-    first = first.only(first.rank() <= k)
-    rows = np.flatnonzero(crowded)
-    if len(rows) == 0:
-        return first
+    crowded = np.flatnonzero(whole & (found.count < ask.k))
+    found = _first(found, ask.k)
+    if len(crowded) == 0:
+        return found
 
-    def search(some: NDArray[np.float64], asked: NDArray[np.int64]) -> Hits:
-        stand = index.count(some, 0.0, where=ask.where, threads=ask.threads)
+    def search(rows: Rows) -> RawHits:
+        places = at[crowded[rows]]
         # a few sizes, each less than twice what is needed: together as many as there are objects and hits
-        size = np.ceil(np.log2(stand + k)).astype(np.int64)
-        pieces = []
+        size = np.ceil(np.log2(_standing(index, places, ask) + ask.k)).astype(np.int64)
+        every = _taken(found, np.zeros(0, np.int64), np.zeros(len(rows), np.int64))
         for power in np.unique(size).tolist():
             mine = np.flatnonzero(size == power)
-            near = _knn(index, some[mine], 2**power, ask)
-            near = near.only(near.distance > 0.0)
-            near = near.only(near.rank() <= k)
-            pieces.append(Hits(mine[near.query], near.id, near.distance, near.columns))
-        return _merged(*pieces)
+            near = _nearest(index, places[mine], 2**power, ask)
+            every = _instead(every, mine, _first(_only(near, near.distance > 0.0), ask.k))
+        return every
 
-    return _merged(first, _asked_once(places, rows, search))
+    return _instead(found, crowded, _asked_once(at[crowded], search))
 
 
-def _asked_once(
-    places: NDArray[np.float64],
-    rows: NDArray[np.int64],
-    search: Callable[[NDArray[np.float64], NDArray[np.int64]], Hits],
-) -> Hits:
-    """Return the hits of some rows: each place is asked once, in the order of the rows that first name it.
-
-    ``search`` gets the places and for each the first of ``rows``, by its number, that stands there.
-    """
-    _, first, of = np.unique(places[rows], axis=0, return_index=True, return_inverse=True)
-    of = of.reshape(-1)
-    found = search(places[rows[first]], first)
-    count = np.bincount(found.query, minlength=len(first))
-    begin = np.cumsum(count) - count
-    size = count[of]
-    start = np.cumsum(size) - size
-    at = np.repeat(begin[of] - start, size) + np.arange(int(size.sum()))
-    return _taken(found, at, np.repeat(rows, size))
+def _asked_once(at: Floats, search: Callable[[Rows], RawHits]) -> RawHits:
+    """Return the hits of places (m, 2), where ``search`` is given the row of the first of those that are one place."""
+    _, first, of = np.unique(at, axis=0, return_index=True, return_inverse=True)
+    return _of_rows(search(first), of.reshape(-1))
 
 
-def _merged(*pieces: Hits) -> Hits:
-    """Return hits of different queries in the order of their queries."""
-    if len(pieces) == 1:
-        return pieces[0]
-    query = np.concatenate([piece.query for piece in pieces])
-    whole = Hits(
-        query,
-        np.concatenate([piece.id for piece in pieces]),
-        np.concatenate([piece.distance for piece in pieces]),
-        {name: pa.concat_arrays([piece.columns[name] for piece in pieces]) for name in pieces[0].columns},
+def _begin(found: RawHits) -> Rows:
+    """Return where the hits of each query begin."""
+    return np.cumsum(found.count) - found.count
+
+
+def _query(found: RawHits) -> Rows:
+    """Return the query of each hit."""
+    return np.repeat(np.arange(len(found.count)), found.count)
+
+
+def _only(found: RawHits, kept: NDArray[np.bool_]) -> RawHits:
+    """Return some of the hits, in the same order."""
+    count = np.bincount(_query(found)[kept], minlength=len(found.count))
+    return _taken(found, np.flatnonzero(kept), count)
+
+
+def _first(found: RawHits, k: int) -> RawHits:
+    """Return the first k hits of each query."""
+    return _only(found, np.arange(len(found.distance)) - np.repeat(_begin(found), found.count) < k)
+
+
+def _of_rows(found: RawHits, rows: Rows) -> RawHits:
+    """Return the hits of queries by their numbers, in this order, as often as they stand there."""
+    count = found.count[rows]
+    start = np.cumsum(count) - count
+    at = np.repeat(_begin(found)[rows] - start, count) + np.arange(int(count.sum()))
+    return _taken(found, at, count)
+
+
+def _instead(found: RawHits, rows: Rows, others: RawHits) -> RawHits:
+    """Return hits with those of some queries replaced by those of as many others."""
+    both = RawHits(
+        np.concatenate([found.count, others.count]),
+        np.concatenate([found.part, others.part]),
+        np.concatenate([found.item, others.item]),
+        np.concatenate([found.distance, others.distance]),
+        None if found.ids is None or others.ids is None else np.concatenate([found.ids, others.ids]),
+        np.concatenate([found.reads, others.reads]),
     )
-    order = np.argsort(query, kind="stable")
-    return _taken(whole, order, query[order])
+    which = np.arange(len(found.count))
+    which[rows] = len(found.count) + np.arange(len(rows))
+    return _of_rows(both, which)
 
 
-def _taken(hits: Hits, at: NDArray[np.int64], query: NDArray[np.int64]) -> Hits:
-    columns = {name: column.take(pa.array(at)) for name, column in hits.columns.items()}
-    return Hits(query, hits.id[at], hits.distance[at], columns)
+def _taken(found: RawHits, at: Rows, count: Rows) -> RawHits:
+    """Return hits by their numbers; how many partitions a query read is of no use any more."""
+    part, item = (column[at] if len(column) else column for column in (found.part, found.item))
+    ids = None if found.ids is None else found.ids[at]
+    return RawHits(count, part, item, found.distance[at], ids, np.zeros(len(count), np.int32))

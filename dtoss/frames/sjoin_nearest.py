@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.arguments import distances, whole_number
+from dtoss.arguments import column_names, distances, whole_number
 from dtoss.conditions.parse import parse_condition
 from dtoss.extras import needed
 from dtoss.frames.crs_names import agreed, crs_name, short
@@ -19,9 +19,11 @@ from dtoss.frames.nearest_pairs import TIES, Nearest, nearest_pairs
 from dtoss.frames.points import points_of
 from dtoss.frames.tables import read_column, table_of
 from dtoss.geometry.space import NO_CRS, Space, as_positions, same_crs, space_of
-from dtoss.hits import Hits
 from dtoss.in_process import build
 from dtoss.index import Index
+from dtoss.names import position_names
+from dtoss.queries.gather import take_columns
+from dtoss.queries.raw_hits import RawHits
 
 if TYPE_CHECKING:
     import geopandas
@@ -82,7 +84,7 @@ def sjoin_nearest(
         A condition on the rows of ``right``: as if it held no others. :func:`dtoss.conditions.parse.parse_condition`
         says what it may hold.
     columns
-        Attributes of an index to return, all when None.
+        Attributes of an index to return, or lon and lat (x and y); all attributes when None.
     crs
         Of frames that have none; "none" is a plane without one.
     threads
@@ -116,17 +118,24 @@ def sjoin_nearest(
     _check_option("how", how, HOWS)
     _check_option("ties", ties, TIES)
     _check_frame("left", left, geopandas)
-    threads = whole_number("threads", threads, 1)
-    ask = Nearest(whole_number("k", k, 1), max_distance, exclusive, ties, threads=threads)
+    ask = Nearest(
+        k=whole_number("k", k, 1),
+        max_distance=np.inf if max_distance is None else float(distances("max_distance", max_distance, 1)[0]),
+        exclusive=exclusive,
+        ties=ties,
+        threads=whole_number("threads", threads, 1),
+    )
     pairs: tuple[Any, Any]
     if isinstance(right, Index):
         if how == "right":
             raise ValueError("how is 'right' and right an index: give its objects as a frame, right.objects()")
-        ask = replace(ask, where=where, columns=right.column_names if columns is None else columns)
+        carried = [*position_names(right.space.geographic), *right.column_names]
+        names = right.column_names if columns is None else column_names(columns, carried)
         _same_crs(left, right.crs, crs)
-        hits = _asked(right, _places("left", left, right.space), ask)
-        hit, rows = _paired(hits, len(left), how == "left")
-        beside, pairs = _frame_of(hits), (rows, hit)
+        ask = replace(ask, where=where, places=bool(names))
+        found = _found(right, _places("left", left, right.space), ask)
+        rows, hit = _paired(found.count, how == "left")
+        beside, pairs = _frame_of(right, found.hits, names), (rows, hit)
     else:
         _check_frame("right", right, geopandas)
         if columns is not None:
@@ -136,27 +145,36 @@ def sjoin_nearest(
         space = space_of(_same_crs(left, crs_name(right.crs), crs))
         places = {"left": _places("left", left, space), "right": _places("right", right, space)}
         asked, searched = ("right", "left") if how == "right" else ("left", "right")
-        hits = _searched(places[asked], places[searched], space, ask)
-        hit, rows = _paired(hits, len(right if how == "right" else left), how != "inner")
-        found = hits.id if hit is None else np.where(hit < 0, -1, np.append(hits.id, -1)[hit])
-        beside, pairs = right, (found, rows) if how == "right" else (rows, found)
+        found = _searched(places[asked], places[searched], space, ask)
+        rows, hit = _paired(found.count, how != "inner")
+        other = _of_hits(found.hits.ids, hit, -1)
+        beside, pairs = right, (other, rows) if how == "right" else (rows, other)
     joined = joined_frames(left, beside, *pairs, how=how, lsuffix=lsuffix, rsuffix=rsuffix)
     if distance_col is not None:
-        joined[distance_col] = hits.distance if hit is None else np.append(hits.distance, np.nan)[hit]
+        joined[distance_col] = _of_hits(found.hits.distance, hit, np.nan)
     if rank_col is not None:
-        rank = hits.rank()
-        # as of all whole numbers in pandas: those with a row of none are floats
-        some = hit is not None and (hit < 0).any()
-        joined[rank_col] = rank if hit is None else np.append(rank, np.nan if some else 0)[hit]
+        begin = np.cumsum(found.count) - found.count
+        joined[rank_col] = _of_hits(
+            np.arange(1, len(found.hits.distance) + 1) - np.repeat(begin, found.count), hit, np.nan
+        )
     return joined
 
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the rows of a frame are, float64 (m, 2), and which rows these are, int64 (m,): those with a geometry."""
+    """Where rows of a frame are, float64 (m, 2), which rows these are, int64 (m,), and how many the frame has."""
 
     at: NDArray[np.float64]
     rows: NDArray[np.int64]
+    of: int
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Hits, one row of a frame after another, and how many there are of each row, int64 (n,)."""
+
+    count: NDArray[np.int64]
+    hits: RawHits
 
 
 def _check_option(name: str, value: Any, known: Sequence[str]) -> None:
@@ -202,11 +220,11 @@ def _places(name: str, frame: Any, space: Space) -> _Places:
         raise ValueError(f"{name}: {error}") from None
     missing = np.isnan(at[:, 0]) | np.isnan(at[:, 1])
     if not missing.any():
-        return _Places(as_positions(at, space, name), np.arange(len(at)))
+        return _Places(as_positions(at, space, name), np.arange(len(at)), len(at))
     # so that a row that is not legal is told by its number in the frame
     at = as_positions(np.where(missing[:, None], 0.0, at), space, name)
     rows = np.flatnonzero(~missing)
-    return _Places(at[rows], rows)
+    return _Places(at[rows], rows, len(at))
 
 
 def _satisfying(frame: Any, where: str) -> NDArray[np.bool_]:
@@ -219,37 +237,48 @@ def _satisfying(frame: Any, where: str) -> NDArray[np.bool_]:
     return parse_condition(where, schema).matches(read.__getitem__, len(frame))
 
 
-def _searched(asked: _Places, searched: _Places, space: Space, ask: Nearest) -> Hits:
-    """Return the nearest of one frame to each row of another; ids are rows, and queries too."""
+def _searched(asked: _Places, searched: _Places, space: Space, ask: Nearest) -> _Found:
+    """Return the nearest rows of one frame to each of another."""
     if len(searched.rows) == 0 or len(asked.rows) == 0:
-        distances("max_distance", 0.0 if ask.max_distance is None else ask.max_distance, 1)
-        return Hits(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), {})
-    return _asked(build(searched.rows, searched.at, crs=space.crs, threads=ask.threads), asked, ask)
+        none, rows = np.zeros(0, np.int32), np.zeros(asked.of, np.int64)
+        return _Found(rows, RawHits(rows, none, none, np.zeros(0), np.zeros(0, np.int64), none))
+    return _found(build(searched.rows, searched.at, crs=space.crs, threads=ask.threads), asked, ask)
 
 
-def _asked(index: Index, asked: _Places, ask: Nearest) -> Hits:
+def _found(index: Index, asked: _Places, ask: Nearest) -> _Found:
     hits = nearest_pairs(index, asked.at, ask)
-    return Hits(asked.rows[hits.query], hits.id, hits.distance, hits.columns)
+    count = hits.count
+    if len(count) < asked.of:
+        count = np.zeros(asked.of, np.int64)
+        count[asked.rows] = hits.count
+    return _Found(count, hits)
 
 
-def _paired(hits: Hits, rows: int, every: bool) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-    """Return the hit, -1 for none, and the row of each row of the result; None for all in order.
+def _paired(count: NDArray[np.int64], every: bool) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """Return the row and the hit, -1 for none, of each row of the result; None for all in order.
 
-    ``every`` row that was asked is in the result, hits or not.
+    ``every`` row is in the result, hits or not.
     """
-    count = np.bincount(hits.query, minlength=rows)
-    if len(hits) == rows and (count == 1).all():
+    if (count == 1).all():
         return None, None
     if not every or count.all():
-        return None, hits.query
+        return np.repeat(np.arange(len(count)), count), None
     size = np.maximum(count, 1)
     hit = np.full(int(size.sum()), -1)
-    hit[np.repeat(count > 0, size)] = np.arange(len(hits))
-    return hit, np.repeat(np.arange(rows), size)
+    hit[np.repeat(count > 0, size)] = np.arange(int(count.sum()))
+    return np.repeat(np.arange(len(count)), size), hit
 
 
-def _frame_of(hits: Hits) -> pandas.DataFrame:
+def _of_hits(values: Any, hit: NDArray[np.int64] | None, nothing: float) -> Any:
+    """Return a value of each row of the result, where hits have one each."""
+    return values if hit is None else np.append(values, nothing).astype(np.result_type(values, nothing))[hit]
+
+
+def _frame_of(index: Index, hits: RawHits, names: Sequence[str]) -> pandas.DataFrame:
+    """Return the attributes of hits as a frame, whose index is their ids."""
     import pandas
 
-    columns = {name: column.to_pandas() for name, column in hits.columns.items()}
-    return pandas.DataFrame(columns, index=pandas.RangeIndex(len(hits))).set_axis(hits.id)
+    columns = zip(names, take_columns(index.parts, hits, names), strict=True)
+    ids = hits.ids if hits.ids is not None else index.ids_of(hits).to_numpy(zero_copy_only=False).astype(object)
+    rows = pandas.RangeIndex(len(hits.distance))
+    return pandas.DataFrame({name: column.to_pandas() for name, column in columns}, index=rows).set_axis(ids)

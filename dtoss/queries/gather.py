@@ -41,7 +41,7 @@ def floats_of(column: pa.Array) -> NDArray[np.float64]:
 
 def take(parts: OpenPartitions, found: RawHits, column: Callable[[Any], Any]) -> pa.Array:
     """Return a column's values for raw hits, in their order."""
-    order = np.argsort(found.part, kind="stable")
+    order = _by_partition(parts, found.part)
     sorted_part = found.part[order]
     pieces = []
     for number in np.unique(sorted_part).tolist():
@@ -52,6 +52,15 @@ def take(parts: OpenPartitions, found: RawHits, column: Callable[[Any], Any]) ->
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
     return pa.concat_arrays(pieces).take(numbers(back))
+
+
+FEW = 1 << 16
+"""Partitions up to which their numbers are sorted by digits, in a fifth of the time."""
+
+
+def _by_partition(parts: OpenPartitions, part: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return hits in the order of their partitions, as they stand within each."""
+    return np.argsort(part.astype(np.uint16) if len(parts) <= FEW else part, kind="stable")
 
 
 def take_columns(parts: OpenPartitions, found: RawHits, columns: Sequence[str]) -> list[pa.Array]:
@@ -70,7 +79,7 @@ def take_columns(parts: OpenPartitions, found: RawHits, columns: Sequence[str]) 
 def take_positions(parts: OpenPartitions, part: NDArray[Any], item: NDArray[Any]) -> NDArray[np.float64]:
     """Return the positions of objects, float64 (n, 2), by the numbers of their partitions and their numbers there."""
     positions = np.empty((len(part), 2))
-    order = np.argsort(part, kind="stable")
+    order = _by_partition(parts, part)
     numbers, first = np.unique(part[order], return_index=True)
     for number, low, high in zip(numbers.tolist(), first, np.append(first, len(part))[1:], strict=True):
         rows = order[low:high]
