@@ -14,13 +14,14 @@ from dtoss.extras import needed
 from dtoss.frames.crs_names import crs_name
 from dtoss.frames.geo_columns import GeoColumn, geo_column, of_capsules
 from dtoss.frames.warn import warn_caller
+from dtoss.queries.threads import in_pieces
 
 POINT_BYTES = 21
 """Of a point's WKB: the order of bytes, its type, x and y."""
 LITTLE_ENDIAN_POINT = bytes([1, 1, 0, 0, 0])
 
 
-def points_of(column: Any, *, missing: bool = False) -> tuple[NDArray[np.float64], str | None]:
+def points_of(column: Any, *, missing: bool = False, threads: int = 1) -> tuple[NDArray[np.float64], str | None]:
     """Return the coordinates of points, float64 (n, 2), and their CRS as :func:`dtoss.frames.crs_names.crs_name`.
 
     Parameters
@@ -30,6 +31,8 @@ def points_of(column: Any, *, missing: bool = False) -> tuple[NDArray[np.float64
         WKT that says so (:mod:`dtoss.frames.geo_columns`), of pyarrow or any library with the Arrow C interface.
     missing
         Whether missing and empty points are rows of NaN, and no error.
+    threads
+        Geometries of shapely are read in so many.
 
     Raises
     ------
@@ -49,7 +52,7 @@ def points_of(column: Any, *, missing: bool = False) -> tuple[NDArray[np.float64
     geometries, crs = found
     if isinstance(geometries, GeoColumn):
         return _of_arrow(geometries, missing), crs
-    return _of_shapely(geometries, missing), crs
+    return _of_shapely(geometries, missing, threads), crs
 
 
 def as_geometries(column: Any) -> tuple[Any, str | None] | None:
@@ -82,24 +85,27 @@ def as_geometries(column: Any) -> tuple[Any, str | None] | None:
     return None if read is None else (read, read.crs)
 
 
-def _of_shapely(geometries: NDArray[Any], missing: bool) -> NDArray[np.float64]:
+def _of_shapely(geometries: NDArray[Any], missing: bool, threads: int = 1) -> NDArray[np.float64]:
     import shapely
 
+    def read(function: Any) -> NDArray[Any]:
+        return np.concatenate(in_pieces(len(geometries), threads, lambda a, b: function(geometries[a:b])))
+
     try:
-        kinds = shapely.get_type_id(geometries)
+        kinds = read(shapely.get_type_id)
     except TypeError:
         raise ValueError("some of the places are no geometries: give points alone, or numbers alone") from None
     if (other := kinds > 0).any():
         names = sorted({geometry.geom_type for geometry in geometries[other][:1000]})
         raise ValueError(_no_points(other, " and ".join(names)))
-    xy: NDArray[np.float64] = shapely.get_coordinates(geometries)
+    xy = read(shapely.get_coordinates)
     if len(xy) != len(geometries):  # those that are missing or empty have none
         bad = (kinds < 0) | shapely.is_empty(geometries)
         _refuse_missing(bad, missing)
         some = xy
         xy = np.full((len(geometries), 2), np.nan)
         xy[~bad] = some
-    if shapely.has_z(geometries).any():
+    if read(shapely.has_z).any():
         _say_flat()
     return xy
 

@@ -133,7 +133,7 @@ def sjoin_nearest(
         names = right.column_names if columns is None else column_names(columns, carried)
         _same_crs(left, right.crs, crs)
         ask = replace(ask, where=where, places=bool(names))
-        found = _found(right, _places("left", left, right.space), ask)
+        found = _found(right, _places("left", left, right.space, ask.threads), ask)
         rows, hit = _paired(found.count, how == "left")
         beside, pairs = _frame_of(right, found.hits, names), (rows, hit)
     else:
@@ -143,7 +143,10 @@ def sjoin_nearest(
         if where is not None:
             right = right[_satisfying(right, where)]
         space = space_of(_same_crs(left, crs_name(right.crs), crs))
-        places = {"left": _places("left", left, space), "right": _places("right", right, space)}
+        places = {
+            "left": _places("left", left, space, ask.threads),
+            "right": _places("right", right, space, ask.threads),
+        }
         asked, searched = ("right", "left") if how == "right" else ("left", "right")
         found = _searched(places[asked], places[searched], space, ask)
         rows, hit = _paired(found.count, how != "inner")
@@ -213,9 +216,9 @@ def _same_crs(left: Any, right: str | None, crs: str | None) -> str:
     return named or next(iter(known.values()))
 
 
-def _places(name: str, frame: Any, space: Space) -> _Places:
+def _places(name: str, frame: Any, space: Space, threads: int) -> _Places:
     try:
-        at, _ = points_of(frame.geometry, missing=True)
+        at, _ = points_of(frame.geometry, missing=True, threads=threads)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     missing = np.isnan(at[:, 0]) | np.isnan(at[:, 1])
