@@ -191,15 +191,35 @@ def answer_batch(index: Index, ask: Ask, batch: pa.RecordBatch) -> pa.RecordBatc
     query, rank = query[at], rank[at].astype(np.int32)
     columns = [ids.take(numbers(at)), numbers(found.distance[at]), numbers(rank)]
     columns += [column.take(numbers(at)) for column in take_columns(index.parts, found, ask.columns)]
-    if ask.how == "left":
-        missing = np.setdiff1d(np.arange(len(places)), query, assume_unique=False)
+    return as_rows(batch.column("query_id"), query, columns, [*RESULT, *ask.columns], ask.how)
+
+
+def as_rows(
+    query_id: pa.Array, query: NDArray[np.int64], columns: Sequence[pa.Array], names: Sequence[str], how: str
+) -> pa.RecordBatch:
+    """Return the rows of a join, in the order of the queries.
+
+    Parameters
+    ----------
+    query_id
+        The id of each query.
+    query
+        (n,) the query of each hit, ascending.
+    columns
+        What else is known of each hit.
+    names
+        Of all columns of the result, query_id first.
+    how
+        "inner", or "left": a query without hits has one row of nulls.
+    """
+    if how == "left":
+        missing = np.setdiff1d(np.arange(len(query_id)), query, assume_unique=False)
         order = np.argsort(np.concatenate([query, missing]), kind="stable")
+        place = np.where(order < len(query), order, -1)
         query = np.concatenate([query, missing])[order]
-        place = np.where(order < len(at), order, -1)
         mask = numbers(place, place >= 0)
         columns = [column.take(mask) for column in columns]
-    names = [*RESULT, *ask.columns]
-    return pa.record_batch([batch.column("query_id").take(numbers(query)), *columns], names=names)
+    return pa.record_batch([query_id.take(numbers(query)), *columns], names=list(names))
 
 
 def places_of(batch: pa.RecordBatch) -> NDArray[np.float64]:

@@ -8,16 +8,21 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from dtoss.answer_rows import Ask, answer_batch, make_ask, opened, places_of, usable
+from dtoss.answer_rows import RESULT, answer_batch, as_rows, make_ask, opened, places_of, usable
 from dtoss.geometry.space import Space, same_crs
 from dtoss.index import Index
 from dtoss.mapped_index import Verify
+from dtoss.partition import numbers as arrow_of
 from pipelines.files.places import QUERY, Places, read_places
 from pipelines.rows.write_file import written
+
+if TYPE_CHECKING:
+    from dtoss.client.remote_index import RemoteIndex
 
 AT_A_TIME = 1 << 16
 """Places of a batch at the most."""
@@ -138,8 +143,77 @@ def join_file(
         lambda batch: answer_batch(index, ask, batch),
         out,
         threads=threads,
-        rows=lambda batch: _rows_at_a_time(index, ask, batch),
+        rows=lambda batch: _rows_at_a_time(index, ask.k, ask.radius, ask.where, batch),
     )
+
+
+def join_with_server(
+    path: str,
+    url: str,
+    out: str,
+    *,
+    k: int | None = None,
+    radius: float | None = None,
+    how: str = "inner",
+    id: str = "id",
+    x: str | None = None,
+    y: str | None = None,
+    columns: Sequence[str] = (),
+    where: str | None = None,
+    max_distance: float | None = None,
+    snapshot: str | None = None,
+    token: str | None = None,
+    threads: int | None = None,
+) -> Joined:
+    """Write what :func:`join_file` writes, as a server answers it; all by the snapshot that it has open at first.
+
+    Parameters
+    ----------
+    path, out, k, radius, how, id, x, y, columns, where, max_distance
+        As there.
+    url
+        Of ``dtoss serve``.
+    snapshot
+        The one that the server answers by when None.
+    token
+        Where the server wants one.
+    threads
+        Batches that are asked at a time; the machine's processors when None.
+
+    Raises
+    ------
+    ValueError
+        As :func:`join_file`, or where more is asked for than the server allows.
+    InputError
+        If places cannot be read, or the result cannot be written.
+    DtossError
+        If the server cannot be asked, or has the snapshot open no more.
+    """
+    if how not in ("inner", "left"):
+        raise ValueError(f"how is {how!r}: inner or left is wanted")
+    from dtoss.client.remote_index import connect
+
+    places = read_places(path, id=id, x=x, y=y)
+    first = connect(url, token, snapshot)
+    index = connect(url, token, first.snapshot)
+    check_crs(places, index.space, path)
+    names = [*RESULT, *columns]
+
+    def answer(batch: pa.RecordBatch) -> pa.RecordBatch:
+        at = places_of(batch)
+        rows = np.flatnonzero(usable(index.space, at))
+        if radius is None:
+            hits = index.knn(at[rows], 1 if k is None else k, max_distance=max_distance, where=where, columns=columns)
+        else:
+            hits = index.range(at[rows], radius, where=where, columns=columns)
+        ids = pa.array(hits.id.tolist(), pa.large_string()) if index.string_ids else arrow_of(hits.id)
+        told = [ids, arrow_of(hits.distance), arrow_of(hits.rank().astype(np.int32)), *hits.columns.values()]
+        return as_rows(batch.column("query_id"), rows[hits.query], told, names, how)
+
+    def size(batch: pa.RecordBatch) -> int:
+        return _rows_at_a_time(index, k, radius, where, batch)
+
+    return write_answers(places, index.space, answer, out, threads=threads, rows=size)
 
 
 def check_crs(places: Places, space: Space, path: str) -> None:
@@ -229,13 +303,15 @@ def _in_order(answer: Answer, batches: Iterator[pa.RecordBatch], threads: int) -
         pool.shutdown(cancel_futures=True)
 
 
-def _rows_at_a_time(index: Index, ask: Ask, batch: pa.RecordBatch) -> int:
+def _rows_at_a_time(
+    index: Index | RemoteIndex, k: int | None, radius: float | None, where: str | None, batch: pa.RecordBatch
+) -> int:
     """Return how many places of a batch have about as many hits as a thread may hold."""
-    if ask.radius is None:
-        each = float(ask.k or 1)
+    if radius is None:
+        each = float(k or 1)
     else:
         some = places_of(batch)[::_SAMPLED]
         some = some[usable(index.space, some)]
-        counts = index.count(some, ask.radius, where=ask.where) if len(some) else np.zeros(1)
+        counts = index.count(some, radius, where=where) if len(some) else np.zeros(1)
         each = float(counts.mean())
     return int(min(max(HITS / max(each, 1.0), 1.0), AT_A_TIME))

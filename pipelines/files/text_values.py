@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from dtoss.partition import numbers as arrow_of
 from pipelines.rows.texts import LOOSE, MOST, WHOLE_NUMBER
 
 _LOOSE = re.compile(LOOSE, re.ASCII)
@@ -22,7 +25,7 @@ def numbers(texts: pa.Array) -> pa.Array:
         # Arrow takes no text that people do not write, but for nan with a sign or a note, which is no position either
         return texts.cast(pa.float64())
     except pa.ArrowInvalid:
-        return pa.array([number(text) for text in texts.to_pylist()], pa.float64())
+        return _array([number(text) for text in texts.to_pylist()], np.float64)
 
 
 def number(text: str | None) -> float | None:
@@ -38,7 +41,12 @@ def whole_numbers(texts: pa.Array) -> pa.Array:
             return found
     except pa.ArrowInvalid:
         pass
-    return pa.array([_whole(text) for text in texts.to_pylist()], pa.int64())
+    return _array([_whole(text) for text in texts.to_pylist()], np.int64)
+
+
+def _array(values: list[Any], kind: type) -> pa.Array:
+    valid = np.array([value is not None for value in values], np.bool_)
+    return arrow_of(np.array([0 if value is None else value for value in values], kind), valid)
 
 
 def _whole(text: str | None) -> int | None:

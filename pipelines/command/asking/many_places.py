@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from dtoss.export.targets import check_file
-from pipelines.command.asking.lengths import Length, in_store
-from pipelines.command.asking.one_place import column_list
+from pipelines.command.asking.lengths import Length, in_space, in_store
+from pipelines.command.asking.one_place import column_list, token_of
 from pipelines.command.notes import note
 from pipelines.command.output import say_compiling, start_spark
 
@@ -57,18 +58,34 @@ def join_places(
     if master is None:
         if driver_memory is not None:
             raise ValueError("--driver-memory is for Spark: name --master too, such as 'local[*]', or leave both out")
-        from pipelines.files.join import join_file
+        if (store is None) == (url is None):
+            raise ValueError("one of --store STORE and --url URL is wanted")
+        from pipelines.files.join import join_file, join_with_server
 
-        if store is None or url is not None:
-            raise ValueError("--queries is answered from a store: --store STORE is wanted, and no --url")
-        checks: bool | Literal["touch"] = "touch" if verify is None else verify
-        within = _bound(k, radius, max_distance, store, snapshot, asked)
-        done = join_file(queries, store, target, k=k, radius=within, id=id, x=x, y=y, verify=checks, **asked)
+        asked |= {"k": k, "id": id, "x": x, "y": y}
+        if url is not None:
+            if asked.pop("having") is not None:
+                raise ValueError("--having does not go with --queries and --url: a server does not tell the ranks")
+            if verify is not None:
+                raise ValueError("--verify is for a store: a server compares checksums before it serves a snapshot")
+            from dtoss.client.remote_index import connect
+
+            token = token_of(token_file)
+            space = connect(url, token, snapshot).space
+            asked["radius"] = _bound(k, radius, max_distance, lambda name, one: in_space(name, one, space), asked)
+            done = join_with_server(queries, url, target, token=token, **asked)
+        else:
+            if token_file is not None:
+                raise ValueError("--token-file is for a server, named by --url")
+            assert store is not None
+            read = partial(in_store, store=store, snapshot=snapshot)
+            asked["radius"] = _bound(k, radius, max_distance, read, asked)
+            done = join_file(queries, store, target, verify="touch" if verify is None else verify, **asked)
         _say(done.rows, target, done.unanswered)
         return
     asked["verify"] = "touch" if verify is None else verify
     store = stored(store, url, "--queries")
-    within = _bound(k, radius, max_distance, store, snapshot, asked)
+    within = _bound(k, radius, max_distance, partial(in_store, store=store, snapshot=snapshot), asked)
     _join_in_spark(store, queries, target, k, within, (id, x, y), master, driver_memory, asked)
 
 
@@ -76,15 +93,14 @@ def _bound(
     k: int | None,
     radius: Length | None,
     max_distance: Length | None,
-    store: str,
-    snapshot: str | None,
+    convert: Callable[[str, Length], float],
     asked: dict[str, Any],
 ) -> float | None:
     """Return the radius of a range; of a kNN there is none, and its largest distance is put into what is asked."""
     if k is not None:
-        bound = None if max_distance is None else in_store("--max-distance", max_distance, store, snapshot)
+        bound = None if max_distance is None else convert("--max-distance", max_distance)
         asked["max_distance"] = bound
-    return None if radius is None else in_store("--radius", radius, store, snapshot)
+    return None if radius is None else convert("--radius", radius)
 
 
 def _join_in_spark(
