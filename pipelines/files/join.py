@@ -169,10 +169,12 @@ def join_with_server(
 
     Parameters
     ----------
-    path, out, k, radius, how, id, x, y, columns, where, max_distance
+    path
         As there.
     url
         Of ``dtoss serve``.
+    out, k, radius, how, id, x, y, columns, where, max_distance
+        As there.
     snapshot
         The one that the server answers by when None.
     token

@@ -98,9 +98,9 @@ def test_a_polygon_of_a_file(town, capsys, tmp_path):
         (("knn", *AT, "--url", "http://127.0.0.1:1"), "no server answers at http://127.0.0.1:1: start one by dtoss"),
         (("knn", *AT, "--url", "ftp://x"), "the server's URL is 'ftp://x'"),
         (("knn", *AT, "--url", "http://127.0.0.1:1", "--token-file", "/no"), "--token-file /no cannot be read"),
-        (("knn", "--url", "u", "--queries", "f.csv", "--out", "o.csv"), "--store STORE is wanted, and no --url"),
+        (("knn", "--url", "u", "--queries", "f.csv", "--out", "o.csv"), "the server's URL is 'u'"),
         (("knn", "--store", "s", "--url", "u", "--all", "--out", "o.csv"), "--store STORE is wanted, and no --url"),
-        (("range", "--radius", "1", "--url", "u", "--queries", "f.csv", "--out", "o.csv"), "no --url"),
+        (("range", "--radius", "1", "--url", "u", "--queries", "f.csv", "--out", "o.csv"), "the server's URL is"),
     ],
 )
 def test_what_does_not_go_together_is_one_line(capsys, arguments, why):
