@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, BinaryIO
@@ -20,6 +20,10 @@ from pipelines.rows.inputs import PACKED, Inputs
 _BLOCK = 1 << 22
 _ROWS = 1 << 16
 _UTF8 = "utf-8"
+
+
+class UnevenRows(Exception):
+    """Rows have more or fewer fields than the header, which Arrow would leave out."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class Text:
         ------
         InputError
             If a file cannot be read.
+        UnevenRows
+            If Arrow reads, and a row has more or fewer fields than the header.
         """
         for file, skipped in zip(self.files, self.skipped, strict=True):
             if skipped is None:
@@ -68,37 +74,18 @@ class Text:
             except (OSError, EOFError, pa.ArrowException) as error:
                 raise InputError(f"{file} cannot be read as csv: {str(error).splitlines()[0]}") from None
 
-    def even(self) -> Text:
-        """Return the same files, read record by record if a row has more or fewer fields than the header.
+    def record_by_record(self) -> Text:
+        """Return the same files, to be read without Arrow."""
+        return replace(self, looks=replace(self.looks, plain=False))
 
-        Raises
-        ------
-        InputError
-            As :meth:`batches`.
-        """
-        if not self.looks.plain:
-            return self
-        seen: list[Any] = []
+    def _quick(self, file: str, wanted: Sequence[str], skipped: int) -> Iterator[pa.RecordBatch]:
+        from pyarrow import csv
+
+        uneven: list[Any] = []
 
         def odd_row(row: Any) -> str:
-            seen.append(row)
+            uneven.append(row)
             return "skip"
-
-        for file, skipped in zip(self.files, self.skipped, strict=True):
-            if skipped is None:
-                continue
-            try:
-                for _ in self._quick(file, self.names[:1], skipped, odd_row):
-                    if seen:
-                        return replace(self, looks=replace(self.looks, plain=False))
-            except (OSError, EOFError, pa.ArrowException) as error:
-                raise InputError(f"{file} cannot be read as csv: {str(error).splitlines()[0]}") from None
-        return replace(self, looks=replace(self.looks, plain=False)) if seen else self
-
-    def _quick(
-        self, file: str, wanted: Sequence[str], skipped: int, odd_row: Callable[[Any], str] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        from pyarrow import csv
 
         numbered = [f"c{i}" for i in range(len(self.names))]
         chosen = [f"c{self.names.index(name)}" for name in wanted]
@@ -112,8 +99,12 @@ class Text:
             ),
         )  # fmt: skip
         for batch in reader:
+            if uneven:
+                break
             columns = [_stripped(column) for column in batch.columns] if self.looks.blanks else batch.columns
             yield pa.record_batch(columns, names=list(wanted))
+        if uneven:
+            raise UnevenRows
 
     def _slow(self, file: str, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
         rows = self.rows(file)

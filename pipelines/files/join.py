@@ -264,7 +264,7 @@ def write_answers(
     InputError
         If places cannot be read, or the result cannot be written.
     """
-    count = len(os.sched_getaffinity(0)) if threads is None else threads
+    count = _processors() if threads is None else threads
     seen = np.zeros(3, np.int64)
     found = 0
 
@@ -281,6 +281,10 @@ def write_answers(
             write(batch)
             found += len(batch)
     return Joined(found, *seen.tolist())
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _unanswerable(space: Space, batch: pa.RecordBatch) -> tuple[int, int, int]:

@@ -105,15 +105,19 @@ def _kept(batches: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], bool
 
 
 def _delimited(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns) -> Places:
-    from pipelines.files.delimited_text import text_of
+    from pipelines.files.delimited_text import UnevenRows, text_of
     from pipelines.files.text_values import ids_of, numbers, type_of_ids
 
     text = text_of(inputs, filesystem)
     id_name, x, y = _names(inputs, columns, text.names)
-    text = text.even()
     wanted = list(dict.fromkeys((id_name, x, y)))
-    kept, whole = _kept(text.batches(wanted))
-    kind = type_of_ids(batch.column(id_name) for batch in (kept if whole else text.batches([id_name])))
+    while True:
+        try:
+            kept, whole = _kept(text.batches(wanted))
+            kind = type_of_ids(batch.column(id_name) for batch in (kept if whole else text.batches([id_name])))
+            break
+        except UnevenRows:
+            text = text.record_by_record()
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in kept if whole else text.batches(wanted):

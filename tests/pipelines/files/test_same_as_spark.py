@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
+from pipelines.files import places
 from pipelines.files.places import read_places
 from pipelines.rows.inputs import look
 from pipelines.rows.positions import Columns
@@ -38,14 +39,17 @@ def by_spark(spark, path, **names):
 
 
 def in_process(path, **names):
-    """The same, without Spark."""
-    read = read_places(str(path), **names)
-    first, again = (
-        counted(row for batch in read.batches() for row in batch.rename_columns(["id", "x", "y"]).to_pylist())
-        for _ in range(2)
-    )
-    assert first == again
-    return read.id_type == pa.string(), first
+    """The same, without Spark: of a file that is kept from the first look, and of one that is too large for that."""
+    found = []
+    for most in (places.KEPT_BYTES, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(places, "KEPT_BYTES", most)
+            read = read_places(str(path), **names)
+        for _ in range(2):
+            rows = [row for batch in read.batches() for row in batch.rename_columns(["id", "x", "y"]).to_pylist()]
+            found.append((read.id_type == pa.string(), counted(rows)))
+    assert all(one == found[0] for one in found)
+    return found[0]
 
 
 def counted(rows):
