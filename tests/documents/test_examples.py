@@ -146,6 +146,7 @@ def typed(command, servers):
         return servers.start(words_of(command)[1:])
     command = command.replace(SHOWN_URL, servers.url)
     command, pipe, behind = command.partition(" | ")
+    command, _, file = command.partition(" > ")
     name, *words = words_of(command)
     if name != "dtoss":
         return subprocess.run(command, shell=True, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -154,6 +155,9 @@ def typed(command, servers):
         main(words)
     assert done.value.code in (0, None), command
     said = out.getvalue().replace(f"{Path.cwd()}/", "")
+    if file:
+        Path(file).write_text(said, encoding="utf-8")
+        return ""
     if pipe:
         said = subprocess.run(behind, shell=True, input=said, capture_output=True, text=True, check=True).stdout
     return said
@@ -228,15 +232,14 @@ def queries(names, folder):
     spark = names["spark"]
     fleet(names, folder)
     objects = spark.read.parquet(str(folder / "positions")).selectExpr("*", "'taxi' as kind")
-    rebuild(objects, str(folder / "store"), partitions=2)
-    names["store"] = str(folder / "store")
+    rebuild(objects, str(folder / "taxis"), partitions=2)
+    names["store"] = str(folder / "taxis")
     names["queries"] = objects.selectExpr("id as query_id", "lon", "lat", "100.0 as radius").limit(20)
 
 
 def sql(names, folder):
     """A store, places and zones as views of Spark."""
     queries(names, folder)
-    (folder / "store").rename(folder / "taxis")
     names["queries"].createOrReplaceTempView("places")
     square = "POLYGON ((-122.5 37.7, -122.4 37.7, -122.4 37.8, -122.5 37.8, -122.5 37.7))"
     names["spark"].sql(f"SELECT 1 AS query_id, '{square}' AS wkt").createOrReplaceTempView("zones")
