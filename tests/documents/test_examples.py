@@ -145,11 +145,11 @@ def typed(command, servers):
     if command.startswith("dtoss serve "):
         return servers.start(words_of(command)[1:])
     command = command.replace(SHOWN_URL, servers.url)
+    if not command.startswith("dtoss "):
+        return subprocess.run(command, shell=True, capture_output=True, text=True, check=True, timeout=60).stdout
     command, pipe, behind = command.partition(" | ")
     command, _, file = command.partition(" > ")
-    name, *words = words_of(command)
-    if name != "dtoss":
-        return subprocess.run(command, shell=True, capture_output=True, text=True, check=True, timeout=60).stdout
+    words = words_of(command)[1:]
     out = io.StringIO()
     with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as done:
         main(words)
