@@ -123,7 +123,7 @@ def check(path: Path, partitions: list[int], queries: int, store: Path) -> Itera
         rebuild(frame, str(store), crs=space.crs, partitions=count, keep=1)
         spent = time.perf_counter() - began
         index = dtoss.open(str(store))
-        yield len(positions), len(index.regions), *mismatches(index, ids, vectors, asked), spent
+        yield len(positions), len(index.partitioning), *mismatches(index, ids, vectors, asked), spent
 
 
 def main(

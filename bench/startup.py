@@ -37,7 +37,7 @@ def make_store(path: str) -> None:
     (only,) = index.parts.all()
     parts = [write_partition(place, name, Built(only, border_of(only), 0.0))]
     place.finish(name, make_manifest(
-        name, "2026-01-01T00:00:00Z", index.space, index.regions, index.reach, None, parts,
+        name, "2026-01-01T00:00:00Z", index.space, index.partitioning, index.reach, None, parts,
         write_borders(place, name, index.border), id_type="int64", columns={}, parameters={},
         counts={"read": n, "kept": n, "duplicates": 0, "quarantined": {}}, timings={"all": 1.0},
     ))  # fmt: skip

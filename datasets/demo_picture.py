@@ -44,7 +44,7 @@ def draw_partitions(index: dtoss.Index, positions: Path, path: Path, *, near: Fl
 
     table = pq.read_table(positions, columns=["lon", "lat"])
     places = np.stack([table["lon"].to_numpy(), table["lat"].to_numpy()], axis=1)
-    areas = np.array([shape.area for shape in region_shapes(index.regions, None)]) / 1e6
+    areas = np.array([shape.area for shape in region_shapes(index.partitioning, None)]) / 1e6
     colours = {"norm": LogNorm(areas.min(), areas.max()), "cmap": "YlGnBu_r", "alpha": 0.8}
     lon, lat = float(near.lon[0, 0]), float(near.lat[0, 0])
     tall = 0.115
@@ -83,7 +83,7 @@ def _draw(axes: Any, index: dtoss.Index, areas: NDArray[np.float64], box: Box, c
     lon = np.linspace(west, east, WIDE)
     lat = np.linspace(south, north, int(WIDE * 69 / 180))
     grid = np.stack([axis.ravel() for axis in np.meshgrid(lon, lat)], axis=1)
-    region = index.regions.nearest(index.space.vectors(grid)).reshape(len(lat), len(lon))
+    region = index.partitioning.nearest(index.space.vectors(grid)).reshape(len(lat), len(lon))
     extent = (west, east, south, north)
     image = axes.imshow(areas[region], extent=extent, origin="lower", aspect="auto", **colours)
     edge: NDArray[np.bool_] = np.zeros(region.shape, np.bool_)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.arguments import by_distance, distances, whole_number
+from dtoss.arguments import by_distance, column_names, distances, whole_number
 from dtoss.hits import Hits
 from dtoss.names import position_names
 
 if TYPE_CHECKING:
+    import geopandas
     import pyarrow as pa
 
     from dtoss.building.border import BorderTable
@@ -54,7 +55,7 @@ class Index:
         self._engine = Engine(space, regions, reach, parts, bounds, string_ids, border)
         self._one = self._engine.one
         self.space = space
-        self.regions = regions
+        self.partitioning = regions
         self.reach = self._engine.reach
         self.parts = parts
         self.snapshot = snapshot
@@ -67,7 +68,7 @@ class Index:
             return opening
         return _remake, (
             self.space,
-            self.regions,
+            self.partitioning,
             self.reach,
             self.parts,
             self._bounds,
@@ -469,6 +470,91 @@ class Index:
             If there is no object of this id.
         """
         return self._outline(object_id)[1]
+
+    def cells(self, ids: Iterable[Any] | None = None, *, clip: Any = None) -> geopandas.GeoDataFrame:
+        """Return Voronoi cells as a GeoDataFrame of valid polygons: id, objects, area, neighbours, partition, geometry.
+
+        Parameters
+        ----------
+        ids
+            Whose cells, a row each in their order; None is a row for each place, with the lowest id on it.
+        clip
+            What the cells are cut by: a shapely polygon or a box of four numbers in the coordinates of the cells, or a
+            GeoDataFrame. Only cells that reach into it are there; ``area`` and ``neighbours`` are those of whole ones.
+
+        Raises
+        ------
+        KeyError
+            If there is no object of an id.
+        ValueError
+            If ``clip`` is none of these, or holds no polygon.
+        InputError
+            If GeoPandas is not installed.
+
+        Notes
+        -----
+        Edges on the sphere are drawn straight in lon, lat, within 1 metre of the great circles that they are: cells are
+        cut at the antimeridian and closed along the poles (:mod:`dtoss.export.planar`). ``area`` is that of the true
+        cell, in square metres or square CRS units. A cell within 0.1 mm has no geometry. Cost O(cells).
+        """
+        from dtoss.export.frames import cells_frame
+
+        return cells_frame(self._view, self.string_ids, ids, clip, self.place_of)
+
+    def regions(self, *, clip: Any = None) -> geopandas.GeoDataFrame:
+        """Return what the partitions own as a GeoDataFrame: partition, objects, sites, area, neighbours, geometry.
+
+        Parameters
+        ----------
+        clip
+            As in :meth:`cells`.
+
+        Raises
+        ------
+        ValueError
+            As in :meth:`cells`.
+        InputError
+            If GeoPandas is not installed.
+
+        Notes
+        -----
+        Drawn as cells are. An empty region has no geometry. Cost O(P^2) of P partitions.
+        """
+        from dtoss.export.frames import regions_frame
+
+        return regions_frame(self.partitioning, self._bounds, self.parts, self.space, clip)
+
+    def objects(
+        self, where: str | None = None, columns: Sequence[str] | None = None, *, clip: Any = None
+    ) -> geopandas.GeoDataFrame:
+        """Return objects as a GeoDataFrame of points in the CRS of the index: id, partition, attributes, geometry.
+
+        Parameters
+        ----------
+        where
+            A condition on the objects, as in :meth:`knn`; None is all of them.
+        columns
+            Attributes; None is all.
+        clip
+            As in :meth:`cells`: objects within it or on its edges.
+
+        Raises
+        ------
+        ValueError
+            If a column is unknown, the condition cannot be read, or as in :meth:`cells`.
+        InputError
+            If GeoPandas is not installed.
+
+        Notes
+        -----
+        Partition by partition, along the curve. Cost O(n).
+        """
+        from dtoss.export.frames import objects_frame
+
+        if columns is not None:
+            column_names(columns, [*self.column_names, *position_names(self.space.geographic)])
+        rows_of = None if where is None else self.filters.get(where).rows
+        return objects_frame(self.parts, self.space, self.string_ids, rows_of, columns, clip)
 
     def plot(
         self,

@@ -104,7 +104,7 @@ def asked(request, rows):
     """A set, and its index in so many partitions."""
     index = dtoss.build(rows.ids, rows.positions, columns=rows.columns, partitions=request.param)
     assert len(index) == 2000
-    assert len(index.regions) == request.param
+    assert len(index.partitioning) == request.param
     return rows, index
 
 

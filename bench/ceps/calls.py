@@ -66,13 +66,13 @@ def patterns(given: Accesses, partitions: int) -> Iterator[tuple[str, Patterns]]
     places, second = given
     objects = np.unique(places, axis=0)
     index = dtoss.build(np.arange(len(objects)), objects, partitions=partitions)
-    vectors, count = index.space.vectors(places), len(index.regions)
-    home = index.regions.nearest(vectors)
+    vectors, count = index.space.vectors(places), len(index.partitioning)
+    home = index.partitioning.nearest(vectors)
     facts = index.parts.facts
     manifest = {"partitions": [{"furthest": part.furthest} for part in facts], "reach": index.reach.tolist()}
     for kind, (k, radius, _) in KINDS.items():
         far = furthest_hits(index, places, np.full(len(places), radius), np.full(len(places), k))
-        request, partition = reads_of(manifest, index.regions, vectors, home, far)
+        request, partition = reads_of(manifest, index.partitioning, vectors, home, far)
         reads = bounded(reads_together(request, partition, np.ones(len(places))))
         for period in (DAY, WEEK):
             loads = np.zeros((count, period // 300))
@@ -80,7 +80,7 @@ def patterns(given: Accesses, partitions: int) -> Iterator[tuple[str, Patterns]]
             np.add.at(loads, (partition, monday[request] % period // 300), 1.0)
             made = Patterns(
                 loads=loads / 300, sizes=np.array([float(part.objects) for part in facts]),
-                positions=to_lonlat(index.space, index.regions.pivots), reads=reads.scaled(DAY / period),
+                positions=to_lonlat(index.space, index.partitioning.pivots), reads=reads.scaled(DAY / period),
             ).smoothed(1800)  # fmt: skip
             yield kind, made.scaled(PEAK / made.peak)
 

@@ -15,8 +15,9 @@ from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.place import SPHERE, YMAX
 from dtoss.geometry.rounding import EDGE_TURN, ONE_CORNER, OVER_POLE
+from dtoss.locks import once
 from dtoss.partition import Partition
-from dtoss.queries.cell_of import CellView, Seen, cell_at
+from dtoss.queries.cell_of import CellView, Seen, candidates, cell_at
 from dtoss.queries.find_by_id import Place
 
 AT_ONCE = 65_536
@@ -46,12 +47,32 @@ class Rings:
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of the owned sites ``begin:begin + m`` of a partition; area in square metres or CRS units."""
+    """The cells of m sites of a partition.
 
-    begin: int
-    rings: Rings
+    Parameters
+    ----------
+    site
+        int64 (m,). The numbers of the sites.
+    made
+        Their polygons.
+    others
+        float64 (c, dimension). The candidates that ``made.owner`` counts.
+    area
+        float64 (m,). Square metres or CRS units.
+    neighbours
+        int32 (m,). How many each has.
+    """
+
+    site: NDArray[np.int64]
+    made: CellPolygons
+    others: NDArray[np.float64]
     area: NDArray[np.float64]
     neighbours: NDArray[np.int32]
+
+    @once
+    def rings(self) -> Rings:
+        """The cells as closed rings."""
+        return rings_of(self.made)
 
 
 def cells_of(view: CellView, partition: Partition) -> Iterator[Cells]:
@@ -61,9 +82,24 @@ def cells_of(view: CellView, partition: Partition) -> Iterator[Cells]:
         end = min(begin + AT_ONCE, partition.owned_sites)
         first, others = _candidates(partition, edges, begin, end)
         made = shapes(partition.sites[begin:end], first, others, view.bounds)
-        scale = EARTH_RADIUS**2 if view.space.dimension == 3 else 1.0
         neighbours = _neighbour_counts(view, partition, made, first, others, begin)
-        yield Cells(begin, rings_of(made), made.area * scale, neighbours)
+        yield Cells(np.arange(begin, end), made, others, made.area * _scale(view), neighbours)
+
+
+def cells_at(view: CellView, partition: Partition, sites: NDArray[np.int64]) -> Cells:
+    """Return the cells of some owned sites of a partition. Cost O(log n) each, and more than those of all."""
+    listed = [candidates(view, partition, site)[0] for site in sites.tolist()]
+    first = np.concatenate([[0], np.cumsum([len(others) for others in listed])]).astype(np.int64)
+    others = np.concatenate([np.zeros((0, view.space.dimension)), *listed])
+    made = shapes(partition.sites[sites], first, others, view.bounds)
+    seen = Seen()
+    places = [Place(partition, int(partition.first_object[site]), site) for site in sites.tolist()]
+    neighbours = [len(cell_at(view, place, seen).neighbours) for place in places]
+    return Cells(sites, made, others, made.area * _scale(view), np.array(neighbours, np.int32))
+
+
+def _scale(view: CellView) -> float:
+    return EARTH_RADIUS**2 if view.space.dimension == 3 else 1.0
 
 
 def border_edges(

@@ -1,7 +1,7 @@
 """Keeping what lies inside a boundary: cells and regions cut by it, objects within it. Needs shapely.
 
-What a boundary cuts is planar: its edges are straight in lon, lat, as GeoJSON says. So a spherical cell is drawn in
-lon, lat first: great-circle arcs as chains of short pieces, split at the antimeridian, closed along a pole.
+What a boundary cuts is planar: its edges are straight in lon, lat, as GeoJSON says. So spherical cells are drawn there
+first, by :mod:`dtoss.export.planar`.
 """
 
 from __future__ import annotations
@@ -12,27 +12,35 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyproj
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError
-from dtoss.export.cell_rings import Rings
-from dtoss.export.geoparquet import Geometries
+from dtoss.export.planar import areas_of
 from dtoss.extras import needed
-from dtoss.geometry.space import LONLAT, NO_CRS, Space
+from dtoss.geometry.space import HALF_TURN, LONLAT, NO_CRS, Space
 
-_SAGITTA = 1.6e-8
-"""How far, in radians (0.1 m), a straight piece in lon, lat may leave its great circle."""
-_MOST_PIECES = 4096
+_MIXED = 7
+"""Of shapely, the kind of a geometry of several kinds."""
+_FINE = 0.01
+"""Degrees between the corners of a boundary that is carried over into a plane."""
+_FINE_UNITS = 1000.0
+"""CRS units between those of one that is carried over from a plane."""
+_POLYGON, _MULTIPOINT = 3, 4
+"""Of shapely, the kinds of polygons, and of the first geometries that have parts."""
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """A polygon or several, prepared for many questions; ``spherical`` where what it cuts has great-circle edges."""
+    """A polygon or several of the coordinates that cells are drawn in, prepared for many questions."""
 
     shape: Any
-    spherical: bool
+
+    def near(self, boxes: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return which boxes (n, 4), xmin, ymin, xmax, ymax, are not beside that of the boundary, ascending."""
+        xmin, ymin, xmax, ymax = self.shape.bounds
+        beside = (boxes[:, 0] > xmax) | (boxes[:, 2] < xmin) | (boxes[:, 1] > ymax) | (boxes[:, 3] < ymin)
+        return np.flatnonzero(~beside)
 
 
 def read_boundary(path: str, space: Space) -> Boundary:
@@ -55,63 +63,100 @@ def read_boundary(path: str, space: Space) -> Boundary:
     except RecursionError:
         raise InputError(f"{path} nests too deep for a GeoJSON file: some ten levels are wanted") from None
     parts = shapely.get_parts(shape)
-    while (shapely.get_type_id(parts) >= 4).any():
+    while (shapely.get_type_id(parts) >= _MULTIPOINT).any():
         parts = shapely.get_parts(parts)
-    areas = parts[shapely.get_type_id(parts) == 3]
-    if len(areas) == 0:
+    if not (shapely.get_type_id(parts) == _POLYGON).any():
         raise InputError(f"{path} holds no polygon: a boundary is one or several")
-    shape = shapely.union_all(shapely.make_valid(areas))
     name = (stated.get("crs") or {}).get("properties", {}).get("name", LONLAT)
-    if space.metric == "plane" and space.crs.lower() != NO_CRS:
-        change = pyproj.Transformer.from_crs(name, space.crs, always_xy=True)
-        # straight in lon, lat is not straight in the plane
-        shape = shapely.transform(
-            shapely.segmentize(shape, 0.01), lambda x, y: change.transform(x, y), interleaved=False
+    return _prepared(shapely.make_valid(parts[shapely.get_type_id(parts) == _POLYGON]), name, space)
+
+
+def boundary_of(clip: Any, space: Space) -> Boundary:
+    """Return what a caller cuts by: a shapely geometry, a frame or series of GeoPandas, or a box of four numbers.
+
+    Geometries and boxes are in the coordinates that cells are drawn in. The CRS of a frame is heeded. A box whose west
+    is greater than its east crosses the antimeridian.
+
+    Raises
+    ------
+    InputError
+        If shapely is missing.
+    ValueError
+        If it is none of these, or holds no polygon.
+    """
+    shapely = needed("shapely", "clip=", "geo")
+    box = _as_box(clip)
+    if box is not None:
+        xmin, ymin, xmax, ymax = box
+        shape = shapely.box(xmin, ymin, xmax, ymax)
+        if xmin > xmax and space.metric == "sphere":
+            shape = shapely.union(shapely.box(xmin, ymin, HALF_TURN, ymax), shapely.box(-HALF_TURN, ymin, xmax, ymax))
+        shapes, name = np.array([shape], object), None
+    elif isinstance(clip, shapely.Geometry):
+        shapes, name = np.array([clip], object), None
+    elif hasattr(clip, "geometry") and hasattr(clip, "crs"):
+        shapes, name = np.asarray(clip.geometry, object), clip.crs
+    else:
+        raise ValueError(
+            f"clip is {type(clip).__name__}: a shapely polygon, a GeoDataFrame or a box of four numbers is wanted"
         )
-        shape = shapely.make_valid(shape)
+    parts = shapely.get_parts(shapes)
+    while (shapely.get_type_id(parts) >= _MULTIPOINT).any():
+        parts = shapely.get_parts(parts)
+    parts = parts[shapely.get_type_id(parts) == _POLYGON]
+    if len(parts) == 0:
+        raise ValueError("clip holds no polygon: a boundary is one or several")
+    return _prepared(shapely.make_valid(parts), name, space)
+
+
+def _as_box(clip: Any) -> tuple[float, float, float, float] | None:
+    if not isinstance(clip, (tuple, list, np.ndarray)):
+        return None
+    try:
+        xmin, ymin, xmax, ymax = np.asarray(clip, np.float64).tolist()
+    except (TypeError, ValueError):
+        raise ValueError(f"clip is {clip!r}: a box is west, south, east, north, or xmin, ymin, xmax, ymax") from None
+    return xmin, ymin, xmax, ymax
+
+
+def _prepared(areas: NDArray[Any], crs: Any, space: Space) -> Boundary:
+    """Return polygons as a boundary, from their CRS, None for that of cells, into the one that cells are drawn in."""
+    import shapely
+
+    shape = shapely.union_all(areas)
+    drawn = LONLAT if space.to_lonlat else space.crs
+    if (
+        crs is not None
+        and drawn.lower() != NO_CRS
+        and not pyproj.CRS.from_user_input(crs).equals(pyproj.CRS.from_user_input(drawn), ignore_axis_order=True)
+    ):
+        if space.metric == "plane" or not pyproj.CRS.from_user_input(crs).is_geographic:
+            # what is straight in one is not in the other
+            step = _FINE if pyproj.CRS.from_user_input(crs).is_geographic else _FINE_UNITS
+            shape = shapely.segmentize(shape, step)
+        change = pyproj.Transformer.from_crs(crs, drawn, always_xy=True)
+        shape = shapely.make_valid(shapely.transform(shape, lambda x, y: change.transform(x, y), interleaved=False))
     shapely.prepare(shape)
-    return Boundary(shape, space.metric == "sphere")
+    return Boundary(shape)
 
 
-def clip_cells(rings: Rings, boundary: Boundary) -> tuple[NDArray[np.int64], Geometries]:
-    """Return which cells reach into a boundary, ascending, and what of them lies inside."""
+def kept_in(drawn: NDArray[Any], boundary: Boundary) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return which polygons reach into a boundary, ascending, and what of each lies inside; None is nowhere."""
     import shapely
 
-    xmin, ymin, xmax, ymax = shapely.bounds(boundary.shape).tolist()
-    box = rings.boxes
-    near = np.flatnonzero(~((box[:, 0] > xmax) | (box[:, 2] < xmin) | (box[:, 1] > ymax) | (box[:, 3] < ymin)))
-    if len(near) == 0:
-        return near, _geometries(np.zeros(0, object))
-    whole = np.diff(rings.first)[near] == 0
-    wraps = boundary.spherical & (box[near, 2] - box[near, 0] == 360.0)
-    drawn = np.empty(len(near), object)
-    plain = np.flatnonzero(~wraps & ~whole)
-    first, points = _rows(rings, near[plain])
-    if boundary.spherical:
-        first, points = _densified(first, points)
-    owner = np.repeat(np.arange(len(plain)), np.diff(first))
-    drawn[plain] = shapely.polygons(shapely.linearrings(points, indices=owner)) if len(plain) else []
-    for i in np.flatnonzero(wraps & ~whole).tolist():
-        a, b = rings.first[near[i] : near[i] + 2].tolist()
-        drawn[i] = left_side(rings.points[a:b])
-    drawn[whole] = _world()
-    return _kept(near, drawn, boundary)
-
-
-def clip_regions(
-    polygons: list[list[list[NDArray[np.float64]]]], whole: NDArray[np.bool_], boundary: Boundary
-) -> tuple[NDArray[np.int64], Geometries]:
-    """Return which regions, each a list of pieces with their rings, reach into a boundary, and what lies inside."""
-    import shapely
-
-    drawn = np.empty(len(polygons), object)
-    for i, pieces in enumerate(polygons):
-        if boundary.spherical:
-            shapes = [shapely.intersection_all([left_side(ring) for ring in rings]) for rings in pieces]
-            drawn[i] = _world() if whole[i] else shapely.union_all(shapes)
-        else:
-            drawn[i] = shapely.union_all([shapely.Polygon(rings[0], rings[1:]) for rings in pieces])
-    return _kept(np.arange(len(polygons)), drawn, boundary)
+    drawn = drawn.copy()
+    within = shapely.contains_properly(boundary.shape, drawn)
+    cut = np.flatnonzero(~within & ~shapely.is_missing(drawn))
+    parts = shapely.intersection(drawn[cut], boundary.shape)
+    # a cell that only touches the boundary leaves points and lines
+    mixed = np.flatnonzero(shapely.get_type_id(parts) == _MIXED)
+    for i in mixed.tolist():
+        parts[i] = areas_of(parts[i])
+    for i in np.flatnonzero(~shapely.is_valid(parts) & ~shapely.is_missing(parts)).tolist():
+        parts[i] = areas_of(shapely.make_valid(parts[i], method="structure", keep_collapsed=False))
+    drawn[cut] = parts
+    rows = np.flatnonzero(shapely.area(drawn) > 0.0)
+    return rows, drawn[rows]
 
 
 def inside(points: NDArray[np.float64], boundary: Boundary) -> NDArray[np.bool_]:
@@ -120,106 +165,3 @@ def inside(points: NDArray[np.float64], boundary: Boundary) -> NDArray[np.bool_]
 
     found: NDArray[np.bool_] = shapely.intersects_xy(boundary.shape, points[:, 0], points[:, 1])
     return found
-
-
-def left_side(ring: NDArray[np.float64]) -> Any:
-    """Return what lies on the left of a closed ring of great-circle arcs, drawn in lon, lat."""
-    import shapely
-
-    _, points = _densified(np.array([0, len(ring)]), ring)
-    points = points.copy()
-    points[:, 0] = np.unwrap(points[:, 0], period=360.0)
-    turned = points[-1, 0] - points[0, 0]
-    if abs(turned) > 180.0:
-        pole = 90.0 if turned > 0.0 else -90.0
-        points = np.concatenate([points, [[points[-1, 0], pole], [points[0, 0], pole]], points[:1]])
-    else:
-        points[-1] = points[0]
-    x, y = points.T
-    outside = (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() < 0.0
-    drawn = shapely.make_valid(shapely.polygons(points))
-    xmin, _, xmax, _ = shapely.bounds(drawn).tolist()
-    parts = []
-    for turn in range(int(np.floor((xmin + 180.0) / 360.0)), int(np.ceil((xmax - 180.0) / 360.0)) + 1):
-        part = shapely.intersection(drawn, shapely.box(360.0 * turn - 180.0, -90.0, 360.0 * turn + 180.0, 90.0))
-        parts.append(shapely.transform(part, lambda p, turn=turn: p - [360.0 * turn, 0.0]))
-    shape = shapely.union_all(parts)
-    return shapely.difference(_world(), shape) if outside else shape
-
-
-def _world() -> Any:
-    import shapely
-
-    return shapely.box(-180.0, -90.0, 180.0, 90.0)
-
-
-def _kept(rows: NDArray[np.int64], drawn: NDArray[Any], boundary: Boundary) -> tuple[NDArray[np.int64], Geometries]:
-    import shapely
-
-    within = shapely.contains_properly(boundary.shape, drawn)
-    cut = np.flatnonzero(~within)
-    parts = shapely.intersection(shapely.make_valid(drawn[cut]), boundary.shape)
-    # a cell that only touches the boundary leaves points and lines
-    mixed = shapely.get_type_id(parts) == 7
-    parts[mixed] = [
-        shapely.union_all([p for p in shapely.get_parts(part) if p.area > 0.0]) for part in parts[mixed].tolist()
-    ]
-    drawn[cut] = parts
-    held = shapely.area(drawn) > 0.0
-    return rows[held], _geometries(drawn[held])
-
-
-def _geometries(drawn: NDArray[Any]) -> Geometries:
-    import shapely
-
-    kinds = {3: "Polygon", 6: "MultiPolygon"}
-    found = frozenset(kinds[kind] for kind in np.unique(shapely.get_type_id(drawn)).tolist())
-    wkb = shapely.to_wkb(shapely.orient_polygons(drawn), byte_order=1) if len(drawn) else []
-    return Geometries(pa.array(list(wkb), pa.binary()), shapely.bounds(drawn).reshape(-1, 4), found)
-
-
-def _rows(rings: Rings, which: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    size = np.diff(rings.first)[which]
-    first = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
-    at = np.arange(first[-1]) + np.repeat(rings.first[which] - first[:-1], size)
-    return first, rings.points[at]
-
-
-def _densified(first: NDArray[np.int64], points: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return closed rings with so many points on each great-circle arc that straight pieces in lon, lat follow it."""
-    last = np.zeros(len(points), np.bool_)
-    last[first[1:] - 1] = True
-    at = np.flatnonzero(~last)
-    a, b = _vectors(points[at]), _vectors(points[at + 1])
-    length = np.linalg.norm(b - a, axis=1)
-    slope = np.tan(np.radians(np.minimum(np.maximum(np.abs(points[at, 1]), np.abs(points[at + 1, 1])), 89.9)))
-    # on the equator's side the arc still bends as much as its own rise
-    wanted = length * np.sqrt((slope + length) / (8.0 * _SAGITTA))
-    pieces = np.clip(np.ceil(wanted), 1, _MOST_PIECES).astype(np.int64)
-    if (pieces == 1).all():
-        return first, points
-    count = np.ones(len(points), np.int64)
-    count[at] = pieces
-    start = np.concatenate([[0], np.cumsum(count)])
-    edge = np.repeat(np.arange(len(at)), pieces)
-    share = (np.arange(len(edge)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) / pieces[edge]
-    middle = a[edge] + share[:, None] * (b[edge] - a[edge])
-    lonlat = np.stack(
-        [
-            np.degrees(np.arctan2(middle[:, 1], middle[:, 0])),
-            np.degrees(np.arctan2(middle[:, 2], np.hypot(*middle.T[:2]))),
-        ],
-        axis=1,
-    )
-    begins = share == 0.0
-    lonlat[begins] = points[at[edge[begins]]]
-    out = np.empty((int(start[-1]), 2))
-    closing = np.repeat(last, count)
-    out[closing] = points[last]
-    out[~closing] = lonlat
-    return start[first], out
-
-
-def _vectors(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    lon, lat = np.radians(points).T
-    return np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=1)

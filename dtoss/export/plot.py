@@ -228,7 +228,7 @@ def _middle(index: Any, view: Box) -> NDArray[np.float64] | None:
 def _regions(index: Any, view: Box) -> Iterator[list[NDArray[np.float64]]]:
     """Yield the rings of each region that reaches into a view."""
     box = None if index.bounds is None else np.array(index.bounds)
-    for shape in region_shapes(index.regions, box):
+    for shape in region_shapes(index.partitioning, box):
         if shape.area > 0.0:
             pieces = [piece for polygon in shape.polygons for piece in _turned(polygon, index.space, view)]
             if not shape.polygons:

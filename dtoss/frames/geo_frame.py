@@ -22,8 +22,8 @@ def geo_frame(table: pa.Table, geometry: Any, crs: str, what: str = "a GeoDataFr
     table
         Columns of n rows.
     geometry
-        float64 (n, 2) makes points; anything else is WKB, as an Arrow array or a list of bytes, None where there is
-        none.
+        float64 (n, 2) makes points; an array of objects holds shapely's; anything else is WKB, as an Arrow array or a
+        list of bytes. None where there is none.
     crs
         As an index names it; "none" is a frame without one. Coordinates are lon, lat or x, y in any case.
     what
@@ -38,6 +38,8 @@ def geo_frame(table: pa.Table, geometry: Any, crs: str, what: str = "a GeoDataFr
     known = None if crs.lower() == NO_CRS else crs
     if isinstance(geometry, np.ndarray) and geometry.dtype == np.float64:
         shapes = geopandas.points_from_xy(geometry[:, 0], geometry[:, 1], crs=known)
+    elif isinstance(geometry, np.ndarray) and geometry.dtype == object:
+        shapes = geopandas.GeoSeries(geometry, crs=known)
     else:
         values = geometry.to_pylist() if isinstance(geometry, (pa.Array, pa.ChunkedArray)) else list(geometry)
         shapes = geopandas.GeoSeries.from_wkb(values, crs=known)

@@ -1,14 +1,18 @@
-"""``dtoss export``: objects, cells and regions as GeoParquet. Runs without Spark."""
+"""``dtoss export``: objects, cells and regions as GeoParquet, GeoJSON or FlatGeobuf. Runs without Spark."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dtoss.errors import InputError
+if TYPE_CHECKING:
+    from dtoss.index import Index
+
 from dtoss.export.targets import check_file
+from dtoss.geometry.space import LONLAT, same_crs, space_of
+from pipelines.command.asking.lengths import Length, in_space, length_of
 from pipelines.command.notes import note
 from pipelines.command.options import Check, verify_of
 
@@ -19,20 +23,47 @@ def export(
         Literal["objects", "cells", "regions"],
         typer.Option(help="Points, Voronoi cells (one row a place), or the regions of the partitions."),
     ],
-    out: Annotated[str, typer.Option(help="GeoParquet file to write: .parquet.", metavar="FILE")],
+    out: Annotated[
+        str, typer.Option(help="File to write: .parquet (GeoParquet), .geojson or .fgb (FlatGeobuf).", metavar="FILE")
+    ],
     clip: Annotated[
         str | None, typer.Option(help="GeoJSON boundary: only what lies inside is kept.", metavar="FILE")
     ] = None,
+    edges: Annotated[
+        Literal["planar", "spherical"] | None,
+        typer.Option(
+            help="An edge is an arc of a great circle on the sphere, a straight line in a plane: spherical, as "
+            "GeoParquet says unless told otherwise. Planar is straight in lon, lat, for GeoPandas and maps: cut at the "
+            "antimeridian, valid; always so in GeoJSON and FlatGeobuf, and with --clip.",
+            show_default=False,
+        ),
+    ] = None,
+    tolerance: Annotated[
+        Length,
+        typer.Option(
+            parser=length_of, help="How far a planar edge may leave its great circle: 1m, 50m.", metavar="LENGTH"
+        ),
+    ] = "1m",  # type: ignore[assignment]  # the parser reads the default, too
     snapshot: Annotated[str | None, typer.Option(help="Name of a snapshot; the current one if not given.")] = None,
     check: Check = None,
 ) -> None:
-    """Write objects, cells or regions as GeoParquet 1.1, for GeoPandas, DuckDB, QGIS and others."""
-    from dtoss.export.export import export as write
+    """Write objects, cells or regions as GeoParquet 1.1, GeoJSON or FlatGeobuf, for GeoPandas, DuckDB, QGIS and others.
+
+    GeoJSON is in lon, lat of WGS 84, whatever the CRS of the store.
+    """
+    from dtoss.export.export import format_of, write
     from dtoss.opening import open_index
 
-    if Path(out).suffix not in (".parquet", ".geoparquet"):
-        raise InputError(f"--out {out} ends in {Path(out).suffix or 'nothing'}: .parquet is wanted")
+    kind = format_of(out)
     check_file("--out", out)
     index = open_index(store, snapshot, verify=verify_of(check, "touch"))
-    rows = write(index, what, out, clip=clip)
-    note(f"{rows:,} {what} in {out}")
+    written = write(index, what, out, clip=clip, edges=edges, tolerance=in_space("--tolerance", tolerance, space_of()))
+    note(f"{written.rows:,} {what} in {out}{_carried_over(index, kind)}")
+    if written.empty:
+        print(f"{written.empty:,} of them have no polygon: all of it is within 0.1 mm", file=sys.stderr)
+
+
+def _carried_over(index: Index, kind: str) -> str:
+    if kind != "GeoJSON" or same_crs(index.crs, LONLAT):
+        return ""
+    return f", carried over from {index.crs} to lon, lat"

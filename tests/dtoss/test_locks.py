@@ -132,7 +132,7 @@ def test_a_forked_child_opens_what_was_being_opened():
         return partitions[number]
 
     parts = OpenPartitions([None] * len(partitions), index.parts.facts, opener)
-    lazy = dtoss.Index(index.space, index.regions, index.reach, parts)
+    lazy = dtoss.Index(index.space, index.partitioning, index.reach, parts)
     thread = threading.Thread(target=lambda: parts.open(range(4)), name="slow", daemon=True)
     thread.start()
     assert begun.wait(WAIT)

@@ -107,7 +107,7 @@ class MapFacts:
 
     def _regions(self) -> dict[str, list[Any]]:
         facts = self._index.parts.facts
-        place = self._tiles.frame.lonlat_of_vectors(self._index.regions.pivots)
+        place = self._tiles.frame.lonlat_of_vectors(self._index.partitioning.pivots)
         return {
             "objects": [one.objects for one in facts],
             "sites": [one.sites for one in facts],

@@ -48,11 +48,11 @@ def settle(homes: Homes, index: Index) -> None:
 
     def home_of(places: NDArray[np.float64]) -> NDArray[np.int32]:
         try:
-            return index.regions.nearest(index.space.vectors(places))
+            return index.partitioning.nearest(index.space.vectors(places))
         except ValueError:  # a place that is none in the store's CRS was not answered either
             return np.full(len(places), MOST_PARTITIONS, np.int32)
 
-    homes.settle(mark_of(index.regions.digest), len(index.parts), home_of)
+    homes.settle(mark_of(index.partitioning.digest), len(index.parts), home_of)
 
 
 class Loads:

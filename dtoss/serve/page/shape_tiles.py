@@ -38,13 +38,15 @@ class ShapeTiles:
 
     def make_early(self) -> None:
         """Draw the regions before anybody asks, unless they are so many that this takes more than a second."""
-        if len(self._index.regions) <= DRAWN_EARLY:
+        if len(self._index.partitioning) <= DRAWN_EARLY:
             self.regions_drawn  # noqa: B018
 
     @once
     def regions_drawn(self) -> DrawnRegions:
         """The regions on the map; snapshots of the same pivots and weights share them."""
-        return _regions_drawn(_Asked(self._index.regions.digest, self._frame, self._index.bounds, self._index.regions))
+        return _regions_drawn(
+            _Asked(self._index.partitioning.digest, self._frame, self._index.bounds, self._index.partitioning)
+        )
 
     @once
     def uncertified_drawn(self) -> Uncertified:

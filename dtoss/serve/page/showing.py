@@ -68,7 +68,7 @@ class Showing:
         index, held = self._serving.now.index, self.files.plan_file
         if held is None:
             return None
-        plan, pivots, partitions = held.now, index.regions.digest, len(index.parts)
+        plan, pivots, partitions = held.now, index.partitioning.digest, len(index.parts)
         of = (plan, pivots, partitions, held.problem)
         if self._planned is None or self._planned[0] != of:
             self._planned = (of, {**plan.told(pivots, partitions), "problem": held.problem})
@@ -77,13 +77,13 @@ class Showing:
     def patterns(self) -> dict[str, Any] | None:
         """Return the patterns beside the snapshot that is served; None where there are none."""
         patterns = self.files.patterns
-        return None if patterns is None else patterns.told(self._serving.now.index.regions.digest)
+        return None if patterns is None else patterns.told(self._serving.now.index.partitioning.digest)
 
     def _load(self) -> dict[str, Any]:
         index, plan = self._serving.now.index, self.files.plan
-        load = self._loads.look(mark_of(index.regions.digest), len(index.parts), time.monotonic())
+        load = self._loads.look(mark_of(index.partitioning.digest), len(index.parts), time.monotonic())
         servers = None
-        if plan is not None and plan.stale(index.regions.digest) is None:
+        if plan is not None and plan.stale(index.partitioning.digest) is None:
             servers = [round(rate, RATE_DIGITS) for rate in plan.load(load.partitions)]
         return {
             "requests": round(load.requests, RATE_DIGITS),

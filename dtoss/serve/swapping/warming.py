@@ -61,7 +61,7 @@ def warm(index: Index, breathe: Callable[[], None] = hold) -> None:
     for number in range(len(index.parts)):
         runs_of(index.parts[number].blocks)
         breathe()
-    for step in (lambda: index.border, lambda: index.regions.borders, lambda: 0 in index, lambda: "" in index):
+    for step in (lambda: index.border, lambda: index.partitioning.borders, lambda: 0 in index, lambda: "" in index):
         step()
         breathe()
     if len(index) == 0:

@@ -112,7 +112,7 @@ def test_k_objects_are_found_even_where_regions_lie(metric):
     """The net: with the pivots of other partitions nothing is where it should be, and still k objects are found."""
     rng = np.random.default_rng(5)
     index = dtoss.build(np.arange(400), rng.uniform(-1, 1, (400, 2)), partitions=16, metric=metric)
-    pivots = index.regions.pivots
+    pivots = index.partitioning.pivots
     lying = dtoss.Index(
         index.space,
         Regions(np.ascontiguousarray(pivots[::-1]), np.zeros(len(pivots))),

@@ -64,7 +64,7 @@ def answers(index, asked):
     manifest = {"partitions": [{"furthest": part.furthest} for part in index.parts.all()], "reach": index.reach}
     vectors = index.space.vectors(asked)
     far = np.full(len(asked), reach)
-    yield "reads", reads_of(manifest, index.regions, vectors, index.regions.nearest(vectors), far)
+    yield "reads", reads_of(manifest, index.partitioning, vectors, index.partitioning.nearest(vectors), far)
     yield "box", index.box([-30.0, -20.0, 25.0, 30.0])
     yield "within", index.within(np.array(POLYGON))
     yield "reverse", index.reverse_nearest(asked[: len(asked) // 4])

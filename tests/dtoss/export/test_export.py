@@ -78,7 +78,7 @@ def test_planar_cells_tile_the_bounds(tmp_path, partitions):
         assert shapely.hausdorff_distance(row.geometry, shapely.Polygon(index.cell(row.id))) < 1e-6
         place = shapely.Point(index[row.id]["x"], index[row.id]["y"])
         assert row.geometry.covers(place)
-        assert index.regions.nearest(np.array([[place.x, place.y]]))[0] == row.partition
+        assert index.partitioning.nearest(np.array([[place.x, place.y]]))[0] == row.partition
     about = geo(path)["columns"]["geometry"]
     assert about["edges"] == "planar"
     assert about["orientation"] == "counterclockwise"
@@ -231,7 +231,7 @@ def test_objects_carry_their_attributes(tmp_path):
     assert found["speed"].tolist() == columns["speed"].tolist()
     assert found["bbox_"].tolist() == columns["bbox"].to_pylist()
     assert found["partition_"].tolist() == list(range(3000))
-    home = index.regions.nearest(index.space.vectors(positions))
+    home = index.partitioning.nearest(index.space.vectors(positions))
     assert found["partition"].tolist() == home.tolist()
     assert found.crs.to_epsg() == 4326
     assert geo(path)["columns"]["geometry"]["geometry_types"] == ["Point"]
@@ -253,7 +253,7 @@ def test_planar_regions_are_where_objects_belong(tmp_path, partitions):
     assert regions["sites"].sum() == index.sites
     assert regions.geometry.area.to_numpy() == pytest.approx(regions["area"].to_numpy(), rel=1e-9)
     assert regions["area"].sum() == pytest.approx(whole(index), rel=1e-12)
-    home = index.regions.nearest(index.space.vectors(positions))
+    home = index.partitioning.nearest(index.space.vectors(positions))
     spots = shapely.points(positions)
     assert (shapely.distance(regions.geometry.to_numpy()[home], spots) < 1e-9).all()
     touching = shapely.STRtree(regions.geometry.to_numpy()).query(regions.geometry, "dwithin", distance=1e-7)
@@ -318,7 +318,7 @@ def test_spherical_regions_in_a_file(tmp_path):
     regions = read(path, spherical=True)
     assert regions["area"].sum() == pytest.approx(4 * np.pi * EARTH_RADIUS**2, rel=1e-12)
     boxes = pq.read_table(path)["bbox"].to_pylist()
-    home = index.regions.nearest(index.space.vectors(positions))
+    home = index.partitioning.nearest(index.space.vectors(positions))
     for (lon, lat), i in zip(positions.tolist(), home.tolist(), strict=True):
         assert boxes[i]["xmin"] <= lon <= boxes[i]["xmax"]
         assert boxes[i]["ymin"] <= lat <= boxes[i]["ymax"]
@@ -326,7 +326,7 @@ def test_spherical_regions_in_a_file(tmp_path):
         ring = units(shapely.get_coordinates(polygon))
         between = ring[:-1] + ring[1:]
         between /= np.linalg.norm(between, axis=1)[:, None]
-        past = np.array([index.regions.past(p[None], i).max() for p in between])
+        past = np.array([index.partitioning.past(p[None], i).max() for p in between])
         assert np.abs(past).max() < 1e-7
     one = dtoss.build([1, 2], [[0.0, 0.0], [1.0, 1.0]], partitions=1)
     export(one, "regions", str(path))
@@ -395,7 +395,7 @@ def test_a_boundary_cuts_spherical_shapes(tmp_path, what, box):
     area = (box[2] - box[0]) * (box[3] - box[1])
     assert shapely.area(kept.geometry.to_numpy()).sum() == pytest.approx(area, rel=1e-4)
     places = np.stack([rng.uniform(box[0], box[2], 300), rng.uniform(box[1], box[3], 300)], axis=1)
-    owners = index.locate(places) if what == "cells" else index.regions.nearest(index.space.vectors(places))
+    owners = index.locate(places) if what == "cells" else index.partitioning.nearest(index.space.vectors(places))
     # arcs near a pole and near the antimeridian are drawn to 0.1 m
     apart = [
         kept.geometry[owner].distance(shapely.Point(*place))
@@ -440,7 +440,7 @@ def test_a_boundary_far_away_keeps_nothing(tmp_path):
 
 def test_the_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     """A failure half way leaves what was there before, and no debris."""
-    from dtoss.export import export as module
+    from dtoss.export import layers as module
 
     index = dtoss.build(np.arange(500), taxis(np.random.default_rng(73), 500), partitions=5)
     out = tmp_path / "cells.parquet"

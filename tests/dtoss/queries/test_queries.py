@@ -91,7 +91,7 @@ def test_more_partitions_than_borders_are_listed():
     rng = np.random.default_rng(34)
     positions = np.stack([rng.uniform(-180, 180, 1200), np.degrees(np.arcsin(rng.uniform(-1, 1, 1200)))], axis=1)
     index = dtoss.build(np.arange(1200), positions, partitions=400)
-    assert len(index.regions) == 400
+    assert len(index.partitioning) == 400
     check(index, range(1200), positions, lonlat_queries(rng, positions, 20), ks=(1, 30, 2000), radii=(3e6, 2.1e7))
 
 

@@ -131,7 +131,7 @@ def test_nothing_is_left_to_do_for_the_first_who_asks(store, monkeypatch):
     load_kernels()
     assert not [name for name, one in DECLARED.items() if name.startswith("dtoss.") and one._can_compile]
     index = first(Settings(store)).index
-    made = set(vars(index)) | set(vars(index.regions))
+    made = set(vars(index)) | set(vars(index.partitioning))
     assert {"border", "borders", "_lookup", "_view"} <= made
 
     expected = answers(town())
@@ -142,7 +142,7 @@ def test_nothing_is_left_to_do_for_the_first_who_asks(store, monkeypatch):
     monkeypatch.setattr(index.parts, "_opener", asked)
     monkeypatch.setattr(BorderTable, "__init__", asked)
     assert answers(index) == expected
-    assert set(vars(index)) | set(vars(index.regions)) <= made | {"filters"}
+    assert set(vars(index)) | set(vars(index.partitioning)) <= made | {"filters"}
 
 
 def test_warming_lets_others_have_their_turn(store):

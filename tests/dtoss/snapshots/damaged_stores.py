@@ -38,7 +38,7 @@ def stored(index, path, *, attributes=None, kinds=None, times=None, tombstones=N
         snapshot,
         "2024-01-01T00:00:00+00:00",
         index.space,
-        index.regions,
+        index.partitioning,
         index.reach,
         index._bounds,
         entries,

@@ -132,11 +132,11 @@ def damaged(world):
 def test_a_checksum_is_compared_at_first_touch(world, damaged):
     """Only where a question reads the file; without it the structure holds and an answer is wrong."""
     index = open_index(str(world.home), verify="touch")
-    other = index.regions.pivots[0]
+    other = index.partitioning.pivots[0]
     lonlat = index.space.positions(other[None])
     assert len(index.knn(lonlat, 1)) == 1
     with pytest.raises(StoreError, match=rf"{damaged.name} does not have the checksum .* roll back or rebuild"):
-        index.knn(index.space.positions(index.regions.pivots[1][None]), 1)
+        index.knn(index.space.positions(index.partitioning.pivots[1][None]), 1)
     with pytest.raises(StoreError, match=damaged.name):
         list(index.parts.all())
     assert len(open_index(str(world.home)).parts.all()) == 3
@@ -171,7 +171,7 @@ def test_a_file_cut_short_after_it_was_opened_is_an_error(world):
         stream.truncate(4096)
     try:
         with pytest.raises(StoreError, match=rf"{path.name} has 4096 bytes, it had {len(data)} when it was opened"):
-            index.knn(index.space.positions(index.regions.pivots), 1)
+            index.knn(index.space.positions(index.partitioning.pivots), 1)
     finally:
         path.write_bytes(data)
     assert [ask() for ask in questions(world, open_index(str(world.home)))] == world.answers

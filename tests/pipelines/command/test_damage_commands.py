@@ -23,7 +23,7 @@ def world(tmp_path_factory):
 def inside(world):
     """A place in the partition whose file is damaged."""
     index = open_index(str(world.home))
-    return index.space.positions(index.regions.pivots[1][None])[0].tolist()
+    return index.space.positions(index.partitioning.pivots[1][None])[0].tolist()
 
 
 def test_commands_compare_checksums_where_asked(world, inside, capsys, tmp_path):

@@ -57,7 +57,7 @@ def write(place, n):
     parts = [write_partition(place, name, Built(only, border_of(only), 0.0))]
     borders = write_borders(place, name, index.border)
     manifest = make_manifest(
-        name, "2026-01-01T00:00:00Z", index.space, index.regions, index.reach, None, parts, borders,
+        name, "2026-01-01T00:00:00Z", index.space, index.partitioning, index.reach, None, parts, borders,
         id_type="int64", columns={}, parameters={},
         counts={"read": n, "kept": n, "duplicates": 0, "quarantined": {}}, timings={"all": 1.0},
     )  # fmt: skip

@@ -43,7 +43,7 @@ def state_of(store):
     index = dtoss.open(str(store))
     manifest = Store(str(store)).manifest()
     bounds = None if manifest["bounds"] is None else np.array(manifest["bounds"])
-    return index.space, index.regions, index.reach, bounds
+    return index.space, index.partitioning, index.reach, bounds
 
 
 @pytest.mark.parametrize(

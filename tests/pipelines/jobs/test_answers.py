@@ -57,7 +57,7 @@ def test_generated_positions(spark, tmp_path, name):
     for partitions in KINDS if " " in name and "uniform" not in name else PARTITIONS:
         index = rebuilt(spark, table, tmp_path / str(partitions), crs=space.crs, partitions=partitions)
         assert len(index) == ROWS
-        assert len(index.regions) == min(partitions, index.sites)
+        assert len(index.partitioning) == min(partitions, index.sites)
         assert_answers(index, expected, queries)
 
 
@@ -96,7 +96,7 @@ def test_few_objects(spark, tmp_path, metric, count):
     table = pa.table({"id": pa.array([7, 5, 6][:count], pa.int64()), "x": positions[:, 0], "y": positions[:, 1]})
     index = rebuilt(spark, table, tmp_path / "store", crs=space.crs, partitions=64, allow_empty=True)
     assert len(index) == count
-    assert len(index.regions) == max(count, 1)
+    assert len(index.partitioning) == max(count, 1)
     queries = np.concatenate([positions, [[180.0, 10.0], [0.0, -90.0], [33.0, 44.0]]])
     assert_answers(index, brute(space, table["id"].to_numpy(), positions, queries, [1, 9], [0.0, 2e5]), queries)
 

@@ -420,7 +420,7 @@ def test_reads_cover_every_owner_in_reach(crs, partitions):
     rng = np.random.default_rng(partitions)
     places = rng.normal(20, 8, (600, 2))
     index = dtoss.build(np.arange(600), places, crs=crs, partitions=partitions)
-    regions, count = index.regions, len(index.regions)
+    regions, count = index.partitioning, len(index.partitioning)
     facts = [index.parts[number] for number in range(count)]
     manifest = {
         "partitions": [{"furthest": part.furthest} for part in facts],

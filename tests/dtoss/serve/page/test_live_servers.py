@@ -71,7 +71,7 @@ def test_both_workers_tell_of_swaps_plans_and_what_both_are_asked(tmp_path):
     """A file that is damaged later is kept and said in the log; streams end at once when the server does."""
     store = Path(commit(tmp_path / "store"))
     index = dtoss.open(str(store))
-    patterns = replace(waves(3, 900.0), pivots_hash=index.regions.digest)
+    patterns = replace(waves(3, 900.0), pivots_hash=index.partitioning.digest)
     plan = tmp_path / "plan.json"
     ceps.plan(patterns, None, servers()).save(plan)
     run = ("-c", START, "serve", "--store", store, "--port", 0, "--workers", 2, "--plan", plan, "--access-log", "off")

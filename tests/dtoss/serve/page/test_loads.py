@@ -186,7 +186,7 @@ def test_a_request_counts_for_the_partition_that_holds_its_place(kind):
     (found,) = counts.read(3)
     assert found.of.tolist() == np.bincount(wanted).tolist()
     assert found.requests == 18
-    assert found.regions == mark_of(index.regions.digest)
+    assert found.regions == mark_of(index.partitioning.digest)
 
 
 class Told:

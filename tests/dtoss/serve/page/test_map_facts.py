@@ -58,7 +58,7 @@ def test_what_the_page_is_told_of_a_snapshot(kind):
     assert on_map.min(axis=0) == pytest.approx([west, south], abs=1e-5)
     assert on_map.max(axis=0) == pytest.approx([east, north], abs=1e-5)
     places = frame.positions_of(np.array(told["regions"]["place"]))
-    assert index.regions.nearest(index.space.vectors(places)).tolist() == [0, 1, 2]
+    assert index.partitioning.nearest(index.space.vectors(places)).tolist() == [0, 1, 2]
     if kind == "plane":
         assert set(told["plane"]) == {"x0", "y1", "side"}
         assert told["plane"]["x0"] < positions[:, 0].min()

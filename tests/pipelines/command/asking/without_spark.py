@@ -20,7 +20,7 @@ def stored(tmp_path_factory, ids, positions, crs=None, columns=None, metric=None
     parts = [write_partition(place, name, Built(only, border_of(only), 0.0))]
     kinds = {"int64": "bigint", "string": "string", "double": "double"}
     manifest = make_manifest(
-        name, "2026-01-01T00:00:00Z", index.space, index.regions, index.reach, index._bounds, parts,
+        name, "2026-01-01T00:00:00Z", index.space, index.partitioning, index.reach, index._bounds, parts,
         write_borders(place, name, index.border), id_type="string" if index.string_ids else "int64",
         columns={column: kinds[str(values.type)] for column, values in only.attributes.items()}, parameters={},
         counts={"read": len(ids), "kept": len(ids), "duplicates": 0, "quarantined": {}}, timings={"all": 1.0},
