@@ -116,7 +116,7 @@ def test_a_view_of_a_plane_does_not_go_round():
 @pytest.fixture
 def planned(tmp_path):
     """Files of a plan for the town, whose partitions and pivots it has."""
-    patterns = replace(waves(3, 900.0), pivots_hash=town().regions.digest)
+    patterns = replace(waves(3, 900.0), pivots_hash=town().partitioning.digest)
     write_patterns(tmp_path / "p.parquet", patterns)
     ceps.plan(patterns, None, servers()).save(tmp_path / "plan.json")
     (tmp_path / "report.html").write_text("<p>")
