@@ -204,6 +204,7 @@ def as_points(positions, crs, way):
     if way == "big-endian":
         values, kind = shapely.to_wkb(np.array(points), byte_order=0), pa.binary()
     else:
-        values, kind = shapely.to_wkt(np.array(points), rounding_precision=-1), pa.string()
+        # GEOS writes 0.30000000000000004 as 0.3
+        values, kind = [f"POINT ({x!r} {y!r})" for x, y in positions.tolist()], pa.string()
         metadata[b"ARROW:extension:name"] = b"geoarrow.wkt"
     return pa.table([pa.array(list(values), kind)], schema=pa.schema([pa.field("p", kind, metadata=metadata)]))
