@@ -1,11 +1,12 @@
 """A store in Spark SQL: rows a second of its data source, and its table functions beside the joins, in one run.
 
-python -m bench.frames.sql [--objects 1000000] [--partitions 0 128] [--queries 1000000] [--rounds 15] [--world uniform]
+python -m bench.frames.sql [--objects 1000000] [--partitions 0 128] [--queries 1000000] [--rounds 15] [--times 1]
 
 The data source is beside another Python data source of as many tasks, which only yields Arrow batches that are ready,
 of the same columns: the ceiling. Spark's Parquet reader reads the same rows from as many files. All are read to the
-end by a sink that drops them. In turns in one session of two cores; wall time and processor time of all processes,
-median of the rounds and worst ratio. The first round is not counted, but shown as "first".
+end by a sink that drops them, with ``--times`` so many times in one job. In turns in one session of two cores; wall
+time and processor time of all processes, median of the rounds and worst ratio. The first round is not counted, but
+shown as "first".
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -77,6 +79,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, nargs="+", default=[0, 128], help="of the store; 0 leaves it to us")
     parser.add_argument("--queries", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--times", type=int, default=1, help="that each table is read in a job")
     options = parser.parse_args()
     session = spark_session("local[2]", driver_memory="4g")
     session.dataSource.register(Ready)
@@ -91,8 +94,8 @@ def main() -> None:
                 register(session, store, f"s{count}")
                 print(f"\n{options.objects:,} objects, ids are {'texts' if texts else 'numbers'}, "
                       f"{count or 'our number of'} partitions")  # fmt: skip
-                reading(session, store, rows, options.rounds)
-                if not texts:
+                reading(session, store, rows, options.rounds, options.times)
+                if not texts and options.times == 1:
                     asking(session, store, f"s{count}", queries, max(options.rounds // 3, 3))
 
 
@@ -113,7 +116,7 @@ def with_attributes(files: str, folder: Path, texts: bool) -> str:
     return str(folder)
 
 
-def reading(session: Any, store: str, rows: str, rounds: int) -> None:
+def reading(session: Any, store: str, rows: str, rounds: int, times: int) -> None:
     """Print how fast a store's rows are read, beside the ceiling and Parquet."""
     frame = session.read.format("dtoss").load(store)
     count = frame.count()
@@ -126,17 +129,17 @@ def reading(session: Any, store: str, rows: str, rounds: int) -> None:
     parquet = session.read.parquet(rows)
     print(f"{tasks} tasks of about {OBJECTS_PER_TASK:,} objects")
     ways = {
-        "ready batches": lambda: drop(ready),
-        "dtoss": lambda: drop(frame),
-        "Parquet": lambda: drop(parquet),
-        "ready batches, 3 columns": lambda: drop(ready_chosen),
-        "dtoss, 3 columns": lambda: drop(chosen),
-        "Parquet, 3 columns": lambda: drop(parquet.select("id", "lon", "lat")),
+        "ready batches": lambda: drop(ready, times),
+        "dtoss": lambda: drop(frame, times),
+        "Parquet": lambda: drop(parquet, times),
+        "ready batches, 3 columns": lambda: drop(ready_chosen, times),
+        "dtoss, 3 columns": lambda: drop(chosen, times),
+        "Parquet, 3 columns": lambda: drop(parquet.select("id", "lon", "lat"), times),
     }
     spent = in_turns(ways, rounds)
     for more in ("", ", 3 columns"):
         for name in ("ready batches", "dtoss", "Parquet"):
-            say(name + more, count, "rows", spent, "ready batches" + more)
+            say(name + more, count * times, "rows", spent, "ready batches" + more)
 
 
 def asking(session: Any, store: str, name: str, queries: str, rounds: int) -> None:
@@ -156,9 +159,9 @@ def asking(session: Any, store: str, name: str, queries: str, rounds: int) -> No
         say(one, count, "queries", spent, beside)
 
 
-def drop(frame: Any) -> None:
-    """Read a frame to the end."""
-    frame.write.format("noop").mode("overwrite").save()
+def drop(frame: Any, times: int = 1) -> None:
+    """Read a frame to the end, so many times in one job."""
+    reduce(lambda one, other: one.union(other), [frame] * times).write.format("noop").mode("overwrite").save()
 
 
 def in_turns(ways: Mapping[str, Callable[[], None]], rounds: int) -> dict[str, list[tuple[float, float]]]:

@@ -23,6 +23,8 @@ OPTIONS = ("path", "snapshot", "columns", "where", "box", "verify", "tasks", "fi
 """What may be said by ``option``."""
 OBJECTS_PER_TASK = 500_000
 """That a task reads, about: starting one costs as much as reading a tenth of that."""
+_OF_TABLES = ("location", "owner", "provider", "comment", "external")
+"""What Spark says by itself where the source is that of a table; it also repeats options behind ``option.``."""
 _FILTERS = {"spark": False, "once": True}
 _VERIFY: dict[str, Verify] = {"no": False, "touch": "touch", "all": True}
 
@@ -72,10 +74,13 @@ def scan_of(options: Mapping[str, str]) -> Scan:
         If there is no such store or snapshot.
     """
     given = {name.lower(): value for name, value in options.items()}
-    if unknown := sorted(set(given) - set(OPTIONS)):
+    if unknown := sorted(name for name in {*given} - {*OPTIONS, *_OF_TABLES} if not name.startswith("option.")):
         raise InputError(f"option {unknown[0]!r} is not known: {', '.join(OPTIONS)} are")
     if "path" not in given:
-        raise InputError("no store is named: spark.read.format('dtoss').load(STORE)")
+        raise InputError(
+            "no store is named: spark.read.format('dtoss').load(STORE), or CREATE TEMPORARY VIEW v USING dtoss OPTIONS "
+            "(path 'STORE'); of CREATE TABLE Spark loses the options"
+        )
     check = _one_of("verify", given.get("verify", "touch"), _VERIFY)
     filters = _one_of("filters", given.get("filters", "spark"), _FILTERS)
     tasks = given.get("tasks", "1").strip()
@@ -114,7 +119,9 @@ def _box(text: str, space: Space) -> tuple[float, ...]:
 
 def absolute(store: str) -> str:
     """Return the path of a store for processes that may run in another folder; a URI stays as it is."""
-    path = str(store).removeprefix("file://") if str(store).startswith("file:///") else str(store)
+    path = str(store)
+    if path.startswith("file:/"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
     return path if "://" in path else str(Path(path).absolute())
 
 

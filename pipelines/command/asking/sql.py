@@ -11,11 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from dtoss.errors import InputError
-from dtoss.export.targets import check_file
 from dtoss.snapshots.store import Store as Stored
+from pipelines.command.asking.many_places import target_of
 from pipelines.command.asking.one_place import column_list
+from pipelines.command.asking.printed import form_of
 from pipelines.command.notes import note
-from pipelines.command.options import Check, DriverMemory, Json, Master, Snapshot, Store, verify_of
+from pipelines.command.options import Carry, Check, DriverMemory, Json, Limit, Master, Snapshot, Store, verify_of
 from pipelines.command.output import say_compiling, start_spark
 
 
@@ -25,11 +26,9 @@ def sql(
     out: Annotated[
         str | None, typer.Option(help="The last result: .parquet, .csv or .jsonl; on stdout if not given.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Rows of the last result, at the most.")] = None,
+    limit: Limit = None,
     name: Annotated[str, typer.Option(help="Of the store's table; its functions are NAME_knn and so on.")] = "dtoss",
-    columns: Annotated[
-        str, typer.Option(help="What functions return of objects besides ids, separated by commas.")
-    ] = "",
+    columns: Carry = "",
     query_id: Annotated[
         str, typer.Option("--query-id", help="Type of the ids of places and zones: bigint or string.")
     ] = "bigint",
@@ -49,10 +48,8 @@ def sql(
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{shown} cannot be read: {error}") from None
     statements = statements_of(text, shown)
-    if out is not None:
-        if Path(out).suffix not in (".parquet", ".csv", ".jsonl"):
-            raise ValueError(f"--out {out} is none of .parquet, .csv and .jsonl")
-        check_file("--out", out)
+    target = None if out is None else target_of("the result", out)
+    form_of(as_json, False, limit, None if target is None else "--out")
     Stored(store).manifest(snapshot)  # what is wrong with it is said before Spark starts
     session = start_spark(master, driver_memory)
     from pipelines.sql.register import register
@@ -65,11 +62,11 @@ def sql(
     if limit is not None:
         frame = frame.limit(limit)
     with in_one_line(f"{shown}, line {statements[-1].line}"):
-        if out is not None:
+        if target is not None:
             from pipelines.rows.write_file import write_file
 
-            rows = write_file(frame, out)
-            note(f"{rows:,} rows in {out}")
+            rows = write_file(frame, target)
+            note(f"{rows:,} rows in {target}")
             return
         table = frame.toArrow()
     _print(table, current, as_json)

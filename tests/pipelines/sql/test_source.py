@@ -69,6 +69,20 @@ def test_columns_are_chosen_by_option_or_schema(known, tmp_path):
         known.read.format("dtoss").schema("id INT").load(store).count()
 
 
+def test_views_and_tables_in_sql(known, tmp_path):
+    """A temporary view has its options; Spark 4.3 reads a table of its catalog without them, which is said."""
+    index, store = store_of(tmp_path / "store", 20, 2)
+    ids = [{"id": row["id"]} for row in rows_of(index)]
+    known.sql(f"CREATE TEMPORARY VIEW some_taxis USING dtoss OPTIONS (path '{store}', columns 'id')")
+    assert rows(known.table("some_taxis")) == ids
+    known.catalog.dropTempView("some_taxis")
+    known.sql(f"CREATE TABLE no_taxis USING dtoss OPTIONS (path '{store}', columns 'id')")
+    with pytest.raises(Exception, match="of CREATE TABLE Spark loses the options"):
+        known.table("no_taxis").count()
+    known.sql("DROP TABLE no_taxis")
+    assert rows(loaded(known, f"file://{store}", columns="id")) == ids
+
+
 @pytest.mark.parametrize("plane", [True, False])
 def test_a_condition_and_a_box_choose_objects(known, tmp_path, plane):
     """As they do in questions; the condition may name positions; across the antimeridian, and with nothing found."""
