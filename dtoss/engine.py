@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dtoss.conditions.filters import Filters
     from dtoss.conditions.parse import Condition
     from dtoss.frames.kinds import Places
+    from dtoss.geometry.polygons import Polygon
     from dtoss.queries.areas.covered import Shape
     from dtoss.queries.cell_of import CellView
 
@@ -123,19 +124,23 @@ class Engine:
 
         return boxes_of(boxes, self.space)
 
-    def within_polygons(self, polygons: Any, where: str | None, threads: int) -> RawHits:
-        """Return the objects within polygons that satisfy a condition, as raw hits by id."""
+    def polygons(self, polygons: Any, edges: str) -> list[list[Polygon]]:
+        """Return the parts of each polygon of a list or a frame."""
         from dtoss.frames.zones import polygons_asked
+
+        return polygons_asked(polygons, self.space, edges)
+
+    def within_polygons(self, polygons: list[list[Polygon]], where: str | None, threads: int) -> RawHits:
+        """Return the objects within polygons that satisfy a condition, as raw hits by id."""
         from dtoss.queries.areas.zones import find_in_zones
 
-        return find_in_zones(self._counting(where), polygons_asked(polygons, self.space), threads)
+        return find_in_zones(self._counting(where), polygons, threads)
 
-    def count_polygons(self, polygons: Any, where: str | None, threads: int) -> NDArray[np.int64]:
+    def count_polygons(self, polygons: list[list[Polygon]], where: str | None, threads: int) -> NDArray[np.int64]:
         """Return how many objects that satisfy a condition lie within each polygon, int64 (m,)."""
-        from dtoss.frames.zones import polygons_asked
         from dtoss.queries.areas.zones import count_in_zones
 
-        return count_in_zones(self._counting(where), polygons_asked(polygons, self.space), threads)
+        return count_in_zones(self._counting(where), polygons, threads)
 
     def _counting(self, where: str | None) -> OpenSnapshot:
         """Return the snapshot, in which only objects count that satisfy a condition."""

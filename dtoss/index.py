@@ -339,6 +339,7 @@ class Index:
         where: str | None = None,
         having: str | None = None,
         columns: Sequence[str] = (),
+        edges: str = "spherical",
         threads: int = 1,
     ) -> Hits:
         """Return all objects within polygons or on their edges, ordered by (query, id); distances are 0.
@@ -350,31 +351,90 @@ class Index:
             (:func:`dtoss.geometry.polygons.as_polygons`). ``query`` is the place in the list. A GeoDataFrame, a
             GeoSeries, shapely's polygons or a table with WKB (:func:`dtoss.frames.zones.zones_of`): ``query`` is the
             row, in the order of the frame; a row without a geometry has no hits.
-        where, having, columns, threads
+        where, having, columns
+            As in :meth:`knn`.
+        edges
+            On the sphere: "spherical" edges are great-circle arcs, "planar" ones straight in longitude and latitude,
+            as chains of arcs within 0.1 m of them; none of those crosses the antimeridian.
+        threads
             As in :meth:`knn`.
 
         Raises
         ------
         ValueError
-            If a polygon is not legal or does not fit in a hemisphere, a frame has another CRS, a column is unknown, or
-            a condition cannot be read.
+            If a polygon is not legal or does not fit in a hemisphere, a frame has another CRS, a column is unknown, a
+            condition cannot be read, or ``edges`` is neither.
 
         Notes
         -----
-        Edges on the sphere are great-circle arcs; a place is inside where it is inside of an odd number of rings,
-        decided exactly. Parts of one MultiPolygon are together: an object is once in it. Cost as
-        :func:`dtoss.queries.areas.zones.count_in_zones`.
+        A place is inside where it is inside of an odd number of rings, or on an edge, decided exactly. Parts of one
+        MultiPolygon are together: an object is once in it. Cost as :func:`dtoss.queries.areas.zones.count_in_zones`.
         """
-        found = self._engine.within_polygons(polygons, where, whole_number("threads", threads, 1))
+        threads = whole_number("threads", threads, 1)
+        found = self._engine.within_polygons(self._engine.polygons(polygons, edges), where, threads)
         return self._engine.hits(found, columns, having)
+
+    def within_batches(
+        self,
+        polygons: Any,
+        *,
+        batch_size: int = 1 << 20,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        edges: str = "spherical",
+        threads: int = 1,
+    ) -> Iterator[Hits]:
+        """Return an iterator over the hits of :meth:`within`, in the same order, ``batch_size`` at a time or fewer.
+
+        Parameters
+        ----------
+        polygons
+            As in :meth:`within`.
+        batch_size
+            Hits in a batch, at the most. A polygon with more goes on in the next batch.
+        where, having, columns, edges, threads
+            As in :meth:`within`.
+
+        Raises
+        ------
+        ValueError
+            At once: as :meth:`within`, or if ``batch_size`` is not a whole number of at least 1.
+
+        Notes
+        -----
+        Hits are counted first: up to a fifth as long again as :meth:`within`. It holds one batch, or the hits of one
+        polygon.
+        """
+        from dtoss.queries.range_stream import pieces_of
+
+        batch_size = whole_number("batch_size", batch_size, 1)
+        threads = whole_number("threads", threads, 1)
+        asked = self._engine.polygons(polygons, edges)
+        self._engine.check_columns(columns)
+        if where is not None:
+            self.filters.get(where)
+        if having is not None:
+            self._engine.parsed(having)
+        pieces = pieces_of(
+            len(asked),
+            batch_size,
+            lambda rows: self._engine.count_polygons(asked[rows], where, threads),
+            lambda rows: self._engine.within_polygons(asked[rows], where, threads),
+        )
+        batches = (self._engine.hits(found, columns, having, first) for first, found in pieces)
+        return (hits for hits in batches if len(hits))
 
     def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
         return self._engine.within(self._engine.boxes(boxes), where, whole_number("threads", threads, 1)).count
 
-    def count_within(self, polygons: Any, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
+    def count_within(
+        self, polygons: Any, *, where: str | None = None, edges: str = "spherical", threads: int = 1
+    ) -> NDArray[np.int64]:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
-        return self._engine.count_polygons(polygons, where, whole_number("threads", threads, 1))
+        threads = whole_number("threads", threads, 1)
+        return self._engine.count_polygons(self._engine.polygons(polygons, edges), where, threads)
 
     def locate(self, positions: Places, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
         """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -333,13 +334,14 @@ class RemoteIndex:
         where: str | None = None,
         having: str | None = None,
         columns: Sequence[str] = (),
+        edges: str = "spherical",
         threads: int = 1,
     ) -> Hits:
         """Return all objects within polygons or on their edges, ordered by (query, id): :meth:`dtoss.Index.within`.
 
         Parameters
         ----------
-        polygons, where, having, columns, threads
+        polygons, where, having, columns, edges, threads
             As there; each polygon is a request.
 
         Raises
@@ -349,18 +351,70 @@ class RemoteIndex:
         DtossError
             If the server cannot be asked.
         """
-        shapes = self._polygons(polygons, threads)
+        shapes = self._polygons(polygons, edges, threads)
         asked = self._asked(where, having, columns)
         return self._of_shapes("/within", lambda rows: shapes[rows.start], len(shapes), 1, asked)
+
+    def within_batches(
+        self,
+        polygons: Any,
+        *,
+        batch_size: int = 1 << 20,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        edges: str = "spherical",
+        threads: int = 1,
+    ) -> Iterator[Hits]:
+        """Return an iterator over the hits of :meth:`within`, in the same order, ``batch_size`` at a time or fewer.
+
+        Parameters
+        ----------
+        polygons
+            As in :meth:`within`.
+        batch_size
+            Hits in a batch, at the most. A polygon with more goes on in the next batch.
+        where, having, columns, edges, threads
+            As in :meth:`within`.
+
+        Raises
+        ------
+        ValueError
+            At once: as :meth:`within`, or if ``batch_size`` is not a whole number of at least 1.
+        StoreError
+            While it is read: all batches are of the snapshot that answered first, and it is open no more.
+        DtossError
+            If the server cannot be asked.
+
+        Notes
+        -----
+        It holds the hits of one polygon.
+        """
+        batch_size = whole_number("batch_size", batch_size, 1)
+        shapes = self._polygons(polygons, edges, threads)
+        asked = self._asked(where, having, columns)
+        # conditions that are wrong say so at once, and what answers is the snapshot of all
+        _, snapshot = self._counts(np.zeros((0, 2)), np.zeros(0), where)
+        self._bulk("/knn", np.zeros((0, 2)), None, asked, snapshot=snapshot)
+
+        def batches() -> Iterator[Hits]:
+            for row, shape in enumerate(shapes):
+                hits = self._of_shapes("/within", partial(_of_one, shape), 1, 1, asked, row, snapshot)
+                for at in range(0, len(hits), batch_size):
+                    yield hits[at : at + batch_size]
+
+        return batches()
 
     def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
         array = self._boxes(boxes, threads)
         return self._counts_of_shapes("/box", lambda rows: boxes_json(array[rows]), len(array), PLACES_AT_A_TIME, where)
 
-    def count_within(self, polygons: Any, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
+    def count_within(
+        self, polygons: Any, *, where: str | None = None, edges: str = "spherical", threads: int = 1
+    ) -> NDArray[np.int64]:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
-        shapes = self._polygons(polygons, threads)
+        shapes = self._polygons(polygons, edges, threads)
         return self._counts_of_shapes("/within", lambda rows: shapes[rows.start], len(shapes), 1, where)
 
     def locate(self, positions: Places, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
@@ -495,17 +549,24 @@ class RemoteIndex:
         return np.concatenate(found), snapshot
 
     def _of_shapes(
-        self, route: str, bodies: Callable[[slice], bytes], count: int, most: int, parameters: dict[str, Any]
+        self,
+        route: str,
+        bodies: Callable[[slice], bytes],
+        count: int,
+        most: int,
+        parameters: dict[str, Any],
+        first: int = 0,
+        snapshot: str | None = None,
     ) -> Hits:
-        """Return the hits of so many shapes."""
+        """Return the hits of so many shapes, whose numbers begin with ``first``."""
         if not count:
             return self._bulk("/knn", np.zeros((0, 2)), None, parameters)
 
         def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:
             answer = self._server.ask("POST", route, parameters, one, bodies(rows))
-            return answer, hits_of(answer, rows.stop - rows.start, self.space, rows.start)
+            return answer, hits_of(answer, rows.stop - rows.start, self.space, first + rows.start)
 
-        return together(self._server.whole(count, most, ask)[0])
+        return together(self._server.whole(count, most, ask, snapshot)[0])
 
     def _counts_of_shapes(
         self, route: str, bodies: Callable[[slice], bytes], count: int, most: int, where: str | None
@@ -569,15 +630,19 @@ class RemoteIndex:
         whole_number("threads", threads, 1)
         return array
 
-    def _polygons(self, polygons: Any, threads: int) -> list[bytes]:
+    def _polygons(self, polygons: Any, edges: str, threads: int) -> list[bytes]:
         """Return each polygon as GeoJSON, which a server reads."""
         from dtoss.frames.zones import rings_asked
 
         shapes: list[bytes] = self._server.check(
-            lambda facts: [geojson(rings) for rings in rings_asked(polygons, facts.space)]
+            lambda facts: [geojson(rings) for rings in rings_asked(polygons, facts.space, edges)]
         )
         whole_number("threads", threads, 1)
         return shapes
+
+
+def _of_one(shape: bytes, _: slice) -> bytes:
+    return shape
 
 
 def _not_empty(facts: Facts) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from dtoss.frames.geo_columns import GeoColumn, geo_column, of_capsules
 from dtoss.frames.tables import read_column, table_of
 from dtoss.geometry.polygons import Polygon, Rings, as_polygons, polygons_in, rings_of, rings_together
 from dtoss.geometry.space import NO_CRS, Space, same_crs
+from dtoss.geometry.straight_edges import as_edges, straightened
 from dtoss.geometry.wkb import polygons_of_wkb
 from dtoss.queries.areas.covered import listed
 
@@ -59,38 +60,52 @@ class Zones:
 NO_CRS_SAID = "unknown"
 
 
-def polygons_asked(shapes: Any, space: Space) -> list[list[Polygon]]:
+def polygons_asked(shapes: Any, space: Space, edges: str = "spherical") -> list[list[Polygon]]:
     """Return the polygons of each shape that is searched within: frames and whatever an index takes besides.
+
+    Parameters
+    ----------
+    shapes
+        As :func:`zones_of`, or as :func:`dtoss.geometry.polygons.as_polygons`, or a list of these.
+    space
+        Of the index.
+    edges
+        "spherical", or "planar": straight in longitude and latitude. In a plane they are straight in any case.
 
     Raises
     ------
     ValueError
         If a shape is none or not legal (:func:`dtoss.geometry.polygons.as_polygons`), a frame has no geometries or
-        others than polygons, or its CRS is not that of the space.
+        others than polygons, its CRS is not that of the space, or edges are of no such kind.
     """
-    zones = zones_of(shapes)
+    straight, zones = as_edges(edges) and space.geographic, zones_of(shapes)
     if zones is not None:
         check_crs(zones.crs, space)
-        return polygons_in(zones.rings, space)
+        return polygons_in(straightened(zones.rings) if straight else zones.rings, space)
+    if straight:
+        return polygons_in(straightened(rings_together([rings_of(shape) for shape in listed(shapes)])), space)
     return [as_polygons(shape, space) for shape in listed(shapes)]
 
 
-def rings_asked(shapes: Any, space: Space) -> list[list[list[Any]]]:
-    """Return the rings of the polygons of each shape, checked as by :func:`polygons_asked`.
+def rings_asked(shapes: Any, space: Space, edges: str = "spherical") -> list[list[list[Any]]]:
+    """Return the rings of the polygons of each shape, checked as by :func:`polygons_asked`; their edges are spherical.
 
     Raises
     ------
     ValueError
         As there.
     """
-    zones = zones_of(shapes)
+    straight, zones = as_edges(edges) and space.geographic, zones_of(shapes)
     if zones is not None:
         check_crs(zones.crs, space)
-        polygons_in(zones.rings, space)
-        return [zones.rings.of_shape(number) for number in range(len(zones))]
-    for shape in (whole := listed(shapes)):
-        as_polygons(shape, space)
-    return [rings_of(shape) for shape in whole]
+    if zones is None and not straight:
+        for shape in (whole := listed(shapes)):
+            as_polygons(shape, space)
+        return [rings_of(shape) for shape in whole]
+    rings = rings_together([rings_of(shape) for shape in listed(shapes)]) if zones is None else zones.rings
+    rings = straightened(rings) if straight else rings
+    polygons_in(rings, space)
+    return [rings.of_shape(number) for number in range(len(rings))]
 
 
 def check_crs(crs: str | None, space: Space, what: str = "the zones") -> None:
@@ -175,10 +190,7 @@ def _of_table(shapes: Any) -> Zones | None:
 def _of_column(column: GeoColumn | None, plain: Any) -> Zones:
     """Return the zones of a column of an Arrow library, or of one of WKB or GeoJSON that does not say what it is."""
     if column is None:
-        values = plain.to_pylist()
-        if not _holds_bytes(plain.type):
-            values = [None if value is None else geojson_of(value) for value in values]
-        return Zones(_of_values(values))
+        return Zones(_of_values(plain.to_pylist()))
     crs = column.crs or NO_CRS_SAID
     if column.encoding == "wkb":
         return Zones(_of_values(column.values.to_pylist()), crs)
@@ -232,36 +244,37 @@ def _of_values(shapes: Any) -> Rings:
         array[:] = list(shapes)
         if bool(kept.is_valid_input(array).all()):
             return _of_shapely(array)
-    return rings_together([polygons_of_value(shape, number) for number, shape in enumerate(shapes)])
+    return rings_of_values(shapes)
 
 
-def polygons_of_value(shape: Any, number: int) -> list[list[Any]]:
-    """Return the rings of each polygon of one shape: WKB, a shape of shapely, or what :func:`rings_of` takes.
+def rings_of_values(shapes: Sequence[Any]) -> Rings:
+    """Return the rings of shapes: WKB, GeoJSON as text or as it is read, shapely's, and None where one is missing.
 
     Raises
     ------
     ValueError
-        If it is no polygon; the message says which shape, by its number.
+        If one is no polygon; the message says which, by its number.
     """
+    found = []
+    for number, shape in enumerate(shapes):
+        try:
+            found.append(_polygons_of_value(shape))
+        except ValueError as error:
+            raise ValueError(f"zone {number}: {error}") from None
+    return rings_together(found)
+
+
+def _polygons_of_value(shape: Any) -> list[list[Any]]:
+    if isinstance(shape, str):
+        shape = _geojson_of(shape)
     if shape is None or (isinstance(shape, float) and shape != shape):
         return []
-    try:
-        if isinstance(shape, (bytes, bytearray, memoryview)):
-            return polygons_of_wkb(bytes(shape))
-        found = rings_of(shape)
-    except ValueError as error:
-        raise ValueError(f"zone {number}: {error}") from None
-    return [kept for rings in found if (kept := [ring for ring in rings if len(ring)])]
+    if isinstance(shape, (bytes, bytearray, memoryview)):
+        return polygons_of_wkb(bytes(shape))
+    return [kept for rings in rings_of(shape) if (kept := [ring for ring in rings if len(ring)])]
 
 
-def geojson_of(text: str) -> Any:
-    """Return the shape in a GeoJSON text, None where it holds none.
-
-    Raises
-    ------
-    ValueError
-        If it is no JSON.
-    """
+def _geojson_of(text: str) -> Any:
     try:
         found = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:

@@ -13,8 +13,7 @@ import pyarrow as pa
 from dtoss.errors import InputError
 from dtoss.extras import needed
 from dtoss.frames.crs_names import crs_name, short
-from dtoss.frames.zones import NO_CRS_SAID, Zones, check_crs, polygons_of_value, zones_of
-from dtoss.geometry.polygons import rings_together
+from dtoss.frames.zones import NO_CRS_SAID, Zones, check_crs, rings_of_values, zones_of
 from dtoss.geometry.space import NO_CRS, Space
 from dtoss.names import did_you_mean
 
@@ -112,7 +111,7 @@ def _geojson(path: str, by: str | None) -> NamedZones:
     if not isinstance(features, list) or not all(isinstance(feature, Mapping) for feature in features):
         raise ValueError("its features are no list of GeoJSON objects")
     shapes = [feature.get("geometry") if feature.get("type") == "Feature" else feature for feature in features]
-    rings = rings_together([polygons_of_value(shape, number) for number, shape in enumerate(shapes)])
+    rings = rings_of_values(shapes)
     crs = (stated.get("crs") or {}).get("properties", {}).get("name") if "crs" in stated else None
     properties = [feature.get("properties") or {} for feature in features]
     names = _names(by, [*dict.fromkeys(name for one in properties for name in one)], len(features))
@@ -156,7 +155,7 @@ def _by_gdal(path: str, by: str | None) -> NamedZones:
         raise ValueError(f"it is nothing that GDAL reads: {str(error).splitlines()[0]}") from None
     if shapes is None:
         raise ValueError("it holds no geometries")
-    rings = rings_together([polygons_of_value(shape, number) for number, shape in enumerate(shapes)])
+    rings = rings_of_values(shapes)
     named = fields[0].tolist() if columns else list(range(len(shapes)))
     return NamedZones(Zones(rings, crs_name(stated["crs"]) or NO_CRS_SAID), named)
 

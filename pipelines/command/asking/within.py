@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -42,6 +42,14 @@ def within(
         str | None,
         typer.Option(help="Property by which --polygons are called; the number of the row if not given."),
     ] = None,
+    edges: Annotated[
+        Literal["spherical", "planar"] | None,
+        typer.Option(
+            help="An edge is an arc of a great circle on the sphere, a straight line in a plane: spherical. Planar is "
+            "straight in lon, lat, as GeoJSON says, within 0.1 m; no edge crosses the antimeridian then.",
+            show_default=False,
+        ),
+    ] = None,
     columns: Carry = "",
     where: Where = None,
     count: Annotated[
@@ -60,14 +68,16 @@ def within(
 ) -> None:
     """Print all objects in a box or polygon, by id, or in each zone of a file.
 
-    A place is inside where it is inside of an odd number of rings, or on an edge. Edges of polygons are great-circle
-    arcs on the sphere and segments in the plane; those of a box are meridians and parallels. Numbers of a file without
-    a CRS are in that of the store, and nothing is ever transformed.
+    A place is inside where it is inside of an odd number of rings, or on an edge. Numbers of a file without a CRS are
+    in that of the store, and nothing is ever transformed. The sides of a box are meridians and parallels.
     """
     if [box, polygon, polygons].count(None) != 2:
         raise ValueError("one of --box W S E N, --polygon FILE and --polygons FILE is wanted")
     if polygons is None and (by is not None or out is not None):
         raise ValueError(f"{'--by' if by is not None else '--out'} is for --polygons FILE, a file of zones")
+    if box is not None and edges is not None:
+        raise ValueError("--edges is for --polygon and --polygons: the sides of a --box are meridians and parallels")
+    kind = edges or "spherical"
     form = form_of(as_json, geojson, limit, "--count" if count and polygons is None else "--out" if out else None)
     if geojson and polygons is not None:
         raise ValueError("--geojson is for one --box or --polygon: zones are printed as CSV or --json, or go to --out")
@@ -77,14 +87,16 @@ def within(
     if polygons is not None:
         from pipelines.command.asking.zones import print_zones
 
-        print_zones(index, polygons, by, count=count, out=out, columns=names, where=where, form=form)
+        print_zones(index, polygons, by, count=count, out=out, columns=names, where=where, edges=kind, form=form)
     elif count:
-        held = index.count_box(box, where=where) if box else index.count_within(_geojson(polygon), where=where)
+        held = (
+            index.count_box(box, where=where) if box else index.count_within(_geojson(polygon), where=where, edges=kind)
+        )
         print_count(index, int(held[0]), as_json)
     elif box:
         print_hits(index, index.box(box, where=where, columns=asked), form, names)
     else:
-        print_hits(index, index.within(_geojson(polygon), where=where, columns=asked), form, names)
+        print_hits(index, index.within(_geojson(polygon), where=where, columns=asked, edges=kind), form, names)
 
 
 def _geojson(path: str | None) -> Any:

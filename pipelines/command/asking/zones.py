@@ -6,13 +6,12 @@ import csv
 import json
 import sys
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-import dtoss
 from dtoss.names import unused
 from pipelines.command.asking.many_places import target_of
 from pipelines.command.asking.printed import Asked, Form
@@ -21,7 +20,7 @@ from pipelines.files.zones import NamedZones, check_zones, read_zones
 from pipelines.rows.write_file import written
 
 HITS_AT_A_TIME = 1 << 20
-"""Hits of zones that are answered together, unless one has more."""
+"""Hits that are printed or written together."""
 ZONE = "zone"
 """The column of what zones are called."""
 
@@ -35,6 +34,7 @@ def print_zones(
     out: str | None,
     columns: list[str],
     where: str | None,
+    edges: str,
     form: Form,
 ) -> None:
     """Print or write the objects of each zone of a file, in its order, or how many these are, none included.
@@ -54,12 +54,12 @@ def print_zones(
     found = read_zones(path, by)
     check_zones(found, index.space, path)
     if count:
-        counts = index.count_within(found.zones, where=where)[: form.limit]
+        counts = index.count_within(found.zones, where=where, edges=edges)[: form.limit]
         batches = iter([{ZONE: _texts(found.names)[: form.limit], "count": counts}])
         if form.limit is not None and form.limit < len(found.zones):
             note(f"the first {form.limit:,} of {len(found.zones):,} zones: --limit {form.limit}")
     else:
-        batches = _hits(index, found, columns, where, form.limit)
+        batches = _hits(index, found, columns, where, edges, form.limit)
     if target is not None:
         rows = _write(batches, found, target, index)
         note(f"{rows:,} rows in {target}")
@@ -74,42 +74,27 @@ def print_zones(
 
 
 def _hits(
-    index: Asked, found: NamedZones, columns: list[str], where: str | None, limit: int | None
+    index: Asked, found: NamedZones, columns: list[str], where: str | None, edges: str, limit: int | None
 ) -> Iterator[dict[str, Any]]:
     """Yield zone, id and columns of the first hits, some zones at a time: one batch at least, perhaps without rows."""
     names = np.array([*_texts(found.names), None], dtype=object)[:-1]
     # an attribute that is called as ours has another name here
     carried = {name: unused(name, [ZONE]) for name in dict.fromkeys(columns)}
-    cuts, total = _cuts(index, found, where)
-    left = limit
-    for first, last in pairwise(cuts):
-        hits = index.within(found.zones.between(first, last), columns=columns, where=where)
-        total = len(hits) if total is None else total
-        hits = hits[:left] if left is not None else hits
-        taken = {carried[name]: values for name, values in hits.columns.items()}
-        yield {ZONE: names[hits.query + first], "id": hits.id, **taken}
+    left, total = limit, 0
+    if limit is not None:
+        total = int(index.count_within(found.zones, where=where, edges=edges).sum())
+    empty = index.within(found.zones.between(0, 0), columns=columns)
+    batches = index.within_batches(found.zones, batch_size=HITS_AT_A_TIME, columns=columns, where=where, edges=edges)
+    for hits in chain([empty], batches):
+        kept = hits if left is None else hits[:left]
+        taken = {carried[name]: values for name, values in kept.columns.items()}
+        yield {ZONE: names[kept.query], "id": kept.id, **taken}
         if left is not None:
-            left -= len(hits)
+            left -= len(kept)
             if not left:
                 break
-    if limit is not None and total is not None and limit < total:
+    if limit is not None and limit < total:
         note(f"the first {limit:,} of {total:,} hits: --limit {limit}")
-
-
-def _cuts(index: Asked, found: NamedZones, where: str | None) -> tuple[list[int], int | None]:
-    """Return between which zones the answer is cut, and how many hits there are, None where that is not known yet.
-
-    A server answers all zones at once, by one snapshot.
-    """
-    zones = len(found.zones)
-    if not isinstance(index, dtoss.Index) or zones < 2:
-        return [0, zones], None
-    ends = np.cumsum(index.count_within(found.zones, where=where))
-    cuts = [0]
-    while cuts[-1] < zones:
-        before = int(ends[cuts[-1] - 1]) if cuts[-1] else 0
-        cuts.append(max(int(np.searchsorted(ends, before + HITS_AT_A_TIME, side="right")), cuts[-1] + 1))
-    return cuts, int(ends[-1])
 
 
 def _texts(names: list[Any]) -> list[Any]:

@@ -356,3 +356,69 @@ def test_strips_list_each_edge_where_it_comes_into_them():
     assert len(areas.edges) < 12 * len(areas.begins)
     assert np.diff(areas.listed).min() >= 1
     assert sorted(set(areas.edges.tolist())) == list(range(len(areas.begins)))
+
+
+def test_planar_edges_are_straight_in_longitude_and_latitude(globe):
+    """As GeoPandas decides, but within 0.1 m of an edge: wide boxes, leaning edges, parts up to the antimeridian."""
+    index, positions = globe
+    rng = np.random.default_rng(4)
+    shapes = [shapely.box(-60, 50, 60, 60), shapely.box(-80, -70, 80, 80), shapely.box(100, -89, 180, -60)]
+    shapes += [shapely.Polygon(rng.uniform([-70, -60], [70, 75], (3, 2))) for _ in range(20)]
+    shapes.append(shapely.MultiPolygon([shapely.box(170, -20, 180, 10), shapely.box(-180, -20, -170, 10)]))
+    points = shapely.points(positions)
+    counts = index.count_within(shapes, edges="planar")
+    hits = index.within(geopandas.GeoSeries(shapes, crs=4326), edges="planar")
+    for row, shape in enumerate(shapes):
+        held = np.flatnonzero(shapely.intersects(shape, points))
+        near = np.flatnonzero(shapely.distance(shapely.boundary(shape), points) < 3e-6)
+        found = hits.id[hits.query == row]
+        assert set(found.tolist()) - set(near.tolist()) == set(held.tolist()) - set(near.tolist())
+        assert counts[row] == len(found)
+    spherical = index.count_within(shapes[:2])
+    assert (spherical != counts[:2]).all()
+    assert sum(len(hits) for hits in index.within_batches(shapes, edges="planar", batch_size=100)) == counts.sum()
+    array = np.array([[-60.0, 50.0], [60.0, 50.0], [60.0, 60.0], [-60.0, 60.0]])
+    assert index.count_within(array, edges="planar").tolist() == counts[:1].tolist()
+    with pytest.raises(ValueError, match="edges is 'flat': one of 'spherical', 'planar' is wanted"):
+        index.count_within(shapes, edges="flat")
+    plane = dtoss.build([1, 2], [[0.0, 500.0], [5.0, 5.0]], crs="none")
+    assert plane.count_within([shapely.box(0, 0, 1, 1000)], edges="planar").tolist() == [1]
+
+
+def test_a_chain_of_arcs_stays_within_a_tenth_of_a_metre_of_its_edge():
+    """Measured between its corners, where it is furthest: on edges of all lengths and directions."""
+    from dtoss.geometry.distance import EARTH_RADIUS
+    from dtoss.geometry.straight_edges import STRAIGHT_TOLERANCE, straightened
+
+    rng = np.random.default_rng(8)
+    worst = 0.0
+    for size in (1e-4, 0.01, 1.0, 10.0, 60.0):
+        for _ in range(30):
+            a = rng.uniform([-100, -89], [100, 89])
+            b = np.clip(a + rng.uniform(-size, size, 2), [-170, -89.9], [170, 89.9])
+            rings = rings_together([[[[a, b, [170.0, 0.0]]]]])
+            made = straightened(rings)
+            corners = made.corners[: int(np.flatnonzero((made.corners == b).all(axis=1))[0]) + 1]
+            u, v = SPHERE.vectors(corners[:-1]), SPHERE.vectors(corners[1:])
+            normal = np.cross(u, v)
+            normal /= np.linalg.norm(normal, axis=1)[:, None]
+            between = SPHERE.vectors((corners[:-1] + corners[1:]) / 2)
+            worst = max(worst, float(np.abs((normal * between).sum(axis=1)).max()) * EARTH_RADIUS)
+    assert 0.02 < worst <= STRAIGHT_TOLERANCE
+
+
+def test_batches_are_the_hits_piece_by_piece(globe):
+    """In order, of any size, a zone over several of them; what is wrong is said at once."""
+    index, _ = globe
+    rng = np.random.default_rng(6)
+    frame = geopandas.GeoSeries([None, *(shapely.Polygon(blob(rng, 9, 15.0)) for _ in range(9))], crs=4326)
+    whole = index.within(frame)
+    for size in (1, 7, 100, 1 << 20):
+        pieces = list(index.within_batches(frame, batch_size=size))
+        assert max(map(len, pieces)) <= size
+        assert [row for piece in pieces for row in piece] == list(whole)
+    with pytest.raises(ValueError, match="batch_size is 0"):
+        index.within_batches(frame, batch_size=0)
+    for wrong in ({"columns": ["no"]}, {"where": "no = 1"}, {"having": "no = 1"}):
+        with pytest.raises(ValueError, match="no"):
+            index.within_batches(frame, **wrong)

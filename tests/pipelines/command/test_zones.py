@@ -144,6 +144,27 @@ def test_the_first_rows_and_an_attribute_that_is_called_zone(files, capsys, tmp_
     assert "the first 11 of 27 hits: --limit 11" in err
 
 
+def test_edges(town, files, capsys, tmp_path):
+    """Straight ones where they are asked for, of a server too; those of a box are what they are."""
+    wide = {"type": "Polygon", "coordinates": [[[-40, 50], [60, 50], [60, 51], [-40, 51], [-40, 50]]]}
+    (tmp_path / "wide.geojson").write_text(json.dumps(wide))
+    counts = []
+    for edges in ("spherical", "planar"):
+        ask = ("within", "--polygons", tmp_path / "wide.geojson", "--count", "--edges", edges)
+        out = said(capsys, *ask, "--store", town.store)[1]
+        assert out == said(capsys, *ask, "--url", town.url)[1]
+        one = said(
+            capsys, "within", "--polygon", tmp_path / "wide.geojson", "--count", "--edges", edges, "--store", town.store
+        )[1]
+        assert rows(out)[1] == ["0", one.strip()]
+        counts.append(int(one))
+    assert counts == [0, int(town.opened.count_box([-40, 50, 60, 51])[0])]
+    assert counts[1] > 100
+    code, _, err = said(capsys, "within", "--box", 1, 2, 3, 4, "--edges", "planar", "--store", town.store)
+    assert code == 2
+    assert "--edges is for --polygon and --polygons" in err
+
+
 def test_counts_in_a_file_and_names_of_several_kinds(town, capsys, tmp_path):
     """Numbers beside texts are texts, lists JSON; names that are all missing are so."""
     shape = json.loads(shapely.to_geojson(HOLED))
