@@ -93,19 +93,17 @@ def test_as_the_index_says(stores, frames, plane, partitions):
     assert rows_of(joined) == wanted
 
 
-@pytest.mark.parametrize("plane", [False, True], ids=["sphere", "plane"])
-def test_names_columns_conditions_and_zones_without_hits(stores, frames, plane):
+def test_names_columns_conditions_and_zones_without_hits(stores, frames):
     """GeoJSON says the same as WKB; rows of one name are apart; an attribute called zone has another name here."""
-    index, store = stores[plane, 7]
-    names = ["lon", "lat"] if not plane else ["x", "y"]
-    for how in ("inner", "left"):
-        for where in (None, "even and zone < 5"):
-            columns = ["zone", "even", *names]
-            joined = within_join(
-                frames, store, by="name", geometry="text", columns=columns, where=where, how=how, crs=index.crs
-            )
-            assert joined.columns == ["zone", "id", "zone_", "even", *names]
-            assert rows_of(joined) == expected(index, NAMES, columns, where, how)
+    for plane, how, where in ((False, "inner", "even and zone < 5"), (False, "left", None), (True, "left", "even")):
+        index, store = stores[plane, 7]
+        names = ["x", "y"] if plane else ["lon", "lat"]
+        columns = ["zone", "even", *names]
+        joined = within_join(
+            frames, store, by="name", geometry="text", columns=columns, where=where, how=how, crs=index.crs
+        )
+        assert joined.columns == ["zone", "id", "zone_", "even", *names]
+        assert rows_of(joined) == expected(index, NAMES, columns, where, how)
 
 
 def test_hits_come_in_pieces_and_of_a_named_snapshot(stores, frames, monkeypatch, spark):
@@ -116,17 +114,19 @@ def test_hits_come_in_pieces_and_of_a_named_snapshot(stores, frames, monkeypatch
     monkeypatch.setattr("pipelines.zones_join.ROWS", 50)
     wkb = pa.array([None if zone is None else zone.wkb for zone in ZONES], pa.binary())
     batch = pa.record_batch({"zone": pa.array(range(10)), "shape": wkb})
-    ask = ZoneAsk(
-        store, index.snapshot or dtoss.open(store).snapshot, "touch", "left", ("even",), None, ("zone", "id", "even")
-    )
+    snapshot = dtoss.open(store).snapshot
+    ask = ZoneAsk(store, snapshot, "touch", "left", ("even",), None, ("zone", "id", "even"), "spherical")
     found = list(_answerer(ask)(iter([batch])))
     assert max(map(len, found)) == 50
     table = pa.Table.from_batches(found).to_pylist()
     assert sorted((tuple(row.values()) for row in table), key=repr) == expected(
         index, list(range(10)), ["even"], how="left"
     )
-    assert rows_of(within_join(frames, store, by="number", snapshot=ask.snapshot)) == expected(index, list(range(10)))
+    assert rows_of(within_join(frames, store, by="number", snapshot=snapshot)) == expected(index, list(range(10)))
     assert rows_of(within_join(frames.limit(0), store, by="number")) == []
+    straight = index.within([zone or shapely.Polygon() for zone in ZONES], edges="planar")
+    pairs = sorted(zip(straight.query.tolist(), straight.id.tolist(), strict=True), key=repr)
+    assert rows_of(within_join(frames, store, by="number", edges="planar")) == pairs != expected(index, list(range(10)))
 
 
 def test_what_does_not_fit_is_said_at_once(stores, frames):
@@ -151,15 +151,13 @@ def test_what_does_not_fit_is_said_at_once(stores, frames):
     ("shape", "says"),
     [
         (shapely.Point(1, 2).wkb, "zone 'bad': a shape of type 'Point' is not searched within"),
-        (b"noise", "zone 'bad': 5 bytes are not well-known binary"),
         (shapely.box(0, 0, 1, 95).wkb, "zone 'bad': corners of a polygon row"),
-        ("{", "zone 'bad': a geometry is no GeoJSON"),
         (
             json.dumps({"type": "LineString", "coordinates": [[1, 2], [3, 4]]}),
             "zone 'bad': a shape of type 'LineString'",
         ),
     ],
-    ids=range(5),
+    ids=range(3),
 )
 def test_what_is_no_zone_fails_the_job_by_name(spark, stores, shape, says):
     """The line is what a user reads of Spark's pages."""
