@@ -300,7 +300,6 @@ def test_other_files_that_are_none_are_one_line(town, files, capsys, tmp_path):
         (("--where", "sped < 3", "--count"), "sped"),
         (("--out", "x.xls"), "--out x.xls ends in .xls: .parquet, .csv or .jsonl is wanted"),
         (("--geojson",), "--geojson is for one --box or --polygon"),
-        (("--limit", "3", "--count"), "--limit is for rows on stdout, and --count prints none"),
         (("--limit", "3", "--out", "x.csv"), "--limit is for rows on stdout, and --out prints none"),
         (("--out", "x.csv", "--json"), "--json is for stdout"),
     ],
