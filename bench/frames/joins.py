@@ -25,6 +25,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+ALL_PAIRS = 1_000
+"""Places up to which DuckDB compares them with all objects."""
 COMMAND = "from pipelines.command.main import main; main()"
 BRUTE = """
 import sys, duckdb
@@ -99,7 +101,7 @@ def main() -> None:
             ways = {"ours": ours}
             if count <= options.spark_most:
                 ways["Spark"] = [*ours, "--master", "local[*]"]
-            if count == min(options.places):
+            if count <= ALL_PAIRS:
                 ways["DuckDB"] = [BRUTE, str(folder / "objects.parquet"), places, out, k]
             seen: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
             for turn in range(options.rounds):
