@@ -74,7 +74,8 @@ class JsonLines:
         for one in self.objects():
             for name, value in one.items():
                 kinds = found.setdefault(name, set())
-                if value is not None:
+                # an empty text says nothing of the type, to Spark either
+                if value not in (None, ""):
                     kinds.add(_kind(value))
         return {name: _together(kinds) for name, kinds in found.items()}
 

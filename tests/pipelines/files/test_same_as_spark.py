@@ -158,6 +158,7 @@ JSONS = {
     "broken lines": '{"id":1,"lon":2,"lat":3}\n{"id":2,"lon\nnot json\n\n5\n{"id":3,"lon":4,"lat":5}\n',
     "a list": '[{"id":1,"lon":2,"lat":3},{"id":2,"lon":2,"lat":3}]\n',
     "missing values": '{"id":1,"lon":2}\n{"id":2,"lat":3,"lon":null}\n{}\n',
+    "empty texts": '{"id":"","lon":"4","lat":4}\n{"id":10000000000000000000,"lon":5,"lat":""}\n',
     "more beside": '{"id":1,"lon":2,"lat":3,"x":"a","deep":{"lon":9}}\n{"id":2,"lon":2,"lat":3,"x":5}\n',
     "a plane": '{"id":1,"x":2,"y":3}\n',
     "fractions as ids": '{"id":1.5,"x":2,"y":3}\n',
@@ -177,7 +178,7 @@ def test_json_lines(spark, tmp_path, name):
     same(spark, path)
 
 
-ONE = st.sampled_from([1, 2.5, -3, "x", "4", None, True])
+ONE = st.sampled_from([1, 2.5, -3, "x", "4", None, True, ""])
 
 
 @SOME
