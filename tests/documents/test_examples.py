@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import json
 import re
 import shlex
 import subprocess
@@ -21,9 +22,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import shapely
 
+import dtoss
 from pipelines.command.main import main
 from tests.dtoss.serve.running.started import started
+from tests.dtoss.snapshots.damaged_stores import stored
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
@@ -245,6 +249,25 @@ def sql(names, folder):
     names["spark"].sql(f"SELECT 1 AS query_id, '{square}' AS wkt").createOrReplaceTempView("zones")
 
 
+def zones(names, folder):
+    """A store of four taxis, and zones as a file: those that the page makes first."""
+    index = dtoss.build(
+        np.arange(1, 5), [[8.2, 50.1], [8.6, 50.1], [8.6, 50.4], [8.9, 50.5]], columns={"speed": np.arange(4)}
+    )
+    stored(index, str(folder / "taxis"), kinds={"speed": "bigint"})
+    shapes = {
+        "west": shapely.box(8.0, 50.0, 8.5, 51.0),
+        "middle": shapely.box(8.5, 50.0, 8.8, 51.0).difference(shapely.box(8.55, 50.3, 8.65, 50.5)),
+        "both": shapely.MultiPolygon([shapely.box(8.0, 50.0, 8.5, 51.0), shapely.box(8.4, 50.0, 8.7, 50.2)]),
+        "nowhere": None,
+    }
+    features = [
+        {"type": "Feature", "properties": {"name": name}, "geometry": shape and json.loads(shapely.to_geojson(shape))}
+        for name, shape in shapes.items()
+    ]
+    (folder / "zones.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+
+
 def a_file(names, folder):
     """The file of a partition."""
     with tarfile.open(ROOT / "tests" / "samples" / "format-2.tar.gz") as kept:
@@ -258,6 +281,7 @@ GIVEN = {
     "docs/format.md": a_file,
     "docs/queries.md": queries,
     "docs/sql.md": sql,
+    "docs/zones.md": zones,
 }
 """What makes the files that a page takes for granted."""
 
