@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -130,23 +131,23 @@ def write(
     drawing = Drawing(planar, None if clip is None else read_boundary(clip, space), tolerance)
     crs = space.crs if what == "objects" else drawn_crs(space)
     id_type = id_type_of(index.string_ids)
+    batches: Callable[[], Iterator[Batch]]
     if what == "objects":
         schema = objects_schema(index.parts, space, id_type)
-        layers = object_layers(index.parts, space, drawing.boundary)
-        batches: Iterator[Batch] = ((columns, points_of(points)) for columns, points in layers)
+        batches = partial(_objects, index, drawing)
     elif what == "cells":
         schema = cells_schema(id_type)
-        batches = _cells(index, drawing)
+        batches = partial(_cells, index, drawing)
     else:
         schema = REGIONS_SCHEMA
-        batches = _regions(index, drawing)
-    counted = _Counted(_ahead(batches))
+        batches = partial(_regions, index, drawing)
+    counted = _Counted(batches)
     if kind == "GeoParquet":
         polygons = what != "objects"
         spherical = polygons and not planar and space.metric == "sphere"
-        rows = write_geoparquet(counted, path, crs, spherical=spherical, polygons=polygons, schema=schema)
+        rows = write_geoparquet(counted(), path, crs, spherical=spherical, polygons=polygons, schema=schema)
     elif kind == "GeoJSON":
-        rows = write_geojson(to_wgs84(counted, crs, tolerance), path, name="partition" if what == "regions" else "id")
+        rows = write_geojson(to_wgs84(counted(), crs, tolerance), path, name="partition" if what == "regions" else "id")
     else:
         rows = write_flatgeobuf(counted, path, crs, what, schema, "Point" if what == "objects" else "Unknown")
     return Written(rows, counted.empty)
@@ -180,6 +181,11 @@ def _is_planar(index: Index, kind: str, edges: str | None, clip: str | None) -> 
     return edges == "planar" or kind != "GeoParquet" or clip is not None
 
 
+def _objects(index: Index, drawing: Drawing) -> Iterator[Batch]:
+    for columns, points in object_layers(index.parts, index.space, drawing.boundary):
+        yield columns, points_of(points)
+
+
 def _cells(index: Index, drawing: Drawing) -> Iterator[Batch]:
     if not drawing.planar:
         yield from spherical_cells(index._view)
@@ -197,14 +203,15 @@ def _regions(index: Index, drawing: Drawing) -> Iterator[Batch]:
 
 
 class _Counted:
-    """Batches as they are, and how many of their rows have no geometry."""
+    """Gives batches as they are made, and counts those of their rows that have no geometry."""
 
-    def __init__(self, batches: Iterable[Batch]) -> None:
+    def __init__(self, batches: Callable[[], Iterator[Batch]]) -> None:
         self._batches = batches
         self.empty = 0
 
-    def __iter__(self) -> Iterator[Batch]:
-        for columns, shapes in self._batches:
+    def __call__(self) -> Iterator[Batch]:
+        self.empty = 0
+        for columns, shapes in _ahead(self._batches()):
             self.empty += shapes.wkb.null_count
             yield columns, shapes
 

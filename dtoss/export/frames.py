@@ -160,8 +160,12 @@ def objects_frame(
 def _framed(schema: pa.Schema, layers: Sequence[tuple[Columns, NDArray[Any]]], crs: str) -> geopandas.GeoDataFrame:
     tables = [pa.Table.from_arrays(list(columns.values()), schema=schema) for columns, _ in layers]
     table = pa.concat_tables([schema.empty_table(), *tables])
-    shapes = [shape for _, shape in layers]
-    return geo_frame(table, np.concatenate(shapes) if shapes else np.zeros((0, 2)), crs)
+    shapes = np.concatenate([shape for _, shape in layers]) if layers else np.zeros((0, 2))
+    if shapes.dtype == object:
+        import shapely
+
+        shapes = shapely.orient_polygons(shapes)
+    return geo_frame(table, shapes, crs)
 
 
 def _list_of(ids: Iterable[Any]) -> list[Any]:

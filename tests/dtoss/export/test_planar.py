@@ -1,0 +1,313 @@
+"""Planar edges: valid polygons that cover the world once and share their corners, whatever the world is."""
+
+import json
+
+import duckdb
+import geopandas
+import numpy as np
+import pyogrio
+import pytest
+import shapely
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import dtoss
+from dtoss.errors import InputError
+from dtoss.export.export import export, write
+from dtoss.export.planar import left_of_ring, on_grid, polygons_of
+from dtoss.geometry.distance import EARTH_RADIUS
+from tests.dtoss.export.test_export import globe
+from tests.dtoss.scenes import lowest_ids, taxis, whole
+from tests.dtoss.strategies import lonlat, planar
+
+WORLD = 360.0 * 180.0
+
+
+def areas(frame):
+    return shapely.area(frame.geometry.to_numpy())
+
+
+def sphere_areas(shapes):
+    """Square metres of polygons of straight edges in lon, lat: the integral of sin(lat) along them, by segments."""
+    found = []
+    for shape in shapes:
+        total = 0.0
+        for part in shapely.get_parts(shape):
+            for ring in (part.exterior, *part.interiors):
+                lon, lat = np.radians(np.array(ring.coords)).T
+                a, b = lat[:-1], lat[1:]
+                step = np.where(np.abs(b - a) > 1e-6, b - a, 1.0)
+                mean = np.where(np.abs(b - a) > 1e-6, (np.cos(a) - np.cos(b)) / step, np.sin((a + b) / 2))
+                total -= float((np.diff(lon) * mean).sum())
+        found.append(total * EARTH_RADIUS**2)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_cells_cover_the_world_once(partitions):
+    """All valid, corners shared with neighbours, no gap, no overlap; each holds its object and has its area."""
+    positions = globe(np.random.default_rng(1), 800)
+    index = dtoss.build(np.arange(800), positions, partitions=partitions)
+    cells = index.cells().set_index("id").sort_index()
+    assert cells.crs.to_epsg() == 4326
+    assert cells.geometry.is_valid.all()
+    assert shapely.coverage_is_valid(cells.geometry.to_numpy())
+    assert areas(cells).sum() == pytest.approx(WORLD, rel=1e-12)
+    assert cells.total_bounds.tolist() == [-180.0, -90.0, 180.0, 90.0]
+    assert shapely.covers(cells.geometry.to_numpy(), shapely.points(positions)).all()
+    assert sphere_areas(cells.geometry) == pytest.approx(cells["area"].to_numpy(), rel=1e-4)
+    assert sphere_areas(cells.geometry).sum() == pytest.approx(4 * np.pi * EARTH_RADIUS**2, rel=1e-9)
+    assert (cells.geometry.geom_type == "MultiPolygon").any()
+    for id_ in range(0, 800, 40):
+        for other in index.neighbours(id_).tolist():
+            assert shapely.relate_pattern(cells.geometry[id_], cells.geometry[other], "F***1****") or (
+                cells.geometry[id_].bounds[0] == -180.0 or cells.geometry[other].bounds[0] == -180.0
+            )
+
+
+@pytest.mark.parametrize("tolerance", [1.0, 5000.0])
+def test_edges_stay_within_the_tolerance(tmp_path, tolerance):
+    """Places between the corners of planar edges are as far from a border of true cells as the tolerance says."""
+    index = dtoss.build(np.arange(60), globe(np.random.default_rng(2), 60))
+    out = str(tmp_path / "cells.parquet")
+    export(index, "cells", out, edges="planar", tolerance=tolerance)
+    cells = geopandas.read_parquet(out)
+    inner = cells[~shapely.intersects(shapely.box(-180, -90, 180, 90).exterior, cells.geometry.to_numpy())]
+    furthest = 0.0
+    for shape in inner.geometry:
+        ring = np.array(shape.exterior.coords)
+        for share in (0.3, 0.5, 0.7):
+            places = ring[:-1] + share * np.diff(ring, axis=0)
+            hits = index.knn(places, 2).distance.reshape(-1, 2)
+            # the border of two sites at distance d and D apart is off by at most (D - d) and more where they are near
+            furthest = max(furthest, float((hits[:, 1] - hits[:, 0]).max()))
+    assert furthest < 2.1 * tolerance
+    assert furthest > 0.05 * tolerance
+    assert shapely.get_num_coordinates(cells.geometry.to_numpy()).sum() < 200_000 / np.sqrt(tolerance)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.one_of(st.tuples(st.just("sphere"), lonlat()), st.tuples(st.just("plane"), planar())), st.sampled_from([1, 2, 7])
+)
+@example(("sphere", np.array([[10.0, 20.0]])), 1)
+@example(("sphere", np.array([[0.0, 90.0], [0.0, -90.0]])), 1)
+@example(("sphere", np.array([[180.0, 0.0], [0.0, 0.0]])), 1)
+@example(("sphere", np.array([[180.0, 0.0], [0.0, 90.0], [77.0, -90.0]])), 1)
+@example(("sphere", np.array([[0.0, 80.0], [90.0, 80.0], [180.0, 80.0], [-90.0, 80.0]])), 2)
+@example(("sphere", np.array([[30.0, 0.0], [-150.0, 0.0], [120.0, 0.0]])), 1)
+@example(("sphere", np.stack([np.arange(0.0, 360.0, 30.0) - 180.0, np.zeros(12)], axis=1)), 1)
+@example(("sphere", np.stack([np.full(9, 180.0), np.linspace(-80.0, 80.0, 9)], axis=1)), 2)
+def test_awkward_worlds_are_covered_once(made, partitions):
+    """Poles, the antimeridian, duplicates, lines, one site: valid polygons, together the world, each with its site."""
+    metric, positions = made
+    crs = "EPSG:4326" if metric == "sphere" else "none"
+    ids = np.arange(len(positions))
+    index = dtoss.build(ids, positions, crs=crs, partitions=partitions)
+    cells, regions = index.cells(), index.regions()
+    assert sorted(cells["id"]) == lowest_ids(index, ids.tolist(), positions)
+    for frame in (cells, regions):
+        held = frame.geometry[~frame.geometry.isna()]
+        assert held.is_valid.all()
+        if len(positions):
+            total = WORLD if metric == "sphere" else whole(index)
+            assert shapely.area(held.to_numpy()).sum() == pytest.approx(total, rel=1e-5)
+            # nothing is covered twice
+            assert held.union_all().area == pytest.approx(total, rel=1e-5)
+    assert not index.sites or not cells.geometry.isna().all()
+    for row in cells[~cells.geometry.isna()].itertuples():
+        place = shapely.Point(positions[row.id])
+        west = shapely.Point(-180.0, positions[row.id][1])
+        gap = row.geometry.distance(place)
+        if metric == "sphere" and abs(positions[row.id][0]) == 180.0:
+            gap = min(gap, row.geometry.distance(west), row.geometry.distance(shapely.Point(180.0, west.y)))
+        if metric == "sphere" and abs(positions[row.id][1]) == 90.0:
+            gap = min(gap, row.geometry.distance(shapely.LineString([(-180.0, place.y), (180.0, place.y)])))
+        assert gap < 1e-5 * (1.0 if metric == "sphere" else np.sqrt(whole(index)))
+
+
+@pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:32610"])
+def test_cells_of_a_town_share_their_corners(crs):
+    """Rounded positions with many on one circle, far outliers: no gap and no overlap, in degrees and in metres."""
+    positions = taxis(np.random.default_rng(3), 4000)
+    if crs != "EPSG:4326":
+        positions = np.round(np.array([5.4e5, 4.17e6]) + (positions - positions.mean(axis=0)) * 1e4)
+    cells = dtoss.build(np.arange(4000), positions, crs=crs, partitions=5).cells()
+    shapes = cells.geometry[~cells.geometry.isna()]
+    assert shapes.is_valid.all()
+    assert len(cells) - len(shapes) < 5
+    bad = shapely.coverage_invalid_edges(shapes.to_numpy())
+    # corners of outliers half a world away from a crowd are known to some metres
+    assert sum(not edge.is_empty for edge in bad if edge is not None) <= 20
+    total = WORLD if crs == "EPSG:4326" else (cells.total_bounds[2:] - cells.total_bounds[:2]).prod()
+    assert areas(cells).sum() == pytest.approx(total, rel=1e-9)
+
+
+def test_what_is_within_a_tenth_of_a_millimetre_has_no_polygon(tmp_path):
+    """It is a row all the same, and it is counted."""
+    step = np.arange(-4, 5) * 1e-10
+    crowd = np.stack(np.meshgrid(20.0 + step, 40.0 + step), axis=-1).reshape(-1, 2)
+    index = dtoss.build(np.arange(len(crowd)), crowd)
+    cells = index.cells()
+    assert len(cells) == index.sites > 20
+    missing = int(cells.geometry.isna().sum())
+    assert 0 < missing < len(cells)
+    for suffix in ("geojson", "parquet", "fgb"):
+        path = str(tmp_path / f"cells.{suffix}")
+        written = write(index, "cells", path, edges="planar")
+        assert (written.rows, written.empty) == (index.sites, missing)
+        found = geopandas.read_parquet(path) if suffix == "parquet" else geopandas.read_file(path)
+        assert len(found) == index.sites
+        assert int((found.geometry.isna() | found.geometry.is_empty).sum()) == missing
+
+
+# -- single rings -----------------------------------------------------------------------------------------------------
+
+
+def test_rings_at_poles_and_the_antimeridian():
+    """A cap round a pole, one beside it, a ring that touches it, one over the antimeridian, a hole."""
+    around = np.array([[0.0, 60.0], [90.0, 60.0], [180.0, 60.0], [-90.0, 60.0]])
+    first = np.array([0, 4])
+    cap = polygons_of(first, on_grid(around))[0]
+    assert cap.is_valid
+    assert cap.contains(shapely.Point(45.0, 89.0))
+    assert cap.bounds == (-180.0, pytest.approx(60.0), 180.0, 90.0)
+    outside = left_of_ring(on_grid(around[::-1]))
+    assert outside.is_valid
+    assert outside.area + cap.area == pytest.approx(WORLD)
+    touching = polygons_of(np.array([0, 3]), on_grid(np.array([[10.0, 0.0], [50.0, 0.0], [0.0, 90.0]])))[0]
+    assert touching.equals(shapely.box(10.0, 0.0, 50.0, 90.0))
+    over = polygons_of(first, on_grid(np.array([[170.0, -5.0], [-170.0, -5.0], [-170.0, 5.0], [170.0, 5.0]])))[0]
+    assert over.geom_type == "MultiPolygon"
+    assert over.bounds[::2] == (-180.0, 180.0)
+    assert over.area == pytest.approx(202.0, rel=0.01)
+    hole = left_of_ring(on_grid(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])[::-1]))
+    assert hole.area == pytest.approx(WORLD - 1.0, abs=1e-3)
+
+
+# -- formats ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def index():
+    rng = np.random.default_rng(5)
+    columns = {"speed": np.append(rng.uniform(0, 9, 299), np.nan), "said": [f'"é\n{i}' for i in range(300)]}
+    return dtoss.build([f"a{i}" for i in range(300)], globe(rng, 300), partitions=4, columns=columns)
+
+
+@pytest.mark.parametrize("what", ["objects", "cells", "regions"])
+def test_each_format_holds_the_same(tmp_path, index, what):
+    """Rows, attributes and geometries of GeoJSON and FlatGeobuf are those of GeoParquet with planar edges."""
+    frames = {}
+    for suffix in ("parquet", "geojson", "fgb"):
+        path = str(tmp_path / f"x.{suffix}")
+        rows = export(index, what, path, edges="planar")
+        found = geopandas.read_parquet(path) if suffix == "parquet" else pyogrio.read_dataframe(path)
+        assert len(found) == rows
+        assert found.crs.to_epsg() == 4326
+        key = "partition" if what == "regions" else "id"
+        frames[suffix] = found.set_index(key).sort_index()
+    for suffix in ("geojson", "fgb"):
+        found, known = frames[suffix], frames["parquet"]
+        assert found.index.tolist() == known.index.tolist()
+        assert shapely.equals(found.geometry.to_numpy(), known.geometry.to_numpy()).all()
+        for name in known.columns.drop("geometry"):
+            if known[name].dtype == float:
+                assert found[name].to_numpy() == pytest.approx(known[name].to_numpy(), nan_ok=True)
+            else:
+                assert found[name].tolist() == known[name].tolist()
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_geojson_is_as_its_standard_says(tmp_path, index):
+    """Ids of features, outer rings to the left, longitudes from -180 to 180, no NaN; DuckDB's JSON reads it."""
+    path = tmp_path / "x.geojson"
+    export(index, "cells", str(path))
+    told = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert told["type"] == "FeatureCollection"
+    assert "crs" not in told
+    assert {feature["id"] for feature in told["features"]} == {f"a{i}" for i in range(300)}
+    for feature in told["features"]:
+        shape = shapely.geometry.shape(feature["geometry"])
+        for part in shapely.get_parts(shape):
+            assert part.exterior.is_ccw
+            assert not any(ring.is_ccw for ring in part.interiors)
+        assert feature["properties"]["area"] > 0.0
+    export(index, "objects", str(path))
+    told = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert [feature["properties"]["speed"] for feature in told["features"]].count(None) == 1
+    query = f"select count(speed), count(distinct said) from read_json('{path}')"
+    assert duckdb.sql(query).fetchall() == [(299, 300)]
+
+
+def test_projected_stores_are_geojson_in_degrees(tmp_path):
+    """Edges of UTM are followed, over the antimeridian too; a plane without a CRS is one line."""
+    rng = np.random.default_rng(6)
+    metres = np.array([5.4e5, 4.17e6]) + rng.uniform(0, 9e5, (200, 2))
+    index = dtoss.build(np.arange(200), metres, crs="EPSG:32660", partitions=3)
+    for what in ("objects", "cells", "regions"):
+        path = str(tmp_path / "x.geojson")
+        export(index, what, path)
+        found = pyogrio.read_dataframe(path)
+        assert found.crs.to_epsg() == 4326
+        assert found.geometry.is_valid.all()
+        assert found.total_bounds[0] == pytest.approx(-180.0, abs=1.0)
+        assert found.total_bounds[2] == pytest.approx(180.0, abs=1.0)
+        if what == "objects":
+            back = found.set_index("id").sort_index().to_crs("EPSG:32660")
+            assert shapely.get_coordinates(back.geometry) == pytest.approx(metres, abs=1e-3)
+        else:
+            # square degrees of the parts, as metres in the plane that they came from
+            east, west = (
+                found.clip(box).to_crs("EPSG:32660").area.sum() for box in ((0, -90, 180, 90), (-180, -90, 0, 90))
+            )
+            assert east + west == pytest.approx(whole(index), rel=1e-5)
+    plane = dtoss.build([1, 2], [[0.0, 0.0], [1.0, 1.0]], crs="none")
+    with pytest.raises(ValueError, match="no CRS"):
+        export(plane, "cells", str(tmp_path / "y.geojson"))
+    assert not (tmp_path / "y.geojson").exists()
+
+
+def test_defaults_and_wrong_edges(tmp_path, index):
+    """GeoParquet is spherical unless told otherwise, all else planar; what cannot be is one line."""
+    path = str(tmp_path / "x.parquet")
+    export(index, "cells", path)
+    with pytest.warns(UserWarning, match="spherical edges"):
+        geopandas.read_parquet(path)
+    for words, options in {
+        "'round'": {"edges": "round"},
+        "tolerance is 0": {"tolerance": 0.0},
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            export(index, "cells", path, **options)
+    with pytest.raises(ValueError, match="GeoJSON are straight"):
+        export(index, "cells", str(tmp_path / "x.geojson"), edges="spherical")
+    plane = dtoss.build([1], [[0.0, 0.0]], crs="EPSG:32610")
+    with pytest.raises(ValueError, match="straight"):
+        export(plane, "cells", path, edges="spherical")
+    with pytest.raises(InputError, match=r"ends in \.shp"):
+        export(index, "cells", str(tmp_path / "x.shp"))
+    for suffix in ("geojson", "fgb"):
+        with pytest.raises(InputError, match="cannot be written"):
+            export(index, "cells", str(tmp_path / "none" / f"x.{suffix}"))
+
+
+@pytest.mark.parametrize("suffix", ["geojson", "fgb"])
+def test_a_file_appears_whole_or_not_at_all(tmp_path, monkeypatch, index, suffix):
+    """A failure half way leaves what was there before, and no debris."""
+    from dtoss.export import layers
+
+    made = layers.cells_of
+
+    def failing(view, partition):
+        if partition.number == 2:
+            raise RuntimeError("half way")
+        return made(view, partition)
+
+    monkeypatch.setattr(layers, "cells_of", failing)
+    out = tmp_path / f"x.{suffix}"
+    out.write_bytes(b"before")
+    with pytest.raises(RuntimeError, match="half way"):
+        export(index, "cells", str(out))
+    assert out.read_bytes() == b"before"
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
