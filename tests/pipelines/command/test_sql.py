@@ -36,17 +36,17 @@ def sql(spark, store, tmp_path, capsys):
         return done.value.code, said.out, said.err.replace(str(path), "asked.sql")
 
     yield run
-    for view in spark.catalog.listTables():
-        spark.catalog.dropTempView(view.name)
+    for view in ("asked_places", "dtoss", "taxis", "one"):
+        spark.catalog.dropTempView(view)
 
 
 def test_the_last_result_is_printed(sql, store):
     """Of several statements, with semicolons where they do not end one; as CSV, and as JSON with the snapshot."""
     index, path = store
     text = (
-        f"-- places; first\nCREATE TEMPORARY VIEW places AS SELECT * FROM {PLACES};\nSELECT 'not this; one';\n"
-        "SELECT p.id AS place, h.id, distance, h.lon, ';' AS mark FROM dtoss_knn(TABLE(places), k => 2) h\n"
-        "JOIN places p ON p.id = query_id ORDER BY place, rank;\n"
+        f"-- places; first\nCREATE TEMPORARY VIEW asked_places AS SELECT * FROM {PLACES};\nSELECT 'not this; one';\n"
+        "SELECT p.id AS place, h.id, distance, h.lon, ';' AS mark FROM dtoss_knn(TABLE(asked_places), k => 2) h\n"
+        "JOIN asked_places p ON p.id = query_id ORDER BY place, rank;\n"
     )
     hits = index.knn([[3.5, 50.0], [-100.25, -20.0]], k=2, columns=["lon"])
     wanted = [
