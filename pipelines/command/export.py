@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-if TYPE_CHECKING:
-    from dtoss.index import Index
-
 from dtoss.export.targets import check_file
-from dtoss.geometry.space import LONLAT, same_crs, space_of
 from pipelines.command.asking.lengths import Length, in_space, length_of
 from pipelines.command.notes import note
 from pipelines.command.options import Check, verify_of
+
+if TYPE_CHECKING:
+    from dtoss.index import Index
 
 
 def export(
@@ -52,6 +51,7 @@ def export(
     GeoJSON is in lon, lat of WGS 84, whatever the CRS of the store.
     """
     from dtoss.export.export import format_of, write
+    from dtoss.geometry.space import space_of
     from dtoss.opening import open_index
 
     kind = format_of(out)
@@ -64,6 +64,8 @@ def export(
 
 
 def _carried_over(index: Index, kind: str) -> str:
+    from dtoss.geometry.space import LONLAT, same_crs
+
     if kind != "GeoJSON" or same_crs(index.crs, LONLAT):
         return ""
     return f", carried over from {index.crs} to lon, lat"
