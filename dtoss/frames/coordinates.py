@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.frames.geo_columns import GeoColumn
@@ -148,10 +147,10 @@ def _numbers(column: pa.Array, name: Any) -> NDArray[np.float64]:
     kind = column.type
     if pa.types.is_decimal(kind):
         # by its digits: Arrow divides by a power of ten, which rounds twice
-        return _plain(pc.cast(pc.cast(column, pa.string()), pa.float64()))
+        return _plain(column.cast(pa.string()).cast(pa.float64()))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         try:
-            return _plain(pc.cast(column, pa.float64()))
+            return _plain(column.cast(pa.float64()))
         except pa.ArrowInvalid:
             raise ValueError(f"positions are not numbers: column {name!r} is text, cast it first") from None
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.extras import needed
@@ -129,7 +128,7 @@ def _of_arrow(column: GeoColumn, missing: bool) -> NDArray[np.float64]:
 
 def _of_coordinates(values: pa.Array) -> NDArray[np.float64]:
     """Return GeoArrow points, whose coordinates stand apart or side by side; NaN where they are null."""
-    there = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    there = values.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_struct(values.type):
         names = [field.name for field in values.type]
         flat = [values.field(names.index(axis)) for axis in ("x", "y")]
