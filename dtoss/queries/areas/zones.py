@@ -73,7 +73,9 @@ def _searched(
         return count, empty, empty, empty
     owner = np.repeat(np.arange(len(shapes)), [len(shape) for shape in shapes])
     middles = np.stack([polygon.middle for polygon in polygons])
-    far = np.array([np.sqrt(((p.corners - p.middle) ** 2).sum(axis=1).max()) for p in polygons])
+    sizes = np.array([len(polygon.corners) for polygon in polygons])
+    reach = np.concatenate([polygon.corners for polygon in polygons]) - np.repeat(middles, sizes, axis=0)
+    far = np.sqrt(np.maximum.reduceat((reach * reach).sum(axis=1), np.cumsum(sizes) - sizes))
     table = opened.parts.table
     near, part = owners_near(opened.regions, middles, far, table.furthest)
     wanted = np.unique(part)
