@@ -112,12 +112,20 @@ def _geojson(path: str, by: str | None) -> NamedZones:
         raise ValueError("its features are no list of GeoJSON objects")
     shapes = [feature.get("geometry") if feature.get("type") == "Feature" else feature for feature in features]
     rings = rings_of_values(shapes)
-    crs = (stated.get("crs") or {}).get("properties", {}).get("name") if "crs" in stated else None
-    properties = [feature.get("properties") or {} for feature in features]
+    crs = _member(_member(stated, "crs"), "properties").get("name")
+    if crs is None and stated.get("crs") is not None:
+        raise ValueError('its "crs" has no name: {"type": "name", "properties": {"name": "EPSG:..."}} is wanted')
+    properties = [_member(feature, "properties") for feature in features]
     names = _names(by, [*dict.fromkeys(name for one in properties for name in one)], len(features))
     if by is not None and names is None:
         names = [one.get(by) for one in properties]
     return NamedZones(Zones(rings, crs_name(crs)), names or list(range(len(features))), crs is None)
+
+
+def _member(one: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a member that is an object, an empty one where it is none."""
+    found = one.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _parquet(path: str, by: str | None) -> NamedZones:

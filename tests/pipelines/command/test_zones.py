@@ -240,12 +240,14 @@ RING = [[9, 49], [11, 49], [11, 51], [9, 49]]
             collection(feature({"type": "Polygon", "coordinates": [[[9, 49], [11, 95], [11, 51]]]})),
             "zone 0: corners of a",
         ),
+        (collection(feature(None), crs="EPSG:4326"), 'its "crs" has no name'),
+        (collection(feature(None), crs={"properties": {"name": 7.5}}), "7.5"),
         (
             collection(feature(None), crs={"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::3857"}}),
             "are in EPSG:3857 and the index in EPSG:4326: transform them first",
         ),
     ],
-    ids=range(13),
+    ids=range(15),
 )
 def test_a_file_that_is_none_is_one_line(town, capsys, tmp_path, text, says):
     """With exit code 2, nothing on stdout."""
