@@ -131,8 +131,9 @@ def test_nothing_is_left_to_do_for_the_first_who_asks(store, monkeypatch):
     load_kernels()
     assert not [name for name, one in DECLARED.items() if name.startswith("dtoss.") and one._can_compile]
     index = first(Settings(store)).index
-    made = set(vars(index)) | set(vars(index.partitioning))
-    assert {"border", "borders", "_lookup", "_view"} <= made
+    makers = (index, index._engine, index._engine.whereabouts, index._lookup, index.partitioning)
+    made = {name for maker in makers for name in vars(maker)}
+    assert {"border", "borders", "lookup", "_table", "view"} <= made
 
     expected = answers(town())
 
@@ -142,7 +143,7 @@ def test_nothing_is_left_to_do_for_the_first_who_asks(store, monkeypatch):
     monkeypatch.setattr(index.parts, "_opener", asked)
     monkeypatch.setattr(BorderTable, "__init__", asked)
     assert answers(index) == expected
-    assert set(vars(index)) | set(vars(index.partitioning)) <= made | {"filters"}
+    assert {name for maker in makers for name in vars(maker)} <= made | {"filters"}
 
 
 def test_warming_lets_others_have_their_turn(store):
