@@ -16,6 +16,7 @@ from ceps.offers.offer import Offer
 from ceps.patterns import Patterns, hour_slices
 from ceps.risk import Risk, risk_from_dict
 from ceps.servers import ServerType
+from ceps.texts import how_many
 from ceps.variation import Variation, variation_from_lists
 
 FORMAT = 1
@@ -254,7 +255,10 @@ class Plan:
             ("cost", f"${self.cost_per_month:,.2f} a month, ${self.cost_per_day:,.2f} a day"),
             ("lower bound", f"${self.lower_bound:,.2f} a day: the plan costs {self.gap:.4g} times that"),
             ("method", f"{self.method}, servers filled to {100 * self.utilisation:g} %"),
-            ("partitions", f"{len(self.partitions):,}" + (f" x {self.copies} copies" if self.copies > 1 else "")),
+            (
+                "partitions",
+                f"{len(self.partitions):,}" + (f" x {how_many(self.copies, 'copy')}" if self.copies > 1 else ""),
+            ),
         ]
         if self.risk is not None:
             day = f" on {self.risk.worst_name}s" if self.risk.worst_name else ""

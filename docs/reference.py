@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import sys
 import warnings
@@ -37,6 +38,7 @@ def with_types(names: list[str]) -> None:
 def write_reference(folder: Path) -> int:
     """Write the pages, and return how many there are."""
     warnings.simplefilter("error")
+    os.environ.pop("DTOSS_QUIET", None)  # pdoc warns of a constant that a variable of the environment equals
     pdoc.render.configure(docformat="numpy", show_source=False, search=True)
     names = modules()
     with_types([module for name in names for module in pdoc.extract.walk_specs([name])])

@@ -87,6 +87,7 @@ def asked(index, name, fresh, queries):
         "range_batches": lambda **o: next(index.range_batches(queries, 2e5, **o)),
         "box": lambda **o: index.box([-2.0, -2.0, 2.0, 2.0], **o),
         "within": lambda **o: index.within(corners, **o),
+        "within_batches": lambda **o: next(index.within_batches([corners], **o)),
     }
     for method, ask in methods.items():
         plain, hits = ask(), ask(columns=[fresh])
@@ -110,7 +111,12 @@ def asked(index, name, fresh, queries):
         assert index.count_within(4.4 * np.array(corners) / 2, where=condition).tolist() == [len(right)]
         found = index.search(queries, np.full(len(queries), np.inf), N)
         assert index.satisfying(found, condition).tolist() == [i in right for i in index.ids_of(found).to_pylist()]
-    return {*methods, "count", "count_box", "count_within", "search", "satisfying", "ids_of"}
+    frame = index.objects(columns=[fresh])
+    assert frame.columns.tolist() == ["id", "partition", fresh, "geometry"]
+    assert frame[fresh].tolist() == [wanted[i] for i in frame["id"].tolist()]
+    if name:
+        assert set(index.objects(where=condition)["id"]) == right
+    return {*methods, "count", "count_box", "count_within", "search", "satisfying", "ids_of", "objects"}
 
 
 @pytest.mark.parametrize("names", SETS.values(), ids=SETS)
@@ -140,6 +146,7 @@ def test_every_method_with_every_name(names, how, tmp_path):
     if names:
         facts = {"crs", "bounds", "sites", "border", "place_of"}  # which no attribute touches
         facts |= {"filters", "search_vectors"}  # asked by `where` and by searches
+        facts |= {"cells", "regions", "plot"}  # of places alone
         assert called | facts == {name for name in dir(Index) if not name.startswith("_")}
     export(index, "objects", str(tmp_path / "objects.parquet"))
     table = pq.read_table(tmp_path / "objects.parquet")

@@ -71,6 +71,9 @@ def answers(index, ids, scratch):
     for name in ("crs", "bounds", "sites", "column_names", "__len__", "__repr__", "__iter__"):
         value = getattr(index, name)
         found[name] = list(value()) if name == "__iter__" else value() if callable(value) else value
+    found["within_batches"] = [hit for hits in index.within_batches([CORNERS], **some) for hit in hits]
+    for layer in ("cells", "regions", "objects"):
+        found[layer] = getattr(index, layer)().to_wkt().to_dict("records")
     drawn = index.plot("cells")
     found["plot"] = drawn.get_title(loc="left")
     pyplot.close(drawn.figure)

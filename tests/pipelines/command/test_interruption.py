@@ -18,6 +18,7 @@ import pytest
 
 import dtoss
 from dtoss.snapshots.store import Store
+from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.snapshots.small_stores import assert_clean
 from tests.pipelines.stores import listing, rebuilt
 
@@ -47,6 +48,7 @@ pipelines.cycles.partitions.builder = builder
 main(sys.argv[1:])
 """
 """The command, whose tasks of the build write their files and then take a minute."""
+STORE = "a store of two objects"
 INTERRUPTED_AT = """
 import os, signal, sys
 
@@ -139,18 +141,19 @@ def test_an_interrupted_rebuild_leaves_nothing(spark, tmp_path, positions, kind,
         ("dtoss", ["info", "--store", "x"]),
         ("dtoss.snapshots.signals", ["info", "--store", "x"]),
         ("dtoss.snapshots.store", ["info", "--store", "x"]),
-        ("numpy", ["knn", "--store", "x", "--at", "1", "2"]),
-        ("numpy.random", ["knn", "--store", "x", "--at", "1", "2"]),
-        ("numba", ["knn", "--store", "x", "--at", "1", "2"]),
-        ("pyarrow", ["knn", "--store", "x", "--at", "1", "2"]),
+        ("numpy", ["knn", "--store", STORE, "--at", "1", "2"]),
+        ("numpy.random", ["knn", "--store", STORE, "--at", "1", "2"]),
+        ("numba", ["knn", "--store", STORE, "--at", "1", "2"]),
+        ("pyarrow", ["knn", "--store", STORE, "--at", "1", "2"]),
         ("typer", ["export", "--store", "x"]),
         ("pipelines.command.planning", ["export", "--store", "x"]),
     ],
 )
-def test_a_command_interrupted_while_it_loads_ends_with_one_line(module, command):
+def test_a_command_interrupted_while_it_loads_ends_with_one_line(module, command, tmp_path):
     """Whatever is being imported: no traceback, neither of ours nor of what a library makes of it."""
+    store = stored(dtoss.build([1, 2], [[0.0, 0.0], [1.0, 1.0]]), tmp_path / "store") if STORE in command else ""
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_AT, module, *command],
+        [sys.executable, "-c", INTERRUPTED_AT, module, *(store if word == STORE else word for word in command)],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: interrupted\n")

@@ -123,16 +123,16 @@ def test_a_missing_column_lists_those_found(spark, tmp_path):
     """For each role, with the option that names another."""
     frame = spark.createDataFrame(pa.table({"who": [1], "long": [1.0], "lat": [2.0], "when": [3]}))
     columns = "the columns are who, long, lat, when"
-    for options, missing in (
-        ({}, "there is no column 'id' (--id NAME)"),
-        ({"id": "who"}, "there is no column 'lon' (--x NAME)"),
-        ({"id": "who", "x": "long", "y": "latitude"}, "there is no column 'latitude' (--y NAME)"),
-        ({"id": "who", "x": "long", "time": "t"}, "there is no column 't' (--time NAME)"),
-        ({"id": "who", "x": "long", "columns": "speed"}, "there is no column 'speed' (--columns NAME)"),
+    for options, missing, meant in (
+        ({}, "there is no column 'id' (--id NAME)", ""),
+        ({"id": "who"}, "there is no column 'lon' (--x NAME)", "; did you mean long?"),
+        ({"id": "who", "x": "long", "y": "latitude"}, "there is no column 'latitude' (--y NAME)", ""),
+        ({"id": "who", "x": "long", "time": "t"}, "there is no column 't' (--time NAME)", ""),
+        ({"id": "who", "x": "long", "columns": "speed"}, "there is no column 'speed' (--columns NAME)", ""),
     ):
         with pytest.raises(InputError) as error:
             rebuild(frame, str(tmp_path / "store"), **options)
-        assert str(error.value) == f"{missing}; {columns}"
+        assert str(error.value) == f"{missing}; {columns}{meant}"
     assert not (tmp_path / "store").exists()
 
 
