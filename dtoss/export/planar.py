@@ -319,12 +319,17 @@ def _cut(points: NDArray[np.float64], *, may_turn_out: bool) -> Any:
 def _unrolled(points: NDArray[np.float64], widest: float) -> NDArray[np.float64]:
     """Return a ring whose longitude goes on past the antimeridian and runs along a pole where the ring touches it.
 
-    One that goes round a pole is closed along that. It begins on the antimeridian where it crosses that. At a pole its
-    interior is at most so wide, in degrees.
+    One that goes round a pole is closed along that. It begins on the antimeridian where it crosses that, next to the
+    pole that it goes round. At a pole its interior is at most so wide, in degrees.
     """
     poles = np.abs(points[:, 1]) == QUARTER_TURN
     begins = np.flatnonzero((points[:, 0] == HALF_TURN) & ~poles)
     begin = int(begins[0]) if len(begins) else int(np.argmin(poles))
+    if len(begins) > 1 and not poles.any():
+        moves = np.diff(points[:, 0], append=points[:1, 0])
+        turned = (moves - _WHOLE_TURN * np.rint(moves / _WHOLE_TURN)).sum()
+        if abs(turned) > HALF_TURN:  # from the crossing next to the pole nothing lies between the two
+            begin = int(begins[np.argmax(points[begins, 1] * np.sign(turned))])
     ring = np.roll(points, -begin, axis=0).tolist()
     ring.append(ring[0])
     now, before = ring[0][0], ring[0][0]
