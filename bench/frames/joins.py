@@ -81,7 +81,7 @@ def write_inputs(store: str, folder: Path, counts: Sequence[int]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("store", nargs="?", default="/tmp/demo/store")
+    parser.add_argument("store", nargs="?", default="demo/store")
     parser.add_argument("--places", type=int, nargs="+", default=[500, 100_000, 1_000_000, 10_000_000])
     parser.add_argument("--k", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
