@@ -15,6 +15,7 @@ from dtoss.compiled.notice import FIRST_KERNELS, say_early
 from dtoss.errors import DtossError, InputError, StoreError
 
 if TYPE_CHECKING:
+    from dtoss import history
     from dtoss.client.remote_index import RemoteIndex, connect
     from dtoss.frames.sjoin_nearest import sjoin_nearest
     from dtoss.hits import Hits
@@ -32,6 +33,7 @@ __all__ = [
     "StoreError",
     "build",
     "connect",
+    "history",
     "open",
     "sjoin_nearest",
 ]
@@ -49,6 +51,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     # kernels take a second to load, and not every command needs them
+    if name == "history":
+        return import_module("dtoss.history")
     if name not in _HOMES:
         raise AttributeError(f"module 'dtoss' has no attribute {name!r}")
     if name in FIRST_KERNELS:

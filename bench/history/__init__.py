@@ -1,0 +1,1 @@
+"""Experiments with the history of positions, with all contestants in one run."""

@@ -1,0 +1,1 @@
+"""Questions to a history: which blocks hold an answer, what is read, exact answers; writes nothing."""

@@ -1,0 +1,1 @@
+"""What keeps a history whole: verify, restore, clear, retain, forget, export."""
