@@ -27,9 +27,9 @@ from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.partitions import Wishes, choose_regions, make_partitions, repeats
 from pipelines.cycles.policy import Shape
+from pipelines.rows.by_id import repeated
 from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough, objects_now
-from pipelines.rows.latest import repeated
 from pipelines.rows.positions import REASON, Columns, Positions, attribute_name, from_frame, screened
 from pipelines.rows.quarantine import quarantine
 from pipelines.rows.survey import Profile, judge, survey

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from dtoss.building.border import Border, fix
 from dtoss.building.construct import Built, construct
 from dtoss.geometry.space import Space
+from dtoss.history.latest import latest
 from dtoss.names import free_names
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.border_file import decode_border, encode_border
 from dtoss.snapshots.manifest import write_borders, write_partition
 from dtoss.snapshots.store import Store
-from pipelines.rows.latest import latest
 from pipelines.rows.parcels import KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of, slices
 from pipelines.rows.positions import attribute_name
 

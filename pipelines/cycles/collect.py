@@ -16,7 +16,7 @@ from dtoss.partitioning.regions import Regions
 from pipelines.cycles.arrivals import Arrivals, Parcels, Place, send
 from pipelines.cycles.clock import Clock
 from pipelines.cycles.tally import Tally, profile_of_tallies, tallied
-from pipelines.rows.latest import by_hash
+from pipelines.rows.by_id import by_hash
 from pipelines.rows.positions import AHEAD, DELETED, OUTSIDE, REASON, Positions
 from pipelines.rows.survey import Profile
 from pipelines.rows.texts import exactly

@@ -17,7 +17,7 @@ from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, choose_pivots
 from dtoss.partitioning.regions import Regions
 from pipelines.cycles.build_tasks import BuildPlan, build_one, builder, discard, fixer, sender
 from pipelines.rows import parcels
-from pipelines.rows.latest import by_hash, repeated, task_count
+from pipelines.rows.by_id import by_hash, repeated, task_count
 from pipelines.rows.positions import RAW, REASON, Positions
 from pipelines.rows.survey import Profile, sampled_vectors
 from pipelines.rows.texts import exactly

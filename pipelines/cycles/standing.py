@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.history.latest import order_keys
 from dtoss.partition import Ids, Partition
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.clock import Scale
-from pipelines.rows.latest import order_keys
 from pipelines.rows.positions import DELETED
 
 NONE = -1

@@ -11,7 +11,7 @@ from pyarrow.compute import sort_indices
 
 from dtoss.snapshots.partition_file import checksum
 from dtoss.snapshots.store import Store
-from pipelines.rows.latest import by_hash
+from pipelines.rows.by_id import by_hash
 from pipelines.rows.positions import RAW, REASON, Positions
 
 ROWS_PER_FILE = 1_000_000

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dtoss.errors import InputError
 from dtoss.geometry.land_squares import look_swapped
 from dtoss.geometry.space import Space
+from dtoss.history.latest import latest
 from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
-from pipelines.rows.latest import latest
 from pipelines.rows.positions import REASON, REASONS, TOO_LARGE, Positions
 from pipelines.spark.session import cores
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
-from pipelines.rows.latest import latest
+from dtoss.history.latest import latest
 from tests.pipelines.stores import listing, rebuilt
 
 VALUES = {

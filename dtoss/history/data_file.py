@@ -1,0 +1,185 @@
+"""Files of rows: GeoParquet 1.1 with native points, whose row groups are blocks, named by what they hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dtoss.commits.folder import Folder
+from dtoss.geometry.space import LONLAT, NO_CRS
+from dtoss.history.blocks import ORDER_NAMES, Blocks, described, starts_of
+from dtoss.history.schema import OWN, Schema
+
+FILE_BYTES = 128 * 2**20
+"""Bytes of a file, about which a new one is begun."""
+EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
+"""The cell of what no tree has cut."""
+POINT_COLUMN = "geometry"
+_NAMED = 16
+"""Hexadecimal digits of a file's hash in its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewLeaf:
+    """Blocks of a file that belong together.
+
+    Parameters
+    ----------
+    first, count
+        Which blocks of the file.
+    cell
+        x0, y0, x1, y1 of the tree: x0 < x <= x1, y0 < y <= y1; :data:`EVERYWHERE` where nothing was cut.
+    """
+
+    first: int
+    count: int
+    cell: tuple[float, float, float, float] = EVERYWHERE
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file that was written, and is of no version yet.
+
+    Parameters
+    ----------
+    name
+        Within the history, such as ``place/0123456789abcdef.parquet``.
+    order
+        Its code, of :data:`dtoss.history.blocks.ORDER_NAMES`.
+    bytes, rows, sum
+        Of all of it.
+    sha256
+        Of its bytes.
+    blocks
+        All of them, in the order of the file.
+    leaves
+        Which cover the blocks without a gap.
+    """
+
+    name: str
+    order: int
+    bytes: int
+    rows: int
+    sum: int
+    sha256: str
+    blocks: Blocks
+    leaves: tuple[NewLeaf, ...]
+
+
+Part = tuple[pa.Table, tuple[float, float, float, float] | None]
+"""The rows of a leaf, at least one, in the order of the file, and its cell."""
+
+
+def write_file(folder: Folder, order: int, parts: Iterable[Part], schema: Schema) -> NewFile:
+    """Write a file of rows and return what it is. It is not synced: a commit does that.
+
+    Parameters
+    ----------
+    folder
+        Of the history.
+    order
+        The code of its order.
+    parts
+        The leaves; each begins a block. All of them stay in memory, compressed, until the file is whole.
+    schema
+        Of the rows.
+
+    Raises
+    ------
+    ValueError
+        If there is no row.
+    OSError
+        If it cannot be written.
+    """
+    sink = pa.BufferOutputStream()
+    writer: pq.ParquetWriter | None = None
+    facts: list[dict[str, Any]] = []
+    leaves: list[NewLeaf] = []
+    at = 0
+    for rows, cell in parts:
+        if not len(rows):
+            continue
+        starts = starts_of(len(rows))
+        facts.append(described(rows, starts, schema.space))
+        kept = _stored(rows, schema)
+        if writer is None:
+            writer = pq.ParquetWriter(sink, kept.schema, compression="zstd", write_page_checksum=True)
+        ends = [*starts[1:].tolist(), len(rows)]
+        for begin, end in zip(starts.tolist(), ends, strict=True):
+            writer.write_table(kept.slice(begin, end - begin), row_group_size=end - begin)
+        leaves.append(NewLeaf(at, len(starts), cell or EVERYWHERE))
+        at += len(starts)
+    if writer is None:
+        raise ValueError("a file of no rows cannot be written")
+    writer.close()
+    data = sink.getvalue()
+    blocks = _blocks(facts, pq.read_metadata(pa.BufferReader(data)))
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"{digest[:_NAMED]}.parquet"
+    folder.make(ORDER_NAMES[order])
+    if not folder.is_file(ORDER_NAMES[order], name):
+        folder.write(data, ORDER_NAMES[order], name)
+    return NewFile(
+        f"{ORDER_NAMES[order]}/{name}",
+        order,
+        data.size,
+        int(blocks.rows.sum()),
+        int(blocks.sum.sum(dtype=np.uint64)),
+        digest,
+        blocks,
+        tuple(leaves),
+    )
+
+
+def _stored(rows: pa.Table, schema: Schema) -> pa.Table:
+    """Return rows as a file has them: the position as one point, deletions only where there are any."""
+    x, y = (rows.column(name).combine_chunks() for name in ("x", "y"))
+    x, y = (column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in (x, y))
+    nowhere = pc.is_nan(x)
+    mask = nowhere if pc.any(nowhere).as_py() else None
+    point = pa.StructArray.from_arrays([x, y], ["x", "y"], mask=mask)
+    columns: dict[str, Any] = {"id": rows.column("id"), "t": rows.column("t"), POINT_COLUMN: point}
+    columns["deleted"] = rows.column("deleted")
+    columns |= {name: rows.column(name) for name in rows.column_names[len(OWN) :]}
+    return pa.table(columns).replace_schema_metadata({"geo": geo_of(schema)})
+
+
+def geo_of(schema: Schema) -> str:
+    """Return the "geo" metadata of a file, as JSON: GeoParquet 1.1, native points."""
+    about: dict[str, Any] = {"encoding": "point", "geometry_types": ["Point"]}
+    crs = schema.space.crs
+    if crs.lower() == NO_CRS:
+        about["crs"] = None
+    elif crs != LONLAT:  # without one it is lon, lat of WGS 84
+        import pyproj
+
+        about["crs"] = pyproj.CRS.from_user_input(crs).to_json_dict()
+    return json.dumps(
+        {"version": "1.1.0", "primary_column": POINT_COLUMN, "columns": {POINT_COLUMN: about}}, sort_keys=True
+    )
+
+
+def _blocks(facts: list[dict[str, Any]], footer: pq.FileMetaData) -> Blocks:
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    offset, size = [], []
+    for group in groups:
+        chunks = [group.column(i) for i in range(group.num_columns)]
+        begins = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks]
+        ends = [begin + chunk.total_compressed_size for begin, chunk in zip(begins, chunks, strict=True)]
+        offset.append(min(begins))
+        size.append(max(ends) - min(begins))
+    said = {name: np.concatenate([fact[name] for fact in facts]) for name in facts[0]}
+    return Blocks(
+        row_group=np.arange(len(groups), dtype=np.int32),
+        offset=np.array(offset, np.int64),
+        bytes=np.array(size, np.int32),
+        **said,
+    )

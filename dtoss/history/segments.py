@@ -1,0 +1,115 @@
+"""Segments: immutable Arrow tables of a history's files, leaves, blocks and ledger, mapped and not parsed."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from dtoss.commits.folder import Folder, LocalFolder
+from dtoss.errors import StoreError
+
+SEGMENTS = "segments"
+_NAMED = 16
+"""Hexadecimal digits of a segment's hash in its name."""
+_KEPT = 512
+"""Segments that a process keeps open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment as a version names it: its file, its rows, and the CRC-32 and SHA-256 of its bytes."""
+
+    name: str
+    rows: int
+    crc: int
+    sha256: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a version's document holds of it."""
+        return {"name": self.name, "rows": self.rows, "crc": self.crc, "sha256": self.sha256}
+
+    @classmethod
+    def of(cls, said: Any) -> Segment:
+        """Return the segment that :meth:`as_json` has made.
+
+        Raises
+        ------
+        StoreError
+            If it is not one.
+        """
+        try:
+            return cls(str(said["name"]), int(said["rows"]), int(said["crc"]), str(said["sha256"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"a segment of the history is named wrongly: {error}") from None
+
+
+def write_segment(folder: Folder, kind: str, table: pa.Table) -> Segment:
+    """Write a table as a segment and return it; the same table has the same name. It is not synced.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    sink = pa.BufferOutputStream()
+    table = table.combine_chunks()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    data = sink.getvalue()
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"{kind}-{digest[:_NAMED]}.arrow"
+    folder.make(SEGMENTS)
+    if not folder.is_file(SEGMENTS, name):
+        folder.write(data, SEGMENTS, name)
+    return Segment(name, len(table), zlib.crc32(data), digest)
+
+
+def read_segment(folder: Folder, segment: Segment) -> pa.Table:
+    """Return the table of a segment, mapped where the disk is local.
+
+    Raises
+    ------
+    StoreError
+        If it is missing, or a byte of it has changed; the message names the file.
+    OSError
+        If it cannot be read.
+    """
+    return _read(_Place(folder.path(SEGMENTS, segment.name), segment, folder))
+
+
+@dataclass(frozen=True)
+class _Place:
+    path: str
+    segment: Segment
+    folder: Folder = field(compare=False)
+
+
+@lru_cache(_KEPT)
+def _read(place: _Place) -> pa.Table:
+    path, segment, folder = place.path, place.segment, place.folder
+    if isinstance(folder, LocalFolder):
+        try:
+            data = pa.memory_map(path).read_buffer()
+        except FileNotFoundError:
+            raise gone(path) from None
+    else:
+        found = folder.read(SEGMENTS, segment.name)
+        if found is None:
+            raise gone(path)
+        data = pa.py_buffer(found)
+    if zlib.crc32(data) != segment.crc:
+        raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with; roll back")
+    table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+    if len(table) != segment.rows:
+        raise StoreError(f"{path} is damaged: it has {len(table)} rows, {segment.rows} are wanted; roll back")
+    return table
+
+
+def gone(path: str) -> StoreError:
+    """Return the error of who asks for a file that gc has taken."""
+    return StoreError(f"{path} is gone: the version that needs it was cleared; open the history again")
