@@ -17,6 +17,7 @@ from dtoss.commits.folder import Folder
 from dtoss.geometry.space import LONLAT, NO_CRS
 from dtoss.history.blocks import ORDER_NAMES, Blocks, described, starts_of
 from dtoss.history.schema import OWN, Schema
+from dtoss.history.segments import put
 
 FILE_BYTES = 128 * 2**20
 """Bytes of a file, about which a new one is begun."""
@@ -124,9 +125,7 @@ def write_file(folder: Folder, order: int, parts: Iterable[Part], schema: Schema
     blocks = _blocks(facts, pq.read_metadata(pa.BufferReader(data)))
     digest = hashlib.sha256(data).hexdigest()
     name = f"{digest[:_NAMED]}.parquet"
-    folder.make(ORDER_NAMES[order])
-    if not folder.is_file(ORDER_NAMES[order], name):
-        folder.write(data, ORDER_NAMES[order], name)
+    put(folder, data, ORDER_NAMES[order], name)
     return NewFile(
         f"{ORDER_NAMES[order]}/{name}",
         order,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -63,10 +64,24 @@ def write_segment(folder: Folder, kind: str, table: pa.Table) -> Segment:
     data = sink.getvalue()
     digest = hashlib.sha256(data).hexdigest()
     name = f"{kind}-{digest[:_NAMED]}.arrow"
-    folder.make(SEGMENTS)
-    if not folder.is_file(SEGMENTS, name):
-        folder.write(data, SEGMENTS, name)
+    put(folder, data, SEGMENTS, name)
     return Segment(name, len(table), zlib.crc32(data), digest)
+
+
+def put(folder: Folder, data: pa.Buffer, room: str, name: str) -> None:
+    """Write a file that is named by what it holds. One that is there already is touched, so that gc leaves it.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    folder.make(room)
+    with suppress(FileNotFoundError):
+        if folder.is_file(room, name):
+            folder.touch(room, name)
+            return
+    folder.write(data, room, name)
 
 
 def read_segment(folder: Folder, segment: Segment) -> pa.Table:
