@@ -132,6 +132,18 @@ Done = Annotated[
         "--done", help="What to do with files that all snapshots have read: delete, or move:DIR.", metavar="WHAT"
     ),
 ]
+History = Annotated[str | None, typer.Option("--history", help="Path or URI of a history of positions.", metavar="H")]
+AsOf = Annotated[
+    str | None, typer.Option("--as-of", help="Instead: what stood at a time, by --history.", metavar="TIME")
+]
+MaxAge = Annotated[
+    str | None,
+    typer.Option("--max-age", help="With --as-of: leave out objects not heard of for so long before.", metavar="TIME"),
+]
+OfVersion = Annotated[
+    int | None,
+    typer.Option("--version", help="Number of the history's version; the newest one if not given.", metavar="N"),
+]
 _VERIFY: dict[str, bool | Literal["touch"]] = {"no": False, "touch": "touch", "all": True}
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from dtoss.compiled.notice import quiet
 from dtoss.errors import DtossError, InputError
 from pipelines.command import cycles, options, row_options
+from pipelines.command.history.past import rebuild_past
 from pipelines.command.options import DriverMemory, Json, Lease, Master, Snapshot, Store, seconds_or_none
 from pipelines.command.output import print_table, say_compiling, start_spark
 from pipelines.command.store_info import facts_of_manifest, print_info, roll_back
@@ -32,6 +34,10 @@ def rebuild(
         str | None,
         typer.Option(help="Instead: a folder of updates, of which those not read before are merged.", metavar="DIR"),
     ] = None,
+    history: options.History = None,
+    as_of: options.AsOf = None,
+    max_age: options.MaxAge = None,
+    version: options.OfVersion = None,
     crs: Annotated[
         str | None, typer.Option(help="CRS of the positions: EPSG:4326 if not given; none is a plane without one.")
     ] = None,
@@ -93,6 +99,24 @@ def rebuild(
     as_json: Json = False,
 ) -> int:
     """Build a new snapshot of all positions, or merge updates with the current one, and make it current."""
+    if as_of is not None or version is not None or max_age is not None:
+        _only_past(
+            {
+                "POSITIONS": positions, "--updates": updates, "--crs": crs, "--metric": metric, "--id": id_, "--x": x,
+                "--y": y, "--time": time, "--time-format": time_format, "--delimiter": delimiter, "--wrap": wrap,
+                "--encoding": encoding, "--multiline": multiline, "--decimal": decimal, "--no-header": no_header,
+                "--deleted": deleted, "--expire": expire, "--now": now, "--done": done,
+            }
+        )  # fmt: skip
+        return rebuild_past(
+            store, history, as_of, seconds_or_none(max_age), version, columns=columns, lease=lease == "on",
+            dry_run=dry_run, master=master, driver_memory=driver_memory, as_json=as_json, bounds=bounds,
+            partitions=partitions, objects_per_partition=objects_per_partition, pivots=pivots or "balanced",
+            reach=reach, min_objects=min_objects, max_shrink=max_shrink,
+            allow_empty=allow_empty, keep=keep, keep_for=seconds_or_none(keep_for), seed=seed,
+        )  # fmt: skip
+    if history is not None:
+        raise InputError("--history goes with --as-of TIME, the past moment that is built")
     if updates is not None or positions is None:
         if updates is None or positions is not None:
             raise InputError("name POSITIONS, all that there are, or --updates DIR: one of them is wanted")
@@ -232,6 +256,18 @@ def rebuild(
     else:
         print_table([*summary(manifest), ("files", _files(inputs))])
     return 0
+
+
+def _only_past(given: Mapping[str, Any]) -> None:
+    """Check that nothing is said of rows in files, as those of a history are known.
+
+    Raises
+    ------
+    InputError
+        If something is.
+    """
+    if said := [name for name, value in given.items() if value]:
+        raise InputError(f"{said[0]} is for rows in files; --as-of takes those of --history, whose columns are known")
 
 
 def _files(inputs: Inputs) -> str:
