@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.errors import InputError
 from dtoss.history.latest import latest
 from dtoss.history.schema import OWN, Schema
+from dtoss.history.times import interval_of, moment_of, seconds_before
 from dtoss.names import not_carried
 from pipelines.cycles.clock import Scale
 from pipelines.history_frame import Scan, as_batches, chosen, home_of, rows_frame
@@ -119,7 +119,7 @@ def standing_at(
     timed = [] if columns == "none" or TIME in wanted else [TIME]
     carried = [attribute_column(name) for name in (*timed, *wanted)]
     names = [*OWN, *("t" for _ in timed), *wanted]
-    pieces = chosen(held, scan.span, None)
+    pieces = chosen(home, held, scan.span, None)
     compared = [DELETED, "x", "y", *carried]
     # most rows are not the latest ones, and need not travel
     rows = rows_frame(session, scan, pieces, names, [*OWN, *carried], lambda found: latest(found, compared))
@@ -145,8 +145,9 @@ def moment_in(history: str, time: str | float | datetime | date, version: int | 
     """
     home = home_of(history)
     held = home.version(version)
-    scale = _scale(held.schema)
-    return {"history": home.shown, "version": held.number, "as_of": scale.said(scale.read(time))}
+    moment = moment_of(time, held.schema.t_type, "as of")
+    said = Scale("timestamp").said(moment) if held.schema.t_type == "timestamp" else moment
+    return {"history": home.shown, "version": held.number, "as_of": said}
 
 
 def _attributes(wanted: Sequence[str] | str, known: Sequence[str]) -> list[str]:
@@ -180,14 +181,12 @@ def _standing(rows: DataFrame, compared: Sequence[str], tasks: int) -> DataFrame
     return shuffled.mapInArrow(settled(run), kept).select("*", none.alias(REASON), none.alias(RAW))
 
 
-def _span(schema: Schema, time: str | float | datetime | date, max_age: float | None) -> tuple[Any, Any]:
-    scale = _scale(schema)
-    moment = scale.read(time)
-    return (-np.inf if max_age is None else scale.before(moment, max_age)), moment
-
-
-def _scale(schema: Schema) -> Scale:
-    return Scale("timestamp" if schema.t_type == "timestamp" else schema.t_type)
+def _span(
+    schema: Schema, time: str | float | datetime | date, max_age: float | None
+) -> tuple[int | float, int | float]:
+    moment = moment_of(time, schema.t_type, "as of")
+    first, _ = interval_of(None, schema.t_type)
+    return (first if max_age is None else seconds_before(moment, max_age, schema.t_type)), moment
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Spark needs no jar for it: tasks read with the code of a process without Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +14,27 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dtoss.conditions.parse import Condition, parse_condition
+from dtoss.conditions.parse import Condition
 from dtoss.errors import InputError
-from dtoss.history.blocks import BY_TIME, Blocks
+from dtoss.geometry.disc_cover import cover_box
+from dtoss.history.joining import (
+    READ_ROWS,
+    Piece,
+    condition_on,
+    cuts,
+    pieces_of,
+    request_bytes,
+    satisfying,
+    stored_name,
+)
+from dtoss.history.meeting import Asked, time_keys
 from dtoss.history.reading import read_blocks
 from dtoss.history.rows import t_numbers
 from dtoss.history.schema import Schema
+from dtoss.history.times import interval_of
 from dtoss.history.versions import Home, Version
 from dtoss.names import not_carried
 from dtoss.queries.areas.covered import as_boxes, boxes_of
-from pipelines.cycles.clock import Scale
 from pipelines.spark.session import configured
 from pipelines.spark.settled import settled
 
@@ -33,13 +44,8 @@ if TYPE_CHECKING:
 
 TASK_ROWS = 1_000_000
 """Rows of the blocks that a task reads, about."""
-READ_ROWS = 262_144
-"""Rows of the blocks that a task reads at a time, about: it holds no more."""
 BATCH_ROWS = 65_536
 """Rows of a batch on its way to Java, at the most."""
-
-Piece = tuple[str, Blocks]
-"""Blocks of one file, by its name."""
 
 
 def history_frame(
@@ -75,9 +81,9 @@ def history_frame(
     Raises
     ------
     ValueError
-        If the interval, the box or the condition is not one.
+        If the box or the condition is not one.
     InputError
-        If there is no such column, or Spark has no such type.
+        If there is no such column or time, or Spark has no such type.
     StoreError
         If there is no such history or version.
 
@@ -89,7 +95,7 @@ def history_frame(
     home = home_of(history)
     held = home.version(version)
     schema = held.schema
-    span = span_of(schema, between)
+    span = interval_of(between, schema.t_type)
     scan = Scan(home, schema, span, None if box is None else _box(box, schema), where)
     if where is not None:
         condition_on(schema, where)
@@ -99,7 +105,7 @@ def history_frame(
         if name not in known:
             raise InputError(not_carried(name, known))
     wanted = list(known) if columns is None else list(columns)
-    return rows_frame(session, scan, chosen(held, span, scan.box), [known[name] for name in wanted], wanted)
+    return rows_frame(session, scan, chosen(home, held, span, scan.box), [known[name] for name in wanted], wanted)
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,7 @@ class Scan:
         condition = None if self.where is None else condition_on(self.schema, self.where)
         needed = {*names, "t", "deleted"} | ({"x", "y"} if self.box is not None else set())
         if condition is not None:
-            needed |= {_stored(name, self.schema) for name in condition.columns}
+            needed |= {stored_name(name, self.schema) for name in condition.columns}
         for name, blocks in pieces:
             for begin, end in cuts(blocks.rows, READ_ROWS):
                 rows = read_blocks(self.home, name, blocks.part(begin, end), self.schema, sorted(needed))
@@ -157,7 +163,7 @@ class Scan:
             # boxes compare positions as they were read, and look at no vectors
             mask &= shape.holds(positions, positions)
         if condition is not None:
-            mask &= condition.matches(lambda name: rows.column(_stored(name, self.schema)).combine_chunks(), len(rows))
+            mask &= satisfying(condition, rows, self.schema)
         return mask
 
 
@@ -166,42 +172,11 @@ def home_of(history: str) -> Home:
     return Home(str(history) if "://" in str(history) else str(Path(history).absolute()))
 
 
-def condition_on(schema: Schema, where: str) -> Condition:
-    """Return a condition on the rows of a history: on their attributes, id, t and positions.
-
-    Raises
-    ------
-    ValueError
-        If it is none, or names another column.
-    """
-    own = {"id": schema.arrow.field("id").type, "t": schema.arrow.field("t").type}
-    return parse_condition(where, {**schema.attributes, **own, **dict.fromkeys(schema.position_names, pa.float64())})
-
-
-def _stored(name: str, schema: Schema) -> str:
-    return dict(zip(schema.position_names, ("x", "y"), strict=True)).get(name, name)
-
-
 def _box(box: ArrayLike, schema: Schema) -> tuple[float, ...]:
     boxes = as_boxes(box, schema.space)
     if len(boxes) != 1:
         raise ValueError(f"box holds {len(boxes)} boxes: one is wanted")
     return tuple(boxes[0].tolist())
-
-
-def cuts(rows: NDArray[Any], most: int) -> list[tuple[int, int]]:
-    """Return runs of blocks, as first and end, of about so many rows each.
-
-    Examples
-    --------
-    >>> cuts(np.array([4, 4, 4, 1]), 8), cuts(np.array([], int), 8)
-    ([(0, 2), (2, 4)], [])
-    """
-    if not len(rows):
-        return []
-    turn = (np.cumsum(rows) - 1) // most
-    firsts = np.flatnonzero(np.diff(turn, prepend=-1))
-    return list(zip(firsts.tolist(), [*firsts[1:].tolist(), len(rows)], strict=True))
 
 
 def rows_frame(
@@ -299,36 +274,14 @@ _SIGNED = {
 }
 
 
-def chosen(version: Version, span: tuple[Any, Any], box: tuple[float, ...] | None) -> list[Piece]:
+def chosen(home: Home, version: Version, span: tuple[Any, Any], box: tuple[float, ...] | None) -> list[Piece]:
     """Return the blocks of a version that can hold rows of an interval and a box."""
-    found = []
-    leaves, (first, last) = version.leaves, span
-    for leaf in np.flatnonzero((leaves.order == BY_TIME) & (leaves.t_to >= first) & (leaves.t_from <= last)):
-        blocks = version.blocks(int(leaf))
-        meets = np.flatnonzero((blocks.t_to >= first) & (blocks.t_from <= last))
-        if len(meets):
-            found.append((version.files.name[leaves.file[leaf]], _taken(blocks, meets)))
-    return found
-
-
-def _taken(blocks: Blocks, rows: NDArray[Any]) -> Blocks:
-    return Blocks(*(getattr(blocks, field.name)[rows] for field in fields(Blocks)))
-
-
-def span_of(schema: Schema, between: Sequence[Any] | None) -> tuple[Any, Any]:
-    """Return the earliest and latest time that a user means, as times are stored; infinite where there is no end.
-
-    Raises
-    ------
-    InputError
-        If one is no time.
-    ValueError
-        If the earliest is after the latest.
-    """
-    scale = Scale("timestamp" if schema.t_type == "timestamp" else schema.t_type)
-    first, last = (None, None) if between is None else between
-    begin = -np.inf if first in (None, "-") else scale.read(first)
-    end = np.inf if last in (None, "-") else scale.read(last)
-    if begin > end:
-        raise ValueError(f"between is {first!r} and {last!r}: the first is after the second")
-    return begin, end
+    space = version.schema.space
+    if box is None:
+        centres, radii = np.zeros((1, space.dimension)), np.full(1, np.inf)
+    else:
+        discs = cover_box(np.array(box), space)
+        centres, radii = discs.centres, discs.radii
+    kind = np.float64 if version.schema.t_type == "double" else np.int64
+    first, last = (time_keys(np.full(len(radii), end, kind)) for end in span)
+    return pieces_of(version, Asked(centres, radii, first, last), request_bytes(home, version))

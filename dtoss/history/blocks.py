@@ -62,6 +62,10 @@ class Blocks:
         """Return the blocks from a number up to another one, as views."""
         return Blocks(*(getattr(self, field.name)[begin:end] for field in fields(self)))
 
+    def take(self, rows: NDArray[Any]) -> Blocks:
+        """Return some of them, by a mask or numbers."""
+        return Blocks(*(getattr(self, field.name)[rows] for field in fields(self)))
+
     def as_table(self) -> pa.Table:
         """Return what a segment holds of them: a column for each number, boxes by their coordinates."""
         columns = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("low", "high")}
