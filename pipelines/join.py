@@ -289,13 +289,13 @@ def _router(space: Space, regions: Regions) -> Callable[..., Iterator[pa.RecordB
 
 def _answerer(ask: Ask) -> Callable[..., Iterator[pa.RecordBatch]]:
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in _slices(batches):
+        for batch in slices(batches):
             yield answer_batch(opened(ask.store, ask.snapshot, ask.verify), ask, batch)
 
     return answer
 
 
-def _slices(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def slices(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Return the rows of a task in pieces of a good size: small ones together, large ones cut."""
     waiting: list[pa.RecordBatch] = []
     rows = 0

@@ -109,7 +109,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "calibration": set(),
         "files": {"rows"},
         "sql": {"", "rows", "spark"},
-        "": {"files", "sql", "calibration", "cycles", "rows", "loop", "spark"},
+        "past": {"rows"},
+        "": {"files", "sql", "past", "calibration", "cycles", "rows", "loop", "spark"},
         "command": {
             "",
             "calibration",

@@ -1,0 +1,413 @@
+"""Joins with a history in Spark: who was near each row of a DataFrame, in an interval of its own.
+
+Queries are sent to tasks by the part of the history that they concern, in pieces of bounded size, so that a corner or
+an hour of which all of them are does not keep one task busy. A task answers some neighbours at a time, and reads the
+blocks that these need once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.arguments import distances, whole_number
+from dtoss.errors import InputError
+from dtoss.geometry.curve import curve_keys
+from dtoss.geometry.space import same_crs
+from dtoss.history.blocks import BY_PLACE, BY_TIME
+from dtoss.history.joining import condition_on, stored_name
+from dtoss.history.meeting import time_keys
+from dtoss.history.schema import Schema
+from dtoss.history.versions import Home, Version
+from dtoss.names import not_carried
+from pipelines.history_frame import home_of, spark_types
+from pipelines.join import slices
+from pipelines.past.answers import PastAsk, answered, asked_of
+from pipelines.past.query_intervals import Interval
+from pipelines.rows.positions import Columns, coordinate, out_of_range
+from pipelines.rows.texts import exactly
+from pipelines.spark.session import configured, cores
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation
+    from pyspark.sql.types import StructType
+
+TOGETHER = 1024
+"""Queries that are answered together."""
+TURN = 4096
+"""Queries of one part of the history that go to one task; the next ones go to the next task."""
+EDGES = 4096
+"""Parts of the history that queries are told apart by, at the most."""
+OWN = ("query_id", "id", "distance", "rank", "t")
+"""Columns of a result before those that are asked for."""
+
+
+def history_range_join(
+    queries: DataFrame,
+    history: str,
+    radius: float | str,
+    *,
+    time: str | None = None,
+    before: float = 0.0,
+    after: float = 0.0,
+    between: tuple[str | None, str | None] | None = None,
+    how: Literal["inner", "left"] = "inner",
+    id: str = "query_id",
+    x: str | None = None,
+    y: str | None = None,
+    columns: Sequence[str] = (),
+    where: str | None = None,
+    having: str | None = None,
+    exclude_self: bool = False,
+    crs: str | None = None,
+    version: int | None = None,
+    observation: Observation | None = None,
+) -> DataFrame:
+    """Return all rows within a radius and an interval of every query: query_id, id, distance, rank, t, and columns.
+
+    Parameters
+    ----------
+    queries
+        One row a query, with an id, two coordinates and a time, or the two ends of an interval.
+    history
+        Path or URI; executors must reach it too.
+    radius
+        Metres on the sphere, CRS units in the plane; closed; or the name of a column that holds it for each query: one
+        without a radius, or with a negative one, has no hits.
+    time
+        The column of the time of a query: ``t`` if neither this nor ``between`` is given.
+    before, after
+        Seconds before and after the time, both closed; where times are numbers, as many of these.
+    between
+        Instead: the columns of the first and the last time, both closed, None for one that has no end.
+    how
+        "inner", or "left": a query without hits then has one row of nulls.
+    id, x, y
+        The columns of the queries; x and y are lon and lat, or x and y in the plane, when None.
+    columns
+        Attributes of the rows to return; lon and lat, or x and y in a plane, are their positions.
+    where
+        A condition on the rows (:mod:`dtoss.conditions.parse`); it may also name id, t and the position.
+    having
+        A condition on the hits: they keep the ranks they had.
+    exclude_self
+        Leave out the rows of the object whose id is the query's.
+    crs
+        Of the queries, to be sure that it is the history's own.
+    version
+        Of the history, by its number; the newest one when None. It is fixed when the join is called.
+    observation
+        Counts, once the result was made, how many ``queries`` there were, and of these how many have no hits because
+        they have ``no_position`` (null or NaN), one that is ``not_legal``, ``no_time``, or ``no_radius``.
+
+    Raises
+    ------
+    ValueError
+        If the radius or an age is negative or NaN, another argument is out of its bounds, or the CRS is another one.
+    InputError
+        If a column is missing, the message lists those found; or if it is of a type that does not go.
+    StoreError
+        If there is no such history or version.
+
+    Notes
+    -----
+    Lazy: nothing runs before an action. Rows are those of the history, so an object has as many as it sent. Ranks are
+    by (distance, id, t). Deletions are no rows.
+    """
+    per_row = radius if isinstance(radius, str) else None
+    reach = np.inf if isinstance(radius, str) else float(distances("radius", radius, 1)[0])
+    ask = _ask(history, version, how, columns, where, having, exclude_self, radius=reach, per_row=per_row)
+    return _join(queries, ask, Interval(time, before, after, between), id, x, y, crs, observation)
+
+
+def history_knn_join(
+    queries: DataFrame,
+    history: str,
+    k: int | str = 1,
+    *,
+    per: Literal["object", "row"] = "object",
+    time: str | None = None,
+    before: float = 0.0,
+    after: float = 0.0,
+    between: tuple[str | None, str | None] | None = None,
+    how: Literal["inner", "left"] = "inner",
+    id: str = "query_id",
+    x: str | None = None,
+    y: str | None = None,
+    columns: Sequence[str] = (),
+    where: str | None = None,
+    having: str | None = None,
+    max_distance: float | None = None,
+    exclude_self: bool = False,
+    crs: str | None = None,
+    version: int | None = None,
+    observation: Observation | None = None,
+) -> DataFrame:
+    """Return the k nearest in an interval of every query: query_id, id, distance, rank (from 1), t, and columns.
+
+    Parameters
+    ----------
+    queries, history
+        As in :func:`history_range_join`.
+    k
+        At least 1, or the name of a column of integers that holds it for each query; one without a k, or with one below
+        1, has no hits.
+    per
+        "object" takes the nearest row of each object, so that one that stands still does not fill the answer; "row"
+        takes rows.
+    time, before, after, between, how, id, x, y, columns, where, having
+        As there.
+    max_distance
+        Metres on the sphere, CRS units in the plane; closed.
+    exclude_self, crs, version
+        As there.
+    observation
+        As there, with ``no_k`` for ``no_radius``.
+
+    Raises
+    ------
+    ValueError
+        If k is not a whole number of at least 1, ``per`` is neither, or as :func:`history_range_join`.
+    InputError
+        If a column is missing, the message lists those found; or if it is of a type that does not go.
+    StoreError
+        If there is no such history or version.
+
+    Notes
+    -----
+    With n objects (or rows) in the interval and in reach a query has min(k, n) rows, ranks without gaps.
+    """
+    if per not in ("object", "row"):
+        raise ValueError(f"per is {per!r}: object or row is wanted")
+    per_row = k if isinstance(k, str) else None
+    wanted = 0 if isinstance(k, str) else whole_number("k", k, 1)
+    furthest = None if max_distance is None else float(distances("max_distance", max_distance, 1)[0])
+    ask = _ask(
+        history, version, how, columns, where, having, exclude_self, k=wanted, per_row=per_row, max_distance=furthest,
+        per_object=per == "object",
+    )  # fmt: skip
+    return _join(queries, ask, Interval(time, before, after, between), id, x, y, crs, observation)
+
+
+def _ask(
+    history: str,
+    version: int | None,
+    how: str,
+    columns: Sequence[str],
+    where: str | None,
+    having: str | None,
+    exclude_self: bool,
+    *,
+    k: int | None = None,
+    radius: float | None = None,
+    max_distance: float | None = None,
+    per_row: str | None = None,
+    per_object: bool = False,
+) -> PastAsk:
+    if how not in ("inner", "left"):
+        raise ValueError(f"how is {how!r}: inner or left is wanted")
+    home = home_of(history)
+    held = home.version(version)
+    if isinstance(columns, str):
+        raise ValueError(f"columns is the string {columns!r}: give a list of names")
+    for name in columns:
+        if name not in (*held.schema.attributes, *held.schema.position_names):
+            raise ValueError(not_carried(name, held.schema.attributes))
+        if list(columns).count(name) > 1:
+            raise ValueError(f"column {name!r} would stand twice in the result ({', '.join([*OWN, *columns])})")
+    for condition in (where, having):
+        if condition is not None:
+            condition_on(held.schema, condition)
+    return PastAsk(
+        home, held.number, k, radius, max_distance, per_object, per_row, how, tuple(columns), where, having,
+        exclude_self,
+    )  # fmt: skip
+
+
+def _join(
+    queries: DataFrame,
+    ask: PastAsk,
+    interval: Interval,
+    id_name: str,
+    x: str | None,
+    y: str | None,
+    crs: str | None,
+    observation: Observation | None,
+) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    version = _opened(ask.home, ask.number)
+    schema = version.schema
+    if crs is not None and not same_crs(crs, schema.space.crs):
+        raise ValueError(
+            f"crs {crs!r} of the queries is not {schema.space.crs!r} of the history: transform the queries first"
+        )
+    x, y = Columns(x=x, y=y).coordinates(queries.columns)
+    for name in [id_name, x, y, *interval.names(), *([ask.per_row] if ask.per_row else [])]:
+        if name not in queries.columns:
+            raise InputError(f"the queries have no column {name!r}; their columns are {', '.join(queries.columns)}")
+    session = configured(queries.sparkSession)
+    kinds = {field.name: field.dataType for field in queries.schema.fields}
+    _check_types(ask, kinds, id_name)
+    first, last = interval.ends(schema, kinds)
+    selected = [
+        exactly(id_name).alias("query_id"),
+        coordinate(x, kinds[x]).alias("x"),
+        coordinate(y, kinds[y]).alias("y"),
+        first.alias("first"),
+        last.alias("last"),
+    ]
+    if ask.per_row:
+        selected.append(exactly(ask.per_row).cast("double").alias("per_row"))
+    frame = queries.select(*selected)
+    if observation is not None:
+        frame = frame.observe(observation, *_measures(ask, schema))
+    tasks = 4 * cores(session)
+    routed = frame.mapInArrow(
+        _router(schema, _parts(version), tasks), _with(frame.schema, {"key": "bigint", "task": "int"})
+    )
+    routed = routed.repartitionById(tasks, F.col("task")).drop("task")
+    return routed.mapInArrow(_answerer(ask), _result(schema, kinds[id_name], ask.columns))
+
+
+def _with(schema: StructType, more: dict[str, str]) -> StructType:
+    from pyspark.sql import types as T
+
+    fields = list(schema.fields)
+    return T.StructType(fields + [T.StructField(name, T._parse_datatype_string(kind)) for name, kind in more.items()])
+
+
+def _result(schema: Schema, query_id: Any, columns: Sequence[str]) -> StructType:
+    from pyspark.sql import types as T
+
+    own = spark_types(schema.arrow, ["id", "t"], ["id", "t"])
+    carried = spark_types(schema.arrow, [stored_name(name, schema) for name in columns], columns)
+    fields = [T.StructField("query_id", query_id), own["id"], T.StructField("distance", T.DoubleType())]
+    return T.StructType([*fields, T.StructField("rank", T.IntegerType()), own["t"], *carried.fields])
+
+
+def _check_types(ask: PastAsk, kinds: dict[str, Any], id_name: str) -> None:
+    from pyspark.sql import types as T
+
+    if ask.per_row is not None:
+        kind = kinds[ask.per_row]
+        if ask.radius is None and not isinstance(kind, T.IntegralType):
+            raise ValueError(f"k is column {ask.per_row!r} of {kind.simpleString()}: whole numbers are wanted")
+        if ask.radius is not None and not isinstance(kind, T.NumericType):
+            raise ValueError(f"radius is column {ask.per_row!r} of {kind.simpleString()}: numbers are wanted")
+    if ask.exclude_self and not isinstance(kinds[id_name], (T.IntegralType, T.StringType)):
+        raise ValueError(
+            f"exclude_self compares ids, and column {id_name!r} is {kinds[id_name].simpleString()}: "
+            "integers or strings are wanted"
+        )
+
+
+def _measures(ask: PastAsk, schema: Schema) -> list[Column]:
+    """Return what is counted of the queries: all, and those that cannot have hits, each for one reason."""
+    from pyspark.sql import functions as F
+
+    x, y, first, last = (F.col(name) for name in ("x", "y", "first", "last"))
+    missing = x.isNull() | y.isNull() | F.isnan(x) | F.isnan(y)
+    illegal = ~missing & out_of_range(x, y, schema.space)
+    timeless = first.isNull() | last.isNull()
+    if schema.t_type == "double":
+        timeless |= F.isnan(first) | F.isnan(last)
+    measures = {"queries": F.lit(1), "no_position": F.when(missing, 1), "not_legal": F.when(illegal, 1)}
+    measures["no_time"] = F.when(~missing & ~illegal & timeless, 1)
+    if ask.per_row:
+        value = F.col("per_row")
+        none = value.isNull() | F.isnan(value) | (value < (1 if ask.radius is None else 0))
+        reason = "no_k" if ask.radius is None else "no_radius"
+        measures[reason] = F.when(~missing & ~illegal & ~timeless & none, 1)
+    return [F.count(measure).alias(name) for name, measure in measures.items()]
+
+
+@lru_cache(maxsize=2)
+def _opened(home: Home, number: int) -> Version:
+    """Return a version, its tables mapped; kept for the next task of this process."""
+    return home.version(number)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Parts of a history that queries are told apart by: by place where that order stands, else by time.
+
+    Parameters
+    ----------
+    edges
+        int64, ascending. The keys where the parts begin.
+    by_place
+        Whether keys are along the curve, and not times.
+    box
+        Of a plane, which the curve fills.
+    """
+
+    edges: NDArray[np.int64]
+    by_place: bool
+    box: NDArray[np.float64]
+
+    def keys(self, vectors: NDArray[np.float64], first: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the key of each query."""
+        return curve_keys(vectors, self.box) if self.by_place else first
+
+
+def _parts(version: Version) -> _Parts:
+    leaves = version.leaves
+    somewhere = leaves.low[:, 0] <= leaves.high[:, 0]
+    placed = somewhere & (leaves.order == BY_PLACE)
+    by_place = bool(2 * leaves.rows[placed].sum() >= leaves.rows[leaves.order == BY_TIME].sum()) and bool(placed.any())
+    box = np.zeros(4)
+    if somewhere.any() and version.schema.space.dimension == 2:
+        box = np.append(leaves.low[somewhere].min(axis=0), leaves.high[somewhere].max(axis=0))
+    if by_place:
+        middles = (leaves.low[placed] + leaves.high[placed]) / 2
+        # a box may hold all of the sphere: any place will do for its middle
+        middles[~middles.any(axis=1)] = 1.0
+        keys = curve_keys(np.ascontiguousarray(middles), box)
+    else:
+        held = [time_keys(version.blocks(leaf).t_from) for leaf in np.flatnonzero(leaves.order == BY_TIME).tolist()]
+        keys = np.concatenate([np.zeros(0, np.int64), *held])
+    keys = np.unique(keys)
+    return _Parts(keys[:: max(len(keys) // EDGES, 1)], by_place, box)
+
+
+def _router(schema: Schema, parts: _Parts, tasks: int) -> Callable[..., Iterator[pa.RecordBatch]]:
+    def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for turn, batch in enumerate(batches):
+            asked, good = asked_of(batch, schema)
+            key = np.zeros(batch.num_rows, np.int64)
+            key[good] = parts.keys(asked.vectors, asked.first)
+            part = np.searchsorted(parts.edges, key, side="right")
+            order = np.argsort(part, kind="stable")
+            begins = np.searchsorted(part[order], part[order])
+            along = np.empty(len(part), np.int64)
+            along[order] = (np.arange(len(part)) - begins) // TURN
+            task = (part * tasks // (len(parts.edges) + 1) + along + turn) % tasks
+            columns = [*batch.columns, pa.array(key), pa.array(task.astype(np.int32))]
+            yield pa.record_batch(columns, names=[*batch.schema.names, "key", "task"])
+
+    return route
+
+
+def _answerer(ask: PastAsk) -> Callable[..., Iterator[pa.RecordBatch]]:
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark.sql import types as T
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        version = _opened(ask.home, ask.number)
+        types = _result(version.schema, T.NullType(), ask.columns)
+        arrow = to_arrow_schema(T.StructType(types.fields[1:]), timezone="UTC")
+        for batch in slices(batches):
+            # neighbours need the same blocks
+            by = np.argsort(batch.column("key").to_numpy(), kind="stable")
+            for begin in range(0, len(by), TOGETHER):
+                some = batch.take(pa.array(by[begin : begin + TOGETHER]))
+                yield from answered(version, ask, some, arrow)
+
+    return answer
