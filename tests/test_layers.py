@@ -81,7 +81,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "serve/running": {"serve", "serve/page", "serve/swapping", "serve/telling", "serve/entry", *SERVED},
         "serve/telling": {"", "commits", "snapshots", *GROUND, "geometry"},
         "serve/entry": {"serve", "errors"},
-        "history": {"history/asking", "history/orders", *PAST},
+        "history": {"history/asking", "history/orders", "queries/areas", *PAST},
         "history/orders": {"history", *PAST},
         "history/asking": {"history", "queries", "queries/areas", "queries/kernels", *PAST},
         "history/adapting": {"history", "history/orders", "history/asking", "history/aqwa", *PAST},

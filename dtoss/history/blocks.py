@@ -39,6 +39,8 @@ class Blocks:
         uint64. Of its rows: :mod:`dtoss.history.sums`.
     t_from, t_to
         int64 or float64. Its earliest and latest time, as times are stored.
+    id_from, id_to
+        int64. Between which its ids are, as :func:`id_words` numbers them.
     low, high
         float64 (n, dimension). The closed box of its vectors (:meth:`dtoss.geometry.space.Space.vectors`); inf and -inf
         where no row has a position.
@@ -52,6 +54,8 @@ class Blocks:
     sum: NDArray[np.uint64]
     t_from: NDArray[Any]
     t_to: NDArray[Any]
+    id_from: NDArray[np.int64]
+    id_to: NDArray[np.int64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
 
@@ -96,6 +100,35 @@ def joined(parts: list[Blocks]) -> Blocks:
     return Blocks(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Blocks)))
 
 
+def id_words(ids: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return whole numbers in the order of ids, int64 (n,): themselves, or the first eight bytes of text.
+
+    Texts that begin alike have the same number.
+
+    Examples
+    --------
+    >>> id_words(pa.array([3, -1])).tolist()
+    [3, -1]
+    >>> words = id_words(pa.array(["", "a", "ab", "b"], pa.large_string()))
+    >>> bool((words[1:] > words[:-1]).all())
+    True
+    """
+    column = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks)
+    if pa.types.is_integer(column.type):
+        return np.asarray(column.cast(pa.int64()).to_numpy())
+    begins = column.cast(pa.large_binary()).dictionary_encode()
+    words = [
+        int.from_bytes(value[:_WORD].ljust(_WORD, b"\0"), "big") - _HALF for value in begins.dictionary.to_pylist()
+    ]
+    return np.array(words, np.int64)[begins.indices.to_numpy()]
+
+
+_WORD, _HALF = 8, 1 << 63
+"""Bytes of a number, and half of all its values."""
+
+
 def starts_of(rows: int) -> NDArray[np.int64]:
     """Return where the blocks of so many rows begin: evenly, so that none is small."""
     count = -(-rows // BLOCK_ROWS)
@@ -103,7 +136,7 @@ def starts_of(rows: int) -> NDArray[np.int64]:
 
 
 def described(rows: pa.Table, starts: NDArray[np.int64], space: Space) -> dict[str, NDArray[Any]]:
-    """Return what blocks say of rows: rows, marks, sum, t_from, t_to, low, high, by name. Cost O(rows).
+    """Return what blocks say of rows, by name: all but where they are in a file. Cost O(rows).
 
     Parameters
     ----------
@@ -123,6 +156,7 @@ def described(rows: pa.Table, starts: NDArray[np.int64], space: Space) -> dict[s
         vectors = space.vectors(np.ascontiguousarray(positions))
     elif there.any():
         vectors[there] = space.vectors(np.ascontiguousarray(positions[there]))
+    words = id_words(rows.column("id"))
     low, high = np.fmin.reduceat(vectors, starts, axis=0), np.fmax.reduceat(vectors, starts, axis=0)
     return {
         "rows": np.diff(np.append(starts, len(rows))).astype(np.int32),
@@ -130,6 +164,8 @@ def described(rows: pa.Table, starts: NDArray[np.int64], space: Space) -> dict[s
         "sum": np.add.reduceat(row_hashes(rows), starts),
         "t_from": np.minimum.reduceat(t, starts),
         "t_to": np.maximum.reduceat(t, starts),
+        "id_from": np.minimum.reduceat(words, starts),
+        "id_to": np.maximum.reduceat(words, starts),
         "low": np.where(np.isnan(low), np.inf, low),
         "high": np.where(np.isnan(high), -np.inf, high),
     }

@@ -380,6 +380,8 @@ def _leaves_of(file: NewFile, number: int, period: int, segment: int, at: int, a
         sum=np.add.reduceat(blocks.sum, starts),
         t_from=np.minimum.reduceat(blocks.t_from, starts),
         t_to=np.maximum.reduceat(blocks.t_to, starts),
+        id_from=np.minimum.reduceat(blocks.id_from, starts),
+        id_to=np.maximum.reduceat(blocks.id_to, starts),
         low=np.minimum.reduceat(blocks.low, starts, axis=0),
         high=np.maximum.reduceat(blocks.high, starts, axis=0),
         cell=np.array([leaf.cell for leaf in file.leaves], np.float64).reshape(n, 4),

@@ -94,6 +94,8 @@ class Leaves:
         uint64.
     t_from, t_to
         int64 or float64.
+    id_from, id_to
+        int64. As of :class:`dtoss.history.blocks.Blocks`.
     low, high
         float64 (n, dimension). The box of its blocks.
     cell
@@ -116,6 +118,8 @@ class Leaves:
     sum: NDArray[np.uint64]
     t_from: NDArray[Any]
     t_to: NDArray[Any]
+    id_from: NDArray[np.int64]
+    id_to: NDArray[np.int64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     cell: NDArray[np.float64]

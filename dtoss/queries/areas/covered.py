@@ -38,7 +38,7 @@ def polygons_of(shapes: Any, space: Space) -> list[list[Shape]]:
     ValueError
         As :func:`dtoss.geometry.polygons.as_polygons`.
     """
-    return [[_polygon(p) for p in as_polygons(shape, space)] for shape in listed(shapes)]
+    return [[shape_of(p) for p in as_polygons(shape, space)] for shape in listed(shapes)]
 
 
 def listed(shapes: Any) -> list[Any]:
@@ -140,7 +140,8 @@ def _is_ring(shape: Any) -> bool:
         return False
 
 
-def _polygon(polygon: Any) -> Shape:
+def shape_of(polygon: Any) -> Shape:
+    """Return the shape of a polygon (:class:`dtoss.geometry.polygons.Polygon`)."""
     return Shape(cover_polygon(polygon), lambda positions, vectors: inside(vectors, polygon))
 
 

@@ -1,0 +1,27 @@
+"""``dtoss.history.open``: a history as it stands, or as one of its versions had it."""
+
+from __future__ import annotations
+
+from dtoss.history.history import History
+from dtoss.history.versions import Home
+
+
+def open_history(path: str, version: int | None = None) -> History:
+    """Return a history, opened for questions. Cost: the newest commit is found and read; tables are mapped when asked.
+
+    Parameters
+    ----------
+    path
+        Path or URI.
+    version
+        Its number; the newest one when None.
+
+    Raises
+    ------
+    StoreError
+        If there is no history, it is of a newer format, or there is no such version: those that are there are named.
+    OSError
+        If something cannot be read.
+    """
+    home = Home(str(path))
+    return History(home, home.version(version))
