@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.errors import InputError
+from dtoss.history.asking.plan import gathered
 from dtoss.history.latest import latest
 from dtoss.history.schema import OWN, Schema
 from dtoss.history.times import interval_of, moment_of, seconds_before
 from dtoss.names import not_carried
 from pipelines.cycles.clock import Scale
-from pipelines.history_frame import Scan, as_batches, chosen, home_of, rows_frame
+from pipelines.past.scans import PastScan, as_batches, home_of, opened, rows_frame
 from pipelines.rebuild import rebuild
 from pipelines.rows.by_id import by_hash, task_count
 from pipelines.rows.positions import DELETED, RAW, REASON, Positions, attribute_column
@@ -111,19 +112,19 @@ def standing_at(
     if max_age is not None and not max_age >= 0.0:
         raise ValueError(f"max_age is {max_age!r}: seconds that are not negative are wanted")
     home = home_of(history)
-    held = home.version(version)
-    schema = held.schema
-    scan = Scan(home, schema, _span(schema, time, max_age), deletions=True)
+    number = home.version(version).number
+    schema = opened(home, number).schema
     wanted = _attributes(columns, list(schema.attributes))
     # the time is carried as an attribute too, as a rebuild does
     timed = [] if columns == "none" or TIME in wanted else [TIME]
     carried = [attribute_column(name) for name in (*timed, *wanted)]
-    names = [*OWN, *("t" for _ in timed), *wanted]
-    pieces = chosen(home, held, scan.span, None)
+    names = (*OWN, *("t" for _ in timed), *wanted)
+    scan = PastScan(home, number, names, _span(schema, time, max_age), deletions=True)
+    chosen = scan.chosen()
     compared = [DELETED, "x", "y", *carried]
     # most rows are not the latest ones, and need not travel
-    rows = rows_frame(session, scan, pieces, names, [*OWN, *carried], lambda found: latest(found, compared))
-    tasks = task_count(sum(int(blocks.rows.sum()) for _, blocks in pieces), cores(session))
+    rows = rows_frame(session, scan, chosen, [*OWN, *carried], lambda found: latest(found, compared))
+    tasks = task_count(int(gathered(opened(home, number), chosen, "rows").sum()), cores(session))
     frame = _standing(rows, compared, tasks).persist()
     return Positions(frame, (*timed, *wanted), True, schema.id_type == "string", schema.space.crs, kept=frame)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,16 +19,16 @@ from dtoss.arguments import distances, whole_number
 from dtoss.errors import InputError
 from dtoss.geometry.curve import curve_keys
 from dtoss.geometry.space import same_crs
+from dtoss.history.asking.meeting import time_keys
+from dtoss.history.asking.scan import condition_on, stored_name
 from dtoss.history.blocks import BY_PLACE, BY_TIME
-from dtoss.history.joining import condition_on, stored_name
-from dtoss.history.meeting import time_keys
 from dtoss.history.schema import Schema
-from dtoss.history.versions import Home, Version
+from dtoss.history.versions import Version
 from dtoss.names import not_carried
-from pipelines.history_frame import home_of, spark_types
 from pipelines.join import slices
 from pipelines.past.answers import PastAsk, answered, asked_of
 from pipelines.past.query_intervals import Interval
+from pipelines.past.scans import home_of, opened, spark_types
 from pipelines.rows.positions import Columns, coordinate, out_of_range
 from pipelines.rows.texts import exactly
 from pipelines.spark.session import configured, cores
@@ -222,8 +221,7 @@ def _ask(
         if list(columns).count(name) > 1:
             raise ValueError(f"column {name!r} would stand twice in the result ({', '.join([*OWN, *columns])})")
     for condition in (where, having):
-        if condition is not None:
-            condition_on(held.schema, condition)
+        condition_on(held.schema, condition)
     return PastAsk(
         home, held.number, k, radius, max_distance, per_object, per_row, how, tuple(columns), where, having,
         exclude_self,
@@ -242,7 +240,7 @@ def _join(
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
-    version = _opened(ask.home, ask.number)
+    version = opened(ask.home, ask.number)
     schema = version.schema
     if crs is not None and not same_crs(crs, schema.space.crs):
         raise ValueError(
@@ -328,12 +326,6 @@ def _measures(ask: PastAsk, schema: Schema) -> list[Column]:
     return [F.count(measure).alias(name) for name, measure in measures.items()]
 
 
-@lru_cache(maxsize=2)
-def _opened(home: Home, number: int) -> Version:
-    """Return a version, its tables mapped; kept for the next task of this process."""
-    return home.version(number)
-
-
 @dataclass(frozen=True)
 class _Parts:
     """Parts of a history that queries are told apart by: by place where that order stands, else by time.
@@ -400,7 +392,7 @@ def _answerer(ask: PastAsk) -> Callable[..., Iterator[pa.RecordBatch]]:
         from pyspark.sql import types as T
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        version = _opened(ask.home, ask.number)
+        version = opened(ask.home, ask.number)
         types = _result(version.schema, T.NullType(), ask.columns)
         arrow = to_arrow_schema(T.StructType(types.fields[1:]), timezone="UTC")
         for batch in slices(batches):

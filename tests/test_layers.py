@@ -109,7 +109,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "calibration": set(),
         "files": {"rows"},
         "sql": {"", "rows", "spark"},
-        "past": {"rows"},
+        "past": {"rows", "spark"},
         "": {"files", "sql", "past", "calibration", "cycles", "rows", "loop", "spark"},
         "command": {
             "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -10,11 +11,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.answer_rows import as_rows, places_of, usable
-from dtoss.history.joining import Near, Wanted, condition_on, near, satisfying, stored_name
-from dtoss.history.meeting import Asked, time_keys
+from dtoss.history.asking.found import Found
+from dtoss.history.asking.meeting import Places, time_keys
+from dtoss.history.asking.scan import Scan, condition_on, read_columns, satisfying, stored_name
+from dtoss.history.asking.together import Wanted, near
+from dtoss.history.reading import Reads
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
 from dtoss.queries.gather import floats_of
+
+_WHOLE, _END = re.compile(r"-?\d{1,19}", re.ASCII), 1 << 63
+"""Texts that may be ids that are numbers, and the end of these."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class PastAsk:
     exclude_self: bool
 
 
-def asked_of(batch: pa.RecordBatch, schema: Schema) -> tuple[Asked, NDArray[np.bool_]]:
+def asked_of(batch: pa.RecordBatch, schema: Schema) -> tuple[Places, NDArray[np.bool_]]:
     """Return what is asked, with infinite radii, and of which rows of a batch: those that have a place and a time."""
     places = places_of(batch)
     good = usable(schema.space, places)
@@ -73,57 +80,65 @@ def asked_of(batch: pa.RecordBatch, schema: Schema) -> tuple[Asked, NDArray[np.b
         ends.append(values)
     rows = np.flatnonzero(good)
     vectors = schema.space.vectors(np.ascontiguousarray(places[rows]))
-    return Asked(vectors, np.full(len(rows), np.inf), *(time_keys(values[rows]) for values in ends)), good
+    return Places(vectors, np.full(len(rows), np.inf), *(time_keys(values[rows]) for values in ends)), good
 
 
 def answered(version: Version, ask: PastAsk, batch: pa.RecordBatch, arrow: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a batch of queries, those of a query together."""
+    """Yield the rows of a batch of queries, those of a query together.
+
+    Parameters
+    ----------
+    version
+        Of the history.
+    ask
+        What is asked.
+    batch
+        Columns query_id, x, y, first, last, and perhaps per_row.
+    arrow
+        The columns of the result but the first one, query_id.
+
+    Raises
+    ------
+    StoreError
+        If a file is gone or damaged.
+    ValueError
+        If a condition cannot be evaluated.
+    """
     schema = version.schema
-    asked, good = asked_of(batch, schema)
-    rows = np.flatnonzero(good)
-    wanted, asked, k = _wanted(ask, schema, batch, rows, asked)
-    having = None if ask.having is None else condition_on(schema, ask.having)
-    asks = k > 0 if ask.radius is None else ~np.isnan(asked.radius)
-    rows, asked, k = rows[asks], asked.take(asks), k[asks]
-    if wanted.own is not None:
-        wanted = replace(wanted, own=wanted.own.filter(pa.array(asks)))
+    rows, places, k = _places(ask, schema, batch)
+    having = condition_on(schema, ask.having)
+    own = _as_ids(batch.column("query_id").take(pa.array(rows)), schema) if ask.exclude_self else None
+    wanted = Wanted(0 if ask.radius is not None else int(k.max(initial=1)), ask.per_object, own)
+    named = [*ask.columns, *(() if having is None else sorted(having.columns))]
+    scan = Scan(ask.home, version, read_columns(named, schema), condition_on(schema, ask.where), Reads())
     unanswered = np.ones(batch.num_rows, np.bool_)
     query_id, names = batch.column("query_id"), ["query_id", *arrow.names]
-    for found in near(ask.home, version, asked, wanted) if len(rows) else ():
-        rank = np.arange(len(found)) - np.searchsorted(found.place, found.place) + 1
-        keep = rank <= k[found.place] if ask.radius is None else np.ones(len(found), np.bool_)
+    for found in near(scan, places, wanted) if len(rows) else ():
+        rank = np.arange(len(found)) - np.searchsorted(found.question, found.question) + 1
+        keep = rank <= k[found.question] if ask.radius is None else np.ones(len(found), np.bool_)
         if having is not None:
             keep &= satisfying(having, found.rows, schema)
-        found, rank = found.take(keep), rank[keep]
-        unanswered[rows[found.place]] = False
-        yield as_rows(query_id, rows[found.place], _columns(found, rank, ask, schema, arrow), names, "inner")
+        at = np.flatnonzero(keep)
+        hits, query = found.take(at), rows[found.question[at]]
+        unanswered[query] = False
+        yield as_rows(query_id, query, _columns(hits, rank[at], ask, schema, arrow), names, "inner")
     if ask.how == "left" and unanswered.any():
         lost = query_id.filter(pa.array(unanswered))
         nulls = [pa.nulls(len(lost), field.type) for field in arrow]
         yield pa.record_batch([lost, *nulls], names=names)
 
 
-def _wanted(
-    ask: PastAsk, schema: Schema, batch: pa.RecordBatch, rows: NDArray[np.int64], asked: Asked
-) -> tuple[Wanted, Asked, NDArray[np.int64]]:
-    """Return what is wanted of the rows, the places with their radii, NaN where none is, and the k of each place."""
-    each = floats_of(batch.column("per_row"))[rows] if ask.per_row else None
-    radius, k = asked.radius, np.full(len(rows), ask.k or 0, np.int64)
+def _places(ask: PastAsk, schema: Schema, batch: pa.RecordBatch) -> tuple[NDArray[np.int64], Places, NDArray[np.int64]]:
+    """Return which queries can have hits, their places with radii and intervals, and the k of each."""
+    places, good = asked_of(batch, schema)
+    rows = np.flatnonzero(good)
+    each = floats_of(batch.column("per_row"))[rows] if ask.per_row else np.full(len(rows), ask.radius or ask.k or 0.0)
     if ask.radius is not None:
-        radius = np.full(len(rows), ask.radius) if each is None else np.where(each >= 0.0, each, np.nan)
+        asks, radius = each >= 0.0, each
     else:
-        if each is not None:
-            k = np.where(each >= 1.0, each, 0.0).astype(np.int64)
-        if ask.max_distance is not None:
-            radius = np.full(len(rows), ask.max_distance)
-    named = set() if ask.having is None else condition_on(schema, ask.having).columns
-    carried = tuple(name for name in schema.attributes if name in ask.columns or name in named)
-    condition = None if ask.where is None else condition_on(schema, ask.where)
-    own = None
-    if ask.exclude_self:
-        own = _as_ids(batch.column("query_id").take(pa.array(rows)), schema)
-    most = int(k.max(initial=0)) if ask.radius is None else 0
-    return Wanted(most, ask.per_object, carried, condition, own), replace(asked, radius=radius), k
+        asks, radius = each >= 1.0, places.radius if ask.max_distance is None else np.full(len(rows), ask.max_distance)
+    k = np.where(asks, each, 0.0) if ask.radius is None else np.zeros(len(rows))
+    return rows[asks], replace(places, radius=radius).take(asks), k[asks].astype(np.int64)
 
 
 def _as_ids(values: pa.Array, schema: Schema) -> pa.Array:
@@ -131,13 +146,14 @@ def _as_ids(values: pa.Array, schema: Schema) -> pa.Array:
     kind = schema.arrow.field("id").type
     if pa.types.is_integer(values.type) or schema.id_type == "string":
         return values.cast(kind)
-    whole = [int(text) if text and text.lstrip("-").isdecimal() else None for text in values.to_pylist()]
-    return pa.array(
-        [number if str(number) == text else None for number, text in zip(whole, values.to_pylist(), strict=True)], kind
-    )
+    ids = []
+    for text in values.to_pylist():
+        number = int(text) if text and _WHOLE.fullmatch(text) else None
+        ids.append(number if number is not None and str(number) == text and -_END <= number < _END else None)
+    return pa.array(ids, kind)
 
 
-def _columns(found: Near, rank: NDArray[np.int64], ask: PastAsk, schema: Schema, arrow: pa.Schema) -> list[pa.Array]:
+def _columns(found: Found, rank: NDArray[np.int64], ask: PastAsk, schema: Schema, arrow: pa.Schema) -> list[pa.Array]:
     """Return the columns of a result but the first one."""
     held = {name: found.rows.column(stored_name(name, schema)) for name in ("id", "t", *ask.columns)}
     held |= {"distance": pa.chunked_array([found.distance]), "rank": pa.chunked_array([rank.astype(np.int32)])}

@@ -9,10 +9,10 @@ import pytest
 from dtoss.errors import InputError, StoreError
 from dtoss.history.committing import Change, Entry, NewPeriod, commit
 from dtoss.history.data_file import write_file
-from dtoss.history.joining import cuts
 from dtoss.history.rows import sorted_rows
 from dtoss.history.times import interval_of
-from pipelines.history_frame import chosen, history_frame, home_of
+from pipelines.history_frame import history_frame
+from pipelines.past.scans import PastScan
 from tests.dtoss.history.worlds import EPOCH, PLANE, SPHERE, new_home, put_batch, schema_of, table_of
 
 N = 3000
@@ -121,9 +121,9 @@ def test_only_blocks_of_the_interval_are_chosen(tmp_path):
     version = commit(
         home, Change("append", ((file, -1),), periods=(NewPeriod(0),), entries=(entry,), schema=schema), None
     )
-    assert sum(len(blocks) for _, blocks in chosen(home, version, (50_000, 59_999), None)) == 2
-    assert sum(len(blocks) for _, blocks in chosen(home, version, interval_of(None, "int64"), None)) == 13
-    assert chosen(home, version, (n, n), None) == []
+    assert version.number == 1
+    spans = [(50_000, 59_999), interval_of(None, "int64"), (n, n)]
+    assert [len(PastScan(home, 1, ("id",), span).chosen()) for span in spans] == [2, 13, 0]
 
 
 def test_planes_text_ids_and_numbers_as_times(spark, tmp_path):
@@ -156,11 +156,3 @@ def test_what_is_wrong_is_one_line(spark, history, tmp_path):
             history_frame(spark, history, **options)
     with pytest.raises(StoreError, match="is no history"):
         history_frame(spark, str(tmp_path / "none"))
-
-
-def test_runs_of_blocks_cover_all_once():
-    """And none is empty."""
-    for rows in ([5, 5, 5], [1], [20, 1, 20, 1]):
-        runs = cuts(np.array(rows), 8)
-        assert [i for begin, end in runs for i in range(begin, end)] == list(range(len(rows)))
-    assert home_of("s3://bucket/h").path == "s3://bucket/h"

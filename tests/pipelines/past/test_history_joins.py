@@ -12,7 +12,7 @@ import pytest
 from dtoss.errors import InputError, StoreError
 from pipelines import history_joins
 from pipelines.history_joins import history_knn_join, history_range_join
-from tests.dtoss.history.test_joining import put_place_order
+from tests.dtoss.history.test_together import put_place_order
 from tests.dtoss.history.worlds import EPOCH, PLANE, SPHERE, new_home, put_batch, schema_of, table_of
 from tests.oracles import distance
 

@@ -9,12 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtoss.geometry.distance import distance
-from dtoss.history import joining
+from dtoss.history.asking import together
+from dtoss.history.asking.meeting import Places, time_keys
+from dtoss.history.asking.plan import gathered
+from dtoss.history.asking.scan import Scan, condition_on
+from dtoss.history.asking.together import Wanted, chosen_for, cuts, near
 from dtoss.history.blocks import BY_PLACE
 from dtoss.history.committing import Change, commit
 from dtoss.history.data_file import write_file
-from dtoss.history.joining import Wanted, condition_on, near, pieces_of
-from dtoss.history.meeting import Asked, time_keys
 from dtoss.history.reading import Reads
 from dtoss.history.rows import sorted_rows, t_numbers
 from tests.dtoss.history.worlds import LAT, LON, PLANE, SPHERE, new_home, put_batch, schema_of, small_rows, table_of
@@ -26,6 +28,10 @@ def put_place_order(home, rows, schema, period, cut):
     parts = [(sorted_rows(rows.filter(pa.array(side)), "time"), None) for side in (west, ~west)]
     file = write_file(home.folder, BY_PLACE, [part for part in parts if len(part[0])], schema)
     return commit(home, Change("settle", ((file, period),)), home.head())
+
+
+def scan_of(home, version, condition=None):
+    return Scan(home, version, (), condition, Reads())
 
 
 def brute(batches, schema, vectors, radius, spans, k, per_object, own, where=lambda row: True):
@@ -60,7 +66,7 @@ def told(parts):
     for part in parts:
         t = t_numbers(part.rows["t"]) if len(part) else []
         names = zip(part.rows["id"].to_pylist(), t, part.rows["x"].to_pylist(), part.rows["y"].to_pylist(), strict=True)
-        found += [(int(q), float(d), *row) for q, d, row in zip(part.place, part.distance, names, strict=True)]
+        found += [(int(q), float(d), *row) for q, d, row in zip(part.question, part.distance, names, strict=True)]
     return sorted(found, key=lambda hit: hit[0])
 
 
@@ -97,7 +103,7 @@ def test_as_plain_python_says(tmp_path_factory, data):
     kind = np.float64 if schema.t_type == "double" else np.int64
     first, last = (time_keys(np.array([span[side] for span in spans], kind)) for side in (0, 1))
     wanted = Wanted(k, per_object and k > 0, own=None if own is None else pa.array(own, schema.arrow.field("id").type))
-    found = told(near(home, version, Asked(vectors, radius, first, last), wanted))
+    found = told(near(scan_of(home, version), Places(vectors, radius, first, last), wanted))
     assert found == brute(batches, schema, vectors, radius, spans, k, per_object and k > 0, own)
 
 
@@ -123,7 +129,7 @@ def asked_in(schema, n, radius, seconds, seed=1):
     places = np.array([-122.4, 37.7]) + rng.normal(0, 0.03, (n, 2))
     middle = (1577836800 + rng.integers(0, 5000, n)) * 1_000_000
     span = int(seconds * 1e6)
-    return Asked(schema.space.vectors(places), np.full(n, radius), middle - span, middle + span)
+    return Places(schema.space.vectors(places), np.full(n, radius), middle - span, middle + span)
 
 
 @pytest.mark.parametrize(("k", "per_object"), [(0, False), (5, False), (5, True)])
@@ -132,7 +138,7 @@ def test_a_town_and_a_condition(town, k, per_object):
     home, version, schema, batches = town
     asked = asked_in(schema, 12, 2000.0 if not k else np.inf, 300)
     condition = condition_on(schema, "busy = 1 and id % 30 = 7 and lon > -122.45")
-    found = told(near(home, version, asked, Wanted(k, per_object, condition=condition)))
+    found = told(near(scan_of(home, version, condition), asked, Wanted(k, per_object)))
     spans = list(zip(asked.first.tolist(), asked.last.tolist(), strict=True))
 
     def where(row):
@@ -147,12 +153,12 @@ def test_many_rows_are_asked_in_halves(town, monkeypatch):
     """Each place once, all of its rows together."""
     home, version, schema, _ = town
     asked = asked_in(schema, 9, 3000.0, 900)
-    whole = told(near(home, version, asked, Wanted()))
-    monkeypatch.setattr(joining, "MOST_HELD", len(whole) // 4)
-    parts = list(near(home, version, asked, Wanted()))
+    whole = told(near(scan_of(home, version), asked, Wanted()))
+    monkeypatch.setattr(together, "MOST_HELD", len(whole) // 4)
+    parts = list(near(scan_of(home, version), asked, Wanted()))
     assert len(parts) > 3
     assert told(parts) == whole
-    places = np.concatenate([np.unique(part.place) for part in parts])
+    places = np.concatenate([np.unique(part.question) for part in parts])
     assert len(places) == len(np.unique(places))
 
 
@@ -160,8 +166,15 @@ def test_only_blocks_that_concern_a_place_are_read(town):
     """Of a period with two orders the cheaper one."""
     home, version, schema, _ = town
     reads = Reads()
-    list(near(home, version, asked_in(schema, 1, 100.0, 2), Wanted(), reads))
+    list(near(Scan(home, version, (), None, reads), asked_in(schema, 1, 100.0, 2), Wanted()))
     assert 1 <= reads.blocks <= 3
     assert reads.rows < 20_000
-    everything = pieces_of(version, asked_in(schema, 1, np.inf, 1e6), 1.0)
-    assert sum(int(blocks.rows.sum()) for _, blocks in everything) == 20_000
+    everything = chosen_for(version, asked_in(schema, 1, np.inf, 1e6))
+    assert gathered(version, everything, "rows").sum() == 20_000
+
+
+def test_runs_of_blocks_cover_all_once():
+    """And none is empty."""
+    for rows in ([5, 5, 5], [1], [20, 1, 20, 1]):
+        runs = cuts(np.array(rows), 8)
+        assert [i for begin, end in runs for i in range(begin, end)] == list(range(len(rows)))

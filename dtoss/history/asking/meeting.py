@@ -1,4 +1,4 @@
-"""Which blocks concern places that are asked about, each with its radius and interval, and which rows answer them."""
+"""Which blocks concern places that are places about, each with its radius and interval, and which rows answer them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
@@ -14,6 +13,7 @@ from dtoss.geometry.distance import EARTH_RADIUS, chord_of, plane_distance, sphe
 from dtoss.geometry.place import SPHERE
 from dtoss.geometry.rounding import NEARLY_AS_NEAR, TINY
 from dtoss.geometry.space import Space
+from dtoss.history.asking.scan import Piece
 from dtoss.history.blocks import Blocks
 
 _TOP_BITS = 63
@@ -44,8 +44,8 @@ class Bounds(Protocol):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Places that are asked about: m of them.
+class Places:
+    """Places that are places about: m of them.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ class Asked:
     def __len__(self) -> int:
         return len(self.radius)
 
-    def take(self, rows: NDArray[Any]) -> Asked:
+    def take(self, rows: NDArray[Any]) -> Places:
         """Return some of them, by a mask or numbers."""
-        return Asked(*(getattr(self, field.name)[rows] for field in fields(self)))
+        return Places(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @property
     def limit2(self) -> NDArray[np.float64]:
@@ -92,26 +92,26 @@ def time_keys(times: NDArray[Any]) -> NDArray[np.int64]:
     return np.asarray(bits ^ ((bits >> _TOP_BITS) & np.iinfo(np.int64).max), dtype=np.int64)
 
 
-def touched(blocks: Bounds, asked: Asked) -> NDArray[np.bool_]:
+def touched(blocks: Bounds, places: Places) -> NDArray[np.bool_]:
     """Return which blocks may hold an answer to any of the places, bool (n,). Cost O(n m)."""
     hit = np.zeros(len(blocks.low), np.uint8)
-    _touched(*_of_blocks(blocks), *_of_asked(asked), hit)
+    _touched(*_of_blocks(blocks), *_of_places(places), hit)
     return hit.view(np.bool_)
 
 
-def pairs(blocks: Bounds, asked: Asked) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def pairs(blocks: Bounds, places: Places) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return which blocks may hold an answer to which places: numbers of both, int32 (p,), by block. Cost O(n m)."""
     room = _ROOM
     while True:
         found = np.empty((2, room), np.int32)
-        count = _pairs(*_of_blocks(blocks), *_of_asked(asked), found[0], found[1])
+        count = _pairs(*_of_blocks(blocks), *_of_places(places), found[0], found[1])
         if count <= room:
             return found[0, :count].copy(), found[1, :count].copy()
         room = count
 
 
 @dataclass(frozen=True)
-class Slice:
+class Rows:
     """Rows of some blocks, one block after the other, as they are compared with places.
 
     Parameters
@@ -132,17 +132,18 @@ class Slice:
     counts: NDArray[np.uint8]
 
     @classmethod
-    def of(cls, rows: pa.Table, blocks: Blocks, t: NDArray[Any], counts: NDArray[np.bool_], space: Space) -> Slice:
-        """Return the rows of blocks; those that do not count need no position."""
-        places = np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
-        if not counts.all():
-            places = np.where(counts[:, None], places, 0.0)
-        begin = np.append(0, np.cumsum(blocks.rows, dtype=np.int64))
-        return cls(begin, time_keys(t), space.vectors(np.ascontiguousarray(places)), counts.view(np.uint8))
+    def of(cls, piece: Piece, space: Space) -> Rows:
+        """Return the rows of a piece; those that do not count need no position."""
+        places = piece.positions(np.arange(len(piece.rows)))
+        good = np.ascontiguousarray(piece.good)
+        if not good.all():
+            places = np.where(good[:, None], places, 0.0)
+        begin = np.append(0, np.cumsum(piece.blocks.rows, dtype=np.int64))
+        return cls(begin, time_keys(piece.t), space.vectors(np.ascontiguousarray(places)), good.view(np.uint8))
 
 
 def answers(
-    rows: Slice, blocks: Blocks, asked: Asked
+    rows: Rows, blocks: Blocks, places: Places
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
     """Return the rows within the radius and interval of each place: place, row and distance, by block.
 
@@ -151,15 +152,15 @@ def answers(
     tuple
         int32 (h,), int32 (h,) and float64 (h,). The distances are those that an index reports.
     """
-    block, place = pairs(blocks, asked)
+    block, place = pairs(blocks, places)
     room = _ROOM
-    vectors, limit2, first, last = _of_asked(asked)
+    vectors, limit2, first, last = _of_places(places)
     sorted_by_time = bool(np.all((rows.t[1:] >= rows.t[:-1]) | np.isin(np.arange(1, len(rows.t)), rows.begin)))
     while True:
         found, far = np.empty((2, room), np.int32), np.empty(room)
         count = _answers(
             rows.begin, operand(rows.t), operand(rows.vectors), operand(rows.counts), block, place, vectors, limit2,
-            operand(asked.radius), first, last, sorted_by_time, found[0], found[1], far,
+            operand(places.radius), first, last, sorted_by_time, found[0], found[1], far,
         )  # fmt: skip
         if count <= room:
             return found[0, :count], found[1, :count], far[:count]
@@ -175,8 +176,8 @@ def _of_blocks(blocks: Bounds) -> tuple[NDArray[Any], ...]:
     )
 
 
-def _of_asked(asked: Asked) -> tuple[NDArray[Any], ...]:
-    return operand(asked.vectors), operand(asked.limit2), operand(asked.first), operand(asked.last)
+def _of_places(places: Places) -> tuple[NDArray[Any], ...]:
+    return operand(places.vectors), operand(places.limit2), operand(places.first), operand(places.last)
 
 
 class _Boxes(NamedTuple):
@@ -188,7 +189,7 @@ class _Boxes(NamedTuple):
     end: Any
 
 
-class _Places(NamedTuple):
+class _PlaceArrays(NamedTuple):
     """Places, as kernels pass them on."""
 
     vectors: Any
@@ -222,7 +223,7 @@ _ASKED = "float64[:, ::1], float64[::1], int64[::1], int64[::1]"
 
 @kernel(f"void({_BLOCKS}, {_ASKED}, uint8[::1])")
 def _touched(low, high, begin, end, vectors, limit2, first, last, hit):
-    boxes, places = _Boxes(low, high, begin, end), _Places(vectors, limit2, first, last)
+    boxes, places = _Boxes(low, high, begin, end), _PlaceArrays(vectors, limit2, first, last)
     for b in range(begin.size):
         for q in range(first.size):
             if _in_time(boxes, b, places, q) and _in_reach(boxes, b, places, q):
@@ -233,7 +234,7 @@ def _touched(low, high, begin, end, vectors, limit2, first, last, hit):
 @kernel(f"int64({_BLOCKS}, {_ASKED}, int32[::1], int32[::1])")
 def _pairs(low, high, begin, end, vectors, limit2, first, last, block, place):
     """Return how many pairs there are, and write as many as there is room for."""
-    boxes, places = _Boxes(low, high, begin, end), _Places(vectors, limit2, first, last)
+    boxes, places = _Boxes(low, high, begin, end), _PlaceArrays(vectors, limit2, first, last)
     n = 0
     for b in range(begin.size):
         for q in range(first.size):
@@ -296,7 +297,7 @@ def _answers(
     return n
 
 
-def guessed(bounds: Bounds, rows: NDArray[Any], asked: Asked, wanted: float, space: Space) -> NDArray[np.float64]:
+def guessed(bounds: Bounds, rows: NDArray[Any], places: Places, wanted: float, space: Space) -> NDArray[np.float64]:
     """Return radii within which about so many rows are expected, float64 (m,): as if rows lay evenly in their boxes.
 
     Infinite where all the rows that can be in the interval are fewer.
@@ -305,15 +306,15 @@ def guessed(bounds: Bounds, rows: NDArray[Any], asked: Asked, wanted: float, spa
     extent = 1.0
     if space.dimension < SPHERE and there.any():
         extent = float((bounds.high[there].max(axis=0) - bounds.low[there].min(axis=0)).max())
-    out = np.empty(len(asked))
+    out = np.empty(len(places))
     finest = max(extent, TINY) * _FINEST
-    _guessed(*_of_blocks(bounds), *_of_asked(asked), rows.astype(np.float64), wanted, finest, out)
+    _guessed(*_of_blocks(bounds), *_of_places(places), rows.astype(np.float64), wanted, finest, out)
     return out * EARTH_RADIUS if space.dimension == SPHERE else out
 
 
 @kernel(f"void({_BLOCKS}, {_ASKED}, float64[::1], float64, float64, float64[::1])")
 def _guessed(low, high, begin, end, vectors, limit2, first, last, rows, wanted, finest, out):
-    boxes, places = _Boxes(low, high, begin, end), _Places(vectors, limit2, first, last)
+    boxes, places = _Boxes(low, high, begin, end), _PlaceArrays(vectors, limit2, first, last)
     for q in range(out.size):
         radius = finest
         for _ in range(_DOUBLINGS):
