@@ -275,10 +275,31 @@ def a_file(names, folder):
     names["path"] = str(next(folder.glob("**/partitions/*.arrow")))
 
 
+def past(names, folder):
+    """The page of histories has one, H, and tables of accidents and shifts."""
+    from dtoss.history.rows import rows_of
+    from tests.dtoss.history.worlds import SPHERE, new_home, put_batch, schema_of
+
+    rng, n, spark = np.random.default_rng(0), 3000, names["spark"]
+    times = np.datetime64("2008-05-20T07:00", "us") + rng.integers(0, 6 * 86_400_000_000, n)
+    rows = {"id": rng.integers(0, 40, n), "t": pa.array(times).cast(pa.timestamp("us", "UTC"))}
+    rows |= {"x": rng.normal(-122.41, 0.01, n), "y": rng.normal(37.78, 0.01, n), "occupied": rng.integers(0, 2, n)}
+    schema = schema_of(SPHERE, occupied=pa.int64())
+    put_batch(new_home(folder / "H"), rows_of(pa.table(rows), schema), schema, "given")
+    at = [np.datetime64("2008-05-22T12:00", "us").item()] * 2
+    places = {"query_id": [1, 2], "lon": [-122.41, -122.4], "lat": [37.78, 37.77]}
+    names |= {
+        "H": "H",
+        "accidents": spark.createDataFrame(pa.table(places | {"at": at})),
+        "shifts": spark.createDataFrame(pa.table(places | {"begin": at, "end": at, "radius": [100.0, 500.0]})),
+    }
+
+
 GIVEN = {
     "README.md": fleet,
     "docs/ceps.md": patterns,
     "docs/format.md": a_file,
+    "docs/history.md": past,
     "docs/queries.md": queries,
     "docs/sql.md": sql,
     "docs/zones.md": zones,
