@@ -1,1 +1,5 @@
-"""The paper's own method to the letter: counters on a grid, split-queue, fading; for comparison and as an oracle."""
+"""The paper's own method to the letter: counters on a grid, split-queue, fading; for comparison and as an oracle.
+
+Aly and others, "AQWA: Adaptive Query-Workload-Aware Partitioning of Big Spatial Data", PVLDB 8(13), 2015. Sections and
+formulas that are named here are the paper's. Files are read whole, and time is not known.
+"""
