@@ -15,6 +15,7 @@ from pipelines.command.asking import near
 from pipelines.command.asking.sql import sql
 from pipelines.command.asking.within import within
 from pipelines.command.export import export
+from pipelines.command.history.app import history
 from pipelines.command.notes import hush
 from pipelines.command.quick import QUIETLY, UsageError
 from pipelines.command.serve import serve
@@ -77,6 +78,7 @@ app.command()(planning.patterns)
 app.command()(planning.plan)
 app.command()(planning.report)
 app.command()(planning.calibrate)
+app.add_typer(history, name="history")
 
 
 @cache
@@ -85,7 +87,8 @@ def command_line() -> Any:
     group: Any = typer.main.get_command(app)
     quiet = next(option for option in group.params if option.name == "quiet")
     for command in group.commands.values():
-        command.params.append(quiet)
+        for one in (command, *getattr(command, "commands", {}).values()):
+            one.params.append(quiet)
     return group
 
 

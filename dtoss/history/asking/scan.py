@@ -107,7 +107,7 @@ class Piece:
 
 
 def pieces_of(scan: Scan, chosen: Chosen) -> Iterator[Piece]:
-    """Yield the rows of chosen blocks; at most :data:`BLOCKS_AT_ONCE` blocks a piece. Files far away are read side by side.
+    """Yield the rows of chosen blocks, :data:`BLOCKS_AT_ONCE` a piece at most; files far away are read side by side.
 
     Raises
     ------

@@ -108,7 +108,8 @@ def print_hits(index: Asked, hits: dtoss.Hits, form: Form, names: list[str], tot
     columns = [values.tolist() for values in (hits.query, hits.id, hits.distance, hits.rank())]
     rows = zip(*columns, *(hits.columns[name].to_pylist() for name in names), strict=True)
     if form.geojson:
-        print_geojson(index, _degrees(hits.positions, index.space), header, rows)
+        degrees = degrees_of(hits.positions, index.space, "ask with --columns x,y, or rebuild the store with --crs")
+        print_points({"snapshot": index.snapshot}, degrees, header, rows)
     elif form.as_json:
         said = [dict(zip(header, row, strict=True)) for row in rows]
         print(json.dumps({"snapshot": index.snapshot, "hits": said}, default=str))
@@ -118,15 +119,15 @@ def print_hits(index: Asked, hits: dtoss.Hits, form: Form, names: list[str], tot
         writer.writerows(rows)
 
 
-def print_geojson(
-    index: Asked, positions: NDArray[np.float64], names: list[str], rows: Iterator[tuple[Any, ...]]
+def print_points(
+    about: dict[str, Any], positions: NDArray[np.float64], names: list[str], rows: Iterator[tuple[Any, ...]]
 ) -> None:
     """Print a FeatureCollection of points as in RFC 7946, a line a feature.
 
     Parameters
     ----------
-    index
-        Was asked.
+    about
+        Said of all of them, such as the snapshot.
     positions
         lon, lat of WGS 84, float64 (n, 2), not finite where there are none.
     names
@@ -135,7 +136,8 @@ def print_geojson(
         Their values.
     """
     write = sys.stdout.write
-    write(f'{{"type": "FeatureCollection", "snapshot": {json.dumps(index.snapshot)}, "features": [')
+    head = json.dumps({"type": "FeatureCollection", **about})
+    write(f'{head[:-1]}, "features": [')
     nowhere = 0
     for number, (place, row) in enumerate(zip(positions.tolist(), rows, strict=True)):
         there = math.isfinite(place[0]) and math.isfinite(place[1])
@@ -156,15 +158,18 @@ def _value(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _degrees(positions: NDArray[np.float64], space: Space) -> NDArray[np.float64]:
-    """Return positions of a store as lon, lat of WGS 84."""
+def degrees_of(positions: NDArray[np.float64], space: Space, way_out: str) -> NDArray[np.float64]:
+    """Return positions as lon, lat of WGS 84, float64 (n, 2).
+
+    Raises
+    ------
+    ValueError
+        If they are in a plane without a CRS; ``way_out`` says what to do then.
+    """
     from dtoss.geometry.space import LONLAT, NO_CRS, same_crs
 
     if space.crs.lower() == NO_CRS:
-        raise ValueError(
-            "--geojson wants degrees, and the plane of this store has no CRS: ask with --columns x,y, "
-            "or rebuild the store with --crs"
-        )
+        raise ValueError(f"--geojson wants degrees, and this plane has no CRS: {way_out}")
     if same_crs(space.crs, LONLAT):
         return positions
     import numpy as np

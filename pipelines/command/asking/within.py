@@ -90,16 +90,25 @@ def within(
         print_zones(index, polygons, by, count=count, out=out, columns=names, where=where, edges=kind, form=form)
     elif count:
         held = (
-            index.count_box(box, where=where) if box else index.count_within(_geojson(polygon), where=where, edges=kind)
+            index.count_box(box, where=where)
+            if box
+            else index.count_within(read_polygon(polygon), where=where, edges=kind)
         )
         print_count(index, int(held[0]), as_json)
     elif box:
         print_hits(index, index.box(box, where=where, columns=asked), form, names)
     else:
-        print_hits(index, index.within(_geojson(polygon), where=where, columns=asked, edges=kind), form, names)
+        print_hits(index, index.within(read_polygon(polygon), where=where, columns=asked, edges=kind), form, names)
 
 
-def _geojson(path: str | None) -> Any:
+def read_polygon(path: str | None) -> Any:
+    """Return the polygon of a GeoJSON file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or holds none.
+    """
     assert path is not None
     from pipelines.files.zones import read_shape
 
