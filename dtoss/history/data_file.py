@@ -112,7 +112,7 @@ def write_file(folder: Folder, order: int, parts: Iterable[Part], schema: Schema
         facts.append(described(rows, starts, schema.space))
         kept = _stored(rows, schema)
         if writer is None:
-            writer = pq.ParquetWriter(sink, kept.schema, compression="zstd", write_page_checksum=True)
+            writer = pq.ParquetWriter(sink, kept.schema, **_encodings(kept.schema))
         ends = [*starts[1:].tolist(), len(rows)]
         for begin, end in zip(starts.tolist(), ends, strict=True):
             writer.write_table(kept.slice(begin, end - begin), row_group_size=end - begin)
@@ -136,6 +136,29 @@ def write_file(folder: Folder, order: int, parts: Iterable[Part], schema: Schema
         blocks,
         tuple(leaves),
     )
+
+
+ZSTD_LEVEL = 3
+"""Of zstd: a twentieth smaller than level 1 and as fast; level 6 takes twice as long for another twentieth."""
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    """Return how columns are written: times as differences, where they are whole numbers, all else by dictionaries.
+
+    Rounded positions repeat within a block. On taxis a row takes 11 bytes by time and 9.4 by place; 12 and 12.6 if
+    times are in dictionaries, too.
+    """
+    options: dict[str, Any] = {"compression": "zstd", "compression_level": ZSTD_LEVEL, "write_page_checksum": True}
+    if pa.types.is_floating(schema.field("t").type):
+        return options
+    plain = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), plain)
+    leaves = pq.read_metadata(pa.BufferReader(plain.getvalue())).schema
+    paths = [leaves.column(number).path for number in range(len(leaves.names))]
+    return options | {
+        "use_dictionary": [path for path in paths if path != "t"],
+        "column_encoding": {"t": "DELTA_BINARY_PACKED"},
+    }
 
 
 def _stored(rows: pa.Table, schema: Schema) -> pa.Table:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dtoss.extras import needed
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dtoss.history.history import History
     from dtoss.hits import Hits
 
@@ -21,7 +22,7 @@ def write_lines(past: History, hits: Hits, path: str, gap: float | None) -> int:
     past
         Was asked.
     hits
-        Of :meth:`dtoss.history.History.trajectory`.
+        Of :meth:`dtoss.history.history.History.trajectory`.
     path
         Of the file.
     gap
@@ -40,6 +41,7 @@ def write_lines(past: History, hits: Hits, path: str, gap: float | None) -> int:
     drawn between two rows but a straight line: no roads, no antimeridian.
     """
     geopandas = needed("geopandas", "--line", "frames")
+    import numpy as np
     import shapely
 
     t = _numbers(past, hits)
@@ -60,7 +62,7 @@ def write_lines(past: History, hits: Hits, path: str, gap: float | None) -> int:
     return len(lines)
 
 
-def _numbers(past: History, hits: Hits) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _numbers(past: History, hits: Hits) -> NDArray[np.float64]:
     from dtoss.history.rows import t_numbers
 
-    return t_numbers(hits.columns["t"]).astype(np.float64)
+    return t_numbers(hits.columns["t"]).astype(float)

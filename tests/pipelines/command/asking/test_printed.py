@@ -116,7 +116,7 @@ def test_a_plane_without_a_crs_is_no_place_on_earth(stores, run):
     """The way out is said."""
     code, out, err = run("knn", "--at", 0, 0, "--store", stores["none"], "--geojson")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("error: --geojson wants degrees, and the plane of this store has no CRS")
+    assert err.startswith("error: --geojson wants degrees, and this plane has no CRS")
 
 
 @pytest.mark.parametrize("form", ["csv", "--json", "--geojson"])

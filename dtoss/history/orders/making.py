@@ -1,0 +1,153 @@
+"""Files of an order, made of the rows of periods: by time, by place, by object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.history.blocks import BY_OBJECT, BY_PLACE, BY_TIME, id_words
+from dtoss.history.data_file import FILE_BYTES, NewFile, Part, write_file
+from dtoss.history.orders.rows_in_parts import PART_ROWS, Source, by_time, in_buckets
+from dtoss.history.orders.tree import Tree, even_tree
+from dtoss.history.rows import sorted_rows
+
+SAMPLE = 1_000_000
+"""Positions of which a tree is made."""
+LEAST_BYTES = 1.0
+"""Of a row, where nothing tells how many it takes."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large things become.
+
+    Parameters
+    ----------
+    leaf_bytes
+        Of a leaf of the order by place.
+    file_bytes
+        Of a file, about which a new one is begun.
+    part_rows
+        Rows that are in memory at a time.
+    """
+
+    leaf_bytes: float
+    file_bytes: int = FILE_BYTES
+    part_rows: int = PART_ROWS
+
+
+def time_files(source: Source, sizes: Sizes) -> list[NewFile]:
+    """Return the files of rows by (t, id)."""
+    return _files(source, BY_TIME, ((rows, None) for rows in by_time(source, sizes.part_rows)), sizes)
+
+
+def place_files(
+    source: Source, sizes: Sizes, shape: Callable[[NDArray[np.float64]], Tree] | None = None
+) -> list[NewFile]:
+    """Return the files of rows by (leaf, t, id): the leaves of a k-d tree from left to right, each by time.
+
+    Parameters
+    ----------
+    source
+        The rows.
+    sizes
+        Of leaves, files and parts.
+    shape
+        Makes a tree of a sample of positions; an even one when None.
+    """
+    space = source.version.schema.space
+    sample = _sample(source, sizes)
+    share = len(sample) / max(source.rows, 1)
+    most = max(sizes.leaf_bytes / _row_bytes(source) * share, 1.0)
+    tree = even_tree(sample, most, degrees=space.geographic) if shape is None else shape(sample)
+    count = max(-(-source.rows // sizes.part_rows), 1)
+    bucket_of_leaf = _even_buckets(np.bincount(tree.leaf_of(sample), minlength=len(tree.cells)), count)
+
+    def bucket_of(rows: pa.Table) -> NDArray[np.int64]:
+        return bucket_of_leaf[tree.leaf_of(_positions(rows))]
+
+    buckets = in_buckets(by_time(source, sizes.part_rows), bucket_of, int(bucket_of_leaf[-1]) + 1)
+    return _files(source, BY_PLACE, _leaves(buckets, tree), sizes)
+
+
+def object_files(source: Source, sizes: Sizes) -> list[NewFile]:
+    """Return the files of rows by (id, t)."""
+    count = max(-(-source.rows // sizes.part_rows), 1)
+    step = max(len(source.blocks) // 64, 1)
+    words = np.sort(id_words(source.read(np.arange(0, len(source.blocks), step), ["id"]).column("id")))
+    cuts = np.unique(words[np.arange(1, count) * len(words) // count])
+
+    def bucket_of(rows: pa.Table) -> NDArray[np.int64]:
+        # equal ids, and texts that begin alike, stay together
+        return np.searchsorted(cuts, id_words(rows.column("id")), side="right").astype(np.int64)
+
+    buckets = in_buckets(by_time(source, sizes.part_rows), bucket_of, len(cuts) + 1)
+    parts: Iterator[Part] = ((sorted_rows(rows, "object"), None) for rows in buckets)
+    return _files(source, BY_OBJECT, parts, sizes)
+
+
+MAKERS: dict[int, Callable[[Source, Sizes], list[NewFile]]] = {
+    BY_TIME: time_files,
+    BY_PLACE: place_files,
+    BY_OBJECT: object_files,
+}
+"""Of each order what makes its files."""
+
+
+def _files(source: Source, order: int, parts: Iterable[Part], sizes: Sizes) -> list[NewFile]:
+    """Write parts to files of about so many bytes each."""
+    most = max(sizes.file_bytes / _row_bytes(source), 1.0)
+    done: list[NewFile] = []
+    waiting: list[Part] = []
+    rows = 0
+    for part in parts:
+        if waiting and rows + len(part[0]) > most:
+            done.append(write_file(source.home.folder, order, waiting, source.version.schema))
+            waiting, rows = [], 0
+        waiting.append(part)
+        rows += len(part[0])
+    if rows:
+        done.append(write_file(source.home.folder, order, waiting, source.version.schema))
+    return done
+
+
+def _leaves(buckets: Iterator[pa.Table], tree: Tree) -> Iterator[Part]:
+    for rows in buckets:
+        leaf = tree.leaf_of(_positions(rows))
+        order = np.argsort(leaf, kind="stable")  # within a leaf they stay by time
+        numbers, firsts = np.unique(leaf[order], return_index=True)
+        ends = [*firsts[1:].tolist(), len(rows)]
+        for number, first, end in zip(numbers.tolist(), firsts.tolist(), ends, strict=True):
+            cell = tree.cells[number].tolist()
+            yield rows.take(pa.array(order[first:end])), (cell[0], cell[1], cell[2], cell[3])
+
+
+def _sample(source: Source, sizes: Sizes) -> NDArray[np.float64]:
+    """Return positions of evenly chosen rows, float64 (n, 2); deletions without one are left out."""
+    every = max(source.rows // SAMPLE, 1)
+    found = []
+    ends = np.cumsum(source.blocks.rows.astype(np.int64))
+    turn = (ends - 1) // sizes.part_rows
+    for number in np.unique(turn):
+        positions = _positions(source.read(np.flatnonzero(turn == number), ["x", "y"]))[::every]
+        found.append(positions[np.isfinite(positions).all(axis=1)])
+    return np.concatenate(found)
+
+
+def _even_buckets(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return the bucket of each leaf: runs of leaves with about as many rows each, without a gap."""
+    before = np.cumsum(rows) - rows
+    bucket = before * count // max(int(rows.sum()), 1)
+    return np.unique(bucket, return_inverse=True)[1].astype(np.int64)
+
+
+def _positions(rows: pa.Table) -> NDArray[np.float64]:
+    return np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
+
+
+def _row_bytes(source: Source) -> float:
+    return max(float(source.blocks.bytes.sum()) / max(source.rows, 1), LEAST_BYTES)

@@ -1,0 +1,182 @@
+"""Tiers, trees and derived orders: no row is lost, cells hold their rows, and memory is bounded by parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtoss.errors import InputError
+from dtoss.history.blocks import BY_OBJECT, BY_PLACE, BY_TIME, ORDER_NAMES
+from dtoss.history.orders.making import MAKERS, Sizes
+from dtoss.history.orders.rows_in_parts import by_time, in_buckets, source_of
+from dtoss.history.orders.settle import drop_orders, make_order, settle
+from dtoss.history.orders.tree import even_tree, tree_of_cells
+from dtoss.history.reading import read_blocks
+from dtoss.history.rows import sorted_rows
+from dtoss.history.sums import sum_of
+from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, small_rows, table_of
+
+SCHEMA = schema_of(PLANE)
+
+
+def many_rows(n, seed=0, places=None):
+    random = np.random.default_rng(seed)
+    positions = random.normal(0, 1, (n, 2)).round(2) if places is None else places
+    return table_of(SCHEMA, random.integers(0, 20, n), random.integers(0, n // 3 + 1, n), positions)
+
+
+def read_order(home, version, order, period=None):
+    """All rows of an order with the number of their leaf, in the order of files."""
+    leaves = version.leaves
+    for leaf in np.flatnonzero(leaves.order == order):
+        if period is None or leaves.period[leaf] == period:
+            yield leaf, read_blocks(home, version.files.name[leaves.file[leaf]], version.blocks(leaf), version.schema)
+
+
+coordinates = st.sampled_from([-2.0, -1.0, -0.0, 0.0, 0.5, 3.0])
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(coordinates, coordinates), min_size=1, max_size=40), st.integers(1, 10))
+def test_cells_of_a_tree_hold_their_points_and_split_no_place(points, most):
+    """Half-open, each point in one; a leaf with too many points is one place."""
+    points = np.array(points)
+    tree = even_tree(points, most, degrees=False)
+    leaf = tree.leaf_of(points)
+    for row, (x, y) in enumerate(points):
+        inside = [x0 < x <= x1 and y0 < y <= y1 for x0, y0, x1, y1 in tree.cells]
+        assert np.flatnonzero(inside).tolist() == [leaf[row]]
+    for number in range(len(tree.cells)):
+        mine = points[leaf == number]
+        assert len(mine) <= most or len(np.unique(mine, axis=0)) == 1
+        assert len(mine)
+    again = tree_of_cells(tree.cells)
+    assert np.array_equal(again.cells[again.leaf_of(points)], tree.cells[leaf])
+
+
+def test_cells_that_are_no_tree_are_refused():
+    """Two that overlap."""
+    with pytest.raises(ValueError, match="2 cells are no leaves of a tree"):
+        tree_of_cells(np.array([[-np.inf, -np.inf, 1.0, np.inf], [0.0, -np.inf, np.inf, np.inf]]))
+
+
+def test_longitudes_are_measured_where_they_are():
+    """At 80 degrees north a box of 2 by 1 degrees is higher than wide."""
+    points = np.stack([np.linspace(0, 2, 50), np.linspace(80, 81, 50)], axis=1)
+    assert even_tree(points, 25, degrees=True).axis[0] == 1
+    assert even_tree(points, 25, degrees=False).axis[0] == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(small_rows(SCHEMA, most=25), min_size=1, max_size=5),
+    st.integers(1, 9),
+    st.sampled_from([BY_TIME, BY_PLACE, BY_OBJECT]),
+)
+def test_every_order_has_the_same_rows_however_small_the_parts(tmp_path_factory, batches, most, order):
+    """Sorted as the order says; what goes through the disk is what would have stayed in memory."""
+    home = new_home(tmp_path_factory.mktemp("h") / "h")
+    for i, rows in enumerate(batches):
+        version = put_batch(home, rows, SCHEMA, str(i))
+    whole = pa.concat_tables(batches)
+    if not len(whole):
+        return
+    source = source_of(home, version, version.periods.number)
+    sizes = Sizes(leaf_bytes=200.0, file_bytes=2000, part_rows=most)
+    files = MAKERS[order](source, sizes)
+    assert sum(file.rows for file in files) == len(whole)
+    assert sum(file.sum for file in files) % 2**64 == sum_of(whole)
+    found = [
+        read_blocks(home, file.name, file.blocks.part(leaf.first, leaf.first + leaf.count), SCHEMA)
+        for file in files
+        for leaf in file.leaves
+    ]
+    if order == BY_PLACE:
+        for rows, leaf in zip(found, [leaf for file in files for leaf in file.leaves], strict=True):
+            assert repr(rows.to_pylist()) == repr(sorted_rows(rows, "time").to_pylist())
+            for row in rows.to_pylist():
+                if not np.isnan(row["x"]):
+                    assert leaf.cell[0] < row["x"] <= leaf.cell[2]
+                    assert leaf.cell[1] < row["y"] <= leaf.cell[3]
+        return
+    rows = pa.concat_tables(found)
+    assert list(map(repr, rows.to_pylist())) == list(
+        map(repr, sorted_rows(whole, "time" if order == BY_TIME else "object").to_pylist())
+    )
+
+
+def test_time_is_cut_between_equal_times_only(tmp_path):
+    """Parts of a period are bounded where times differ, and hold all of a time where they do not."""
+    home = new_home(tmp_path / "h")
+    rows = many_rows(3000)
+    for i in range(3):
+        version = put_batch(home, rows.slice(i * 1000, 1000), SCHEMA, str(i))
+    source = source_of(home, version, version.periods.number)
+    parts = list(by_time(source, 100))
+    assert pa.concat_tables(parts).equals(sorted_rows(rows, "time"))
+    buckets = list(in_buckets(iter(parts), lambda part: part.column("id").to_numpy() % 3, 3))
+    assert [set(np.asarray(one.column("id").to_numpy() % 3).tolist()) for one in buckets] == [{0}, {1}, {2}]
+
+
+def test_appends_settle_in_tiers_of_eight(tmp_path):
+    """After n appends a tier has at most seven periods, and a row was written once a tier."""
+    home = new_home(tmp_path / "h")
+    rows, written = many_rows(300), 0
+    for i in range(150):
+        put_batch(home, rows.slice(2 * i, 2), SCHEMA, str(i))
+        done = settle(home)
+        written += done.rows
+    version = done.version
+    assert np.bincount(version.periods.tier).tolist() == [150 % 8, 150 // 8 % 8, 150 // 64]
+    assert len(version.files.name) == 150 % 8 + 150 // 8 % 8 + 150 // 64
+    assert written == 2 * 8 * (150 // 8) + 2 * 64 * (150 // 64)
+    assert (version.rows, version.sum) == (300, sum_of(rows))
+
+
+def test_full_periods_get_their_orders_and_lose_them(tmp_path):
+    """Made when full, also in the change that merges; dropping them changes no row; what is wanted is remembered."""
+    home = new_home(tmp_path / "h")
+    rows = many_rows(2000)
+    for i in range(8):
+        put_batch(home, rows.slice(250 * i, 250), SCHEMA, str(i))
+    done = settle(home, orders=["object", "place"], period_bytes=1.0, leaf_bytes=2000.0)
+    version = done.version
+    assert done.merged == ((tuple(range(8)), 8),)
+    assert version.periods.orders.tolist() == [0b111]
+    assert version.options["orders"] == ["time", "place", "object"]
+    assert version.number == 9  # one change
+    for code in range(3):
+        assert sum(sum_of(part) for _, part in read_order(home, version, code)) % 2**64 == sum_of(rows)
+    assert (version.leaves.order == BY_PLACE).sum() > 4
+    dropped = drop_orders(home, ["place"])
+    assert dropped.periods.orders.tolist() == [0b101]
+    assert settle(home).version.number == dropped.number  # wanted no more
+    again = make_order(home, 8, "place", leaf_bytes=1e9)
+    assert (again.leaves.order == BY_PLACE).sum() == 1
+    assert settle(home).version.number == again.number  # nothing is left to do
+
+
+def test_one_place_is_one_leaf(tmp_path):
+    """However small leaves are to be."""
+    home = new_home(tmp_path / "h")
+    put_batch(home, many_rows(500, places=np.zeros((500, 2))), SCHEMA, "a")
+    version = make_order(home, 0, "place", leaf_bytes=1.0)
+    assert (version.leaves.order == BY_PLACE).sum() == 1
+
+
+def test_what_cannot_be_settled_is_one_line(tmp_path):
+    """Orders that are not known, or are the truth; sizes that are none; no history."""
+    home = new_home(tmp_path / "h")
+    put_batch(home, many_rows(5), SCHEMA, "a")
+    for call, said in (
+        (lambda: settle(home, orders=["z"]), "orders name 'z': time, place, object are known"),
+        (lambda: settle(home, leaf_bytes=0), "leaf_bytes is 0: a positive number"),
+        (lambda: make_order(home, 0, "time"), "order is 'time': one of place, object"),
+        (lambda: drop_orders(home, ["time"]), "one of place, object can be dropped"),
+    ):
+        with pytest.raises(InputError, match=said):
+            call()
+    assert ORDER_NAMES[BY_TIME] == "time"
