@@ -1,0 +1,343 @@
+"""Which leaves are rewritten: those whose regret has paid for it. Arrays in, decisions out; nothing is read here.
+
+Renting until the rent has reached the price costs at most twice what a tree would that knew the questions: the rule (4)
+of the paper's section 4.2.2. Two counts have to agree. The *regret*, what questions cost beyond what they would in the
+leaves that come, with their weights, has to reach the price. And the *waste*, bytes that they read beyond the blocks
+which their answers fill, without any weight, has to reach the bytes of the leaf: so no more is written than was read in
+vain. Both count questions asked since the leaf was made, so each pays once; older ones only help to choose the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.history.adapting.cost import (
+    Points,
+    Prices,
+    Run,
+    asking,
+    cost_of,
+    matched_rows,
+    reads_of,
+    run_of,
+    wasted_bytes,
+)
+from dtoss.history.adapting.cuts import Cell, best_cut
+from dtoss.history.questions import Questions
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A leaf of the place order of one period.
+
+    Parameters
+    ----------
+    run
+        Its blocks.
+    cell
+        Of the tree.
+    since
+        The number of the last question before it was made.
+    rows
+        How many it has.
+    """
+
+    run: Run
+    cell: Cell
+    since: int
+    rows: int
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of a row in the mean."""
+        return self.run.size / max(self.rows, 1)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was found when the rows of leaves were looked at in vain.
+
+    Parameters
+    ----------
+    number
+        The last question by then.
+    share
+        How much of what questions cost there could be saved.
+    """
+
+    number: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """Leaves that are replaced by others.
+
+    Parameters
+    ----------
+    leaves
+        Their numbers: one that is cut, or two that are merged.
+    points, parts
+        The rows of all of them, and which of those each new leaf has, with its cell.
+    size
+        Bytes that are read, and about as many that are written.
+    regret, waste
+        Of the questions since they were made, in bytes.
+    """
+
+    leaves: tuple[int, ...]
+    points: Points
+    parts: list[tuple[NDArray[np.int64], Cell]]
+    size: int
+    regret: float
+    waste: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be done with the leaves of one period.
+
+    Parameters
+    ----------
+    rewritings
+        No leaf is in two of them.
+    looks
+        Of leaves, or pairs, that were looked at in vain.
+    looked
+        Bytes of leaves that were read to decide, those of the rewritings among them.
+    """
+
+    rewritings: list[Rewriting]
+    looks: Mapping[tuple[int, ...], Look] = field(default_factory=dict)
+    looked: int = 0
+
+
+Load = Callable[[tuple[int, ...]], Points]
+"""Returns the rows of leaves, by ascending times."""
+
+
+def decide(
+    leaves: Sequence[Leaf],
+    elsewhere: NDArray[np.float64] | None,
+    questions: Questions,
+    load: Load,
+    prices: Prices,
+    looks: Mapping[tuple[int, ...], Look] | None = None,
+) -> Decision:
+    """Return which leaves of a period are cut and which are merged.
+
+    Parameters
+    ----------
+    leaves
+        All leaves of its place order.
+    elsewhere
+        float64 (m,). What each question would cost in the best of the other orders: one that is no dearer there is
+        asked there, and pays for nothing here. None where there is no other order.
+    questions
+        Those remembered.
+    load
+        Reads leaves. It is called for those whose questions could pay.
+    prices
+        What reads and writes cost.
+    looks
+        What earlier decisions have said of leaves, or pairs of them, by their numbers.
+
+    Notes
+    -----
+    The same questions lead to the same decision, and those of rewritten leaves to none: deciding twice rewrites once.
+    """
+    served = _served(leaves, elsewhere, questions, prices)
+    weights = questions.weights()
+    held = looks or {}
+    found: list[tuple[tuple[int, ...], Rewriting | Look]] = []
+    for number, leaf in enumerate(leaves):
+        made = _cut(number, leaf, served[number], questions, weights, load, prices, held.get((number,)))
+        if made is not None:
+            found.append(((number,), made))
+    taken = {key[0] for key, made in found if isinstance(made, Rewriting)}
+    found += _merges(leaves, served, questions, weights, load, prices, taken, held)
+    looked = sum(leaves[number].run.size for key, _ in found for number in key)
+    return Decision(
+        [made for _, made in found if isinstance(made, Rewriting)],
+        {key: made for key, made in found if isinstance(made, Look)},
+        looked,
+    )
+
+
+@dataclass(frozen=True)
+class _Served:
+    """The questions that read a leaf, by ascending rows of all questions, and what they read."""
+
+    rows: NDArray[np.int64]
+    reads: NDArray[np.int64]
+
+
+def _served(
+    leaves: Sequence[Leaf], elsewhere: NDArray[np.float64] | None, questions: Questions, prices: Prices
+) -> list[_Served]:
+    met = []
+    total = np.zeros(len(questions))
+    for leaf in leaves:
+        rows = asking(leaf.run, questions, prices)
+        reads = reads_of(leaf.run, questions.take(rows), prices)
+        some = reads[:, 0] > 0
+        met.append(_Served(rows[some], reads[some]))
+        total[rows] += cost_of(reads, prices)
+    if elsewhere is None:
+        return met
+    here = total < elsewhere
+    return [_Served(one.rows[here[one.rows]], one.reads[here[one.rows]]) for one in met]
+
+
+def _cut(
+    number: int,
+    leaf: Leaf,
+    served: _Served,
+    questions: Questions,
+    weights: NDArray[np.float64],
+    load: Load,
+    prices: Prices,
+    look: Look | None,
+) -> Rewriting | Look | None:
+    """Return how a leaf is cut; or the look that was in vain; None where there was none."""
+    size = leaf.run.size
+    if size < 2 * prices.least or not len(served.rows):
+        return None
+    some, counts = questions.take(served.rows), weights[served.rows]
+    now = cost_of(served.reads, prices)
+    since = some.number > leaf.since
+    price = prices.to_rewrite(size)
+    if not _worth_a_look(now[since], counts[since], some.number[since], size, price, look):
+        return None
+    points = load((number,))
+    cut = best_cut(points, leaf.cell, some, counts, prices)
+    regret = float((now - cut.cost)[since] @ counts[since])
+    waste = 0.0
+    if len(cut.parts) > 1 and regret >= price:
+        waste = _waste(leaf.run, points, some.take(np.flatnonzero(since)), served.reads[since], prices)
+    if waste < size:
+        return Look(int(questions.number[-1]), max(regret, 0.0) / float(now[since] @ counts[since]))
+    return Rewriting((number,), points, cut.parts, size, regret, waste)
+
+
+def _worth_a_look(
+    cost: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    number: NDArray[np.int64],
+    size: int,
+    price: float,
+    look: Look | None,
+) -> bool:
+    """Return whether questions may have paid: at first if all that they cost could be saved, later by what was found.
+
+    Between two looks as much has to be read as a look reads.
+    """
+    if look is None:
+        return bool(cost @ counts >= price)
+    fresh = number > look.number
+    lately = float(cost[fresh] @ counts[fresh])
+    return bool(lately >= size and max(float(cost @ counts) * look.share, lately / _DOUBTED) >= price)
+
+
+_DOUBTED = 4.0
+"""What is saved of new questions may be so much more than what was found of those before: others are asked now."""
+
+
+def _waste(run: Run, points: Points, some: Questions, reads: NDArray[np.int64], prices: Prices) -> float:
+    return wasted_bytes(reads, matched_rows(points, run, some), points.row_bytes, prices.block_rows)
+
+
+def _merges(
+    leaves: Sequence[Leaf],
+    served: list[_Served],
+    questions: Questions,
+    weights: NDArray[np.float64],
+    load: Load,
+    prices: Prices,
+    taken: set[int],
+    looks: Mapping[tuple[int, ...], Look],
+) -> list[tuple[tuple[int, ...], Rewriting | Look]]:
+    """Return what becomes of neighbours whose cells make a rectangle, where that was worth a look."""
+    found: list[tuple[tuple[int, ...], Rewriting | Look]] = []
+    for a, b in neighbours([leaf.cell for leaf in leaves]):
+        if a in taken or b in taken:
+            continue
+        rows = np.intersect1d(served[a].rows, served[b].rows)
+        rows = rows[questions.number[rows] > max(leaves[a].since, leaves[b].since)]
+        if not len(rows):
+            continue
+        left, right = _reads_within(served[a], rows), _reads_within(served[b], rows)
+        most = (left[:, 0] + right[:, 0] - 1) * prices.request + np.minimum(left[:, 1], right[:, 1])
+        size = leaves[a].run.size + leaves[b].run.size
+        price, look = prices.to_rewrite(size), looks.get((a, b))
+        if not _worth_a_look(np.asarray(most, np.float64), weights[rows], questions.number[rows], size, price, look):
+            continue
+        made = _merged(leaves, served, questions, weights, load, prices, (a, b))
+        found.append(((a, b), made))
+        if isinstance(made, Rewriting):
+            taken |= {a, b}
+    return found
+
+
+def _merged(
+    leaves: Sequence[Leaf],
+    served: list[_Served],
+    questions: Questions,
+    weights: NDArray[np.float64],
+    load: Load,
+    prices: Prices,
+    pair: tuple[int, int],
+) -> Rewriting | Look:
+    a, b = pair
+    both = np.union1d(served[a].rows, served[b].rows)
+    both = both[questions.number[both] > max(leaves[a].since, leaves[b].since)]
+    reads = _reads_within(served[a], both) + _reads_within(served[b], both)
+    size = leaves[a].run.size + leaves[b].run.size
+    points = load(pair)
+    rows = np.arange(len(points), dtype=np.int64)
+    some = questions.take(both)
+    run = run_of(points, rows, prices)
+    now = cost_of(reads, prices)
+    regret = float((now - cost_of(reads_of(run, some, prices), prices)) @ weights[both])
+    waste = 0.0
+    if regret >= prices.to_rewrite(size):
+        matched = matched_rows(points, run, some)
+        matched += prices.block_rows * (matched > 0)  # the answers of two leaves fill one block more at the most
+        waste = wasted_bytes(reads, matched, points.row_bytes, prices.block_rows)
+    if waste < size:
+        return Look(int(questions.number[-1]), max(regret, 0.0) / float(now @ weights[both]))
+    return Rewriting(pair, points, [(rows, _around(leaves[a].cell, leaves[b].cell))], size, regret, waste)
+
+
+def _reads_within(served: _Served, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what each of some questions reads, 0 where it does not read the leaf."""
+    out = np.zeros((len(rows), 2), np.int64)
+    _, mine, theirs = np.intersect1d(rows, served.rows, assume_unique=True, return_indices=True)
+    out[mine] = served.reads[theirs]
+    return out
+
+
+def neighbours(cells: Sequence[Cell]) -> list[tuple[int, int]]:
+    """Return pairs of cells that make a rectangle together, the left or lower one first.
+
+    Examples
+    --------
+    >>> neighbours([(0.0, 0.0, 1.0, 2.0), (1.0, 0.0, 3.0, 2.0), (0.0, 2.0, 1.0, 3.0)])
+    [(0, 1), (0, 2)]
+    """
+    left = {(cell[0], cell[1], cell[3]): number for number, cell in enumerate(cells)}
+    lower = {(cell[1], cell[0], cell[2]): number for number, cell in enumerate(cells)}
+    pairs = set()
+    for number, (x0, y0, x1, y1) in enumerate(cells):
+        for other in (left.get((x1, y0, y1)), lower.get((y1, x0, x1))):
+            if other is not None and other != number:
+                pairs.add((number, other))
+    return sorted(pairs)
+
+
+def _around(a: Cell, b: Cell) -> Cell:
+    return (min(a[0], b[0]), min(a[1], b[1]), max(a[2], b[2]), max(a[3], b[3]))
