@@ -1,0 +1,87 @@
+"""What the benchmark of the paper's method counts: every point once, tasks on slots, nothing lost by cuts."""
+
+import numpy as np
+import pytest
+
+from bench.history.aqwa import STARTS, asked, begin, main, rivals
+from bench.history.aqwa_blocks import by_counters, on_blocks
+from bench.history.aqwa_worlds import SLOTS, START_SECONDS, Fixed, World, even_parts, ranges, spent
+from bench.history.worlds import World as Rows
+from bench.history.worlds import phases
+from dtoss.history.aqwa.counts import PointCounts
+from dtoss.history.aqwa.grid import even_grid
+from dtoss.history.aqwa.layout import Answered, first_parts
+
+
+@pytest.fixture(scope="module")
+def world():
+    rng = np.random.default_rng(1)
+    grid = even_grid([0, 0, 1000, 1000], 100)
+    batches = [
+        np.clip(np.concatenate([rng.normal(300, 30, (20_000, 2)), rng.uniform(0, 1000, (5_000, 2))]), 0, 1000)
+        for _ in range(3)
+    ]
+    return World("made", grid, tuple(PointCounts.of(grid, one) for one in batches), ((30, 30), (80, 10)), 0)
+
+
+def test_static_layouts_cover_the_grid_once(world):
+    for parts in (even_parts(world.grid, 50), first_parts(world.first, world.grid.everything, 100)):
+        assert int(world.first.within(*np.array(parts).T).sum()) == 25_000
+        fixed = Fixed(parts, world.first)
+        assert int(fixed.ask_cells(world.grid.everything).points.sum()) == 25_000
+        fixed.append_counts(world.batches[1])
+        assert int(fixed.ask_cells(world.grid.everything).points.sum()) == 50_000
+
+
+def test_each_start_reads_less_than_what_is_never_cut(world):
+    """And the tree of the text is not cut before anything was appended."""
+    for start in STARTS:
+        layouts = rivals(world, start)
+        costs = {name: spent(asked(layout, ranges(world, [0, 1], 200, 5)), 1.0) for name, layout in layouts.items()}
+        assert (costs["AQWA"].cuts == 0) == (start.name == "text")
+        assert costs["AQWA"].points <= costs["k-d"].points < costs["grid"].points
+        assert int(begin(world, start).counts.within(*world.grid.everything)) == 25_000
+
+
+def test_tasks_are_begun_by_the_slot_that_is_free_first():
+    none = np.zeros(SLOTS, np.int64)
+    full = [Answered(none, none)] + [Answered(none[:0], none[:0])] * 19
+    assert spent(full, 1.0).elapsed == START_SECONDS
+    assert spent(full * 2, 1.0).elapsed == START_SECONDS
+    assert spent([*full[1:], Answered(np.append(none, 0), np.append(none, 0))], 1.0).elapsed == 2 * START_SECONDS
+
+
+def test_cuts_on_blocks_keep_every_row():
+    """Of both rules; and without a cut the same is read."""
+    rng = np.random.default_rng(2)
+    rows = Rows(
+        rng.normal(0, 2_000, (4_000, 2)),
+        np.sort(rng.uniform(0, 86_400, 4_000)),
+        np.arange(4_000),
+        5_000.0,
+        32,
+        np.zeros((5, 2)),
+    )
+    questions, _ = phases(rows, each=40)
+    size = 4_000 * 5_000.0
+    for least in (size, 100_000.0):
+        whole, blocks = by_counters(rows, questions, least)
+        own = on_blocks(rows, questions, least)
+        assert (blocks.read[:, 1] <= whole.read[:, 1]).all()
+        for played in (whole, own):
+            held = np.concatenate([leaf.rows for leaf in played.leaves.values()])
+            assert np.array_equal(np.sort(held), np.arange(4_000))
+        if least == size:
+            assert whole.cuts == own.cuts == 0
+            assert np.array_equal(own.read, blocks.read)
+        else:
+            assert whole.cuts > 0 < own.cuts
+
+
+def test_without_the_taxis_the_fleet_is_the_world(monkeypatch, capsys):
+    monkeypatch.setattr("bench.history.aqwa.world_of", lambda name: print(name) or 1 / 0)
+    monkeypatch.setattr("bench.history.aqwa.missing", lambda name: "not here")
+    monkeypatch.setattr("sys.argv", ["aqwa"])
+    with pytest.raises(ZeroDivisionError):
+        main()
+    assert capsys.readouterr().out == "fleet\n"
