@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_PLURALS = {"copy": "copies"}
+_PLURALS = {"copy": "copies", "leaf": "leaves", "trajectory": "trajectories"}
 
 
 def how_many(count: float, noun: str) -> str:

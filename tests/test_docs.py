@@ -111,7 +111,9 @@ def source(file):
 @cache
 def options(command):
     """The options of a ``dtoss`` command; of all together where None is asked for. None where there is no such one."""
-    commands = command_line().commands
+    commands = dict(command_line().commands)
+    groups = [name for name in commands if hasattr(commands[name], "commands")]
+    commands |= {f"{name} {one}": inner for name in groups for one, inner in commands[name].commands.items()}
     if command is None:
         named = {one for option in command_line().params for one in option.opts}
         return {"--help", *named}.union(*(options(one) for one in commands))
@@ -143,7 +145,9 @@ def wrong_options(text):
     for line in code(text):
         line = re.sub(r"\s#.*$", "", line)
         asked = re.findall(OPTION, line)
-        if ours := re.search(r"(?:^|\$ )dtoss ([a-z]+)|^\S*spark-submit.*? pipelines/([a-z]+)\.py", line):
+        if ours := re.search(
+            r"(?:^|\$ )dtoss (history [a-z]+|[a-z]+)|^\S*spark-submit.*? pipelines/([a-z]+)\.py", line
+        ):
             known = options(ours[1] or ours[2])
             asked = re.findall(OPTION, line[ours.end() :])
         elif module := re.search(r"python -m ((?:datasets|bench|pipelines)\.[\w.]+)", line):

@@ -110,7 +110,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "files": {"rows"},
         "sql": {"", "rows", "spark"},
         "past": {"rows", "spark"},
-        "": {"files", "sql", "past", "calibration", "cycles", "rows", "loop", "spark"},
+        "pages": set(),
+        "": {"files", "sql", "past", "pages", "calibration", "cycles", "rows", "loop", "spark"},
         "command": {
             "",
             "calibration",
@@ -123,7 +124,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "command/asking",
             "command/history",
         },
-        "command/history": {"", "command", "command/asking", "cycles", "files", "rows", "loop", "spark"},
+        "command/history": {"", "pages", "command", "command/asking", "cycles", "files", "rows", "loop", "spark"},
         "command/asking": {"", "command", "files", "rows", "spark", "sql"},
     },
     "datasets": {

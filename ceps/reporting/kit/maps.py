@@ -49,6 +49,12 @@ class Ground:
         Whether x and y are degrees of longitude and latitude; else they are units of a plane.
     colours
         int64, number of each group's colour; None: that of the group.
+    fills
+        CSS colours of the groups, such as shades; None: those of series.
+    outlines
+        Rings (v, 2) that are drawn as thin lines on top of all.
+    border
+        CSS colour of the lines between areas.
     """
 
     names: Sequence[str]
@@ -59,9 +65,14 @@ class Ground:
     shores: Sequence[Floats] = ()
     on_earth: bool = True
     colours: Ints | None = None
+    fills: Sequence[str] | None = None
+    outlines: Sequence[Floats] = ()
+    border: str = "var(--paper)"
 
     def colour(self, group: int) -> str:
         """CSS colour of a group."""
+        if self.fills is not None:
+            return self.fills[group]
         return series(group if self.colours is None else int(self.colours[group]))
 
 
@@ -166,7 +177,7 @@ def map_chart(
     box = f'viewBox="0 0 {_WIDE} {round(high)}"'
     return (
         f'<figure class="map" style="flex:0 1 {max(wide, 200)}px"><figcaption>{escape(caption)}</figcaption>'
-        f'<svg role="img" aria-label="{escape(label)}" {box}>{drawn}{shores}</svg>'
+        f'<svg role="img" aria-label="{escape(label)}" {box}>{drawn}{shores}{_outlines(ground, origin, scale)}</svg>'
         f"{_scale(ground, (east - west) * squeeze)}</figure>\n"
     )
 
@@ -199,7 +210,7 @@ def _areas(ground: Ground, inside: list[list[Floats]]) -> str:
         for group in sorted(data)
         if any(data[group])
     ]
-    return f'<g stroke="var(--paper)" stroke-width=".8" stroke-linejoin="round">{"".join(parts)}</g>'
+    return f'<g stroke="{ground.border}" stroke-width=".8" stroke-linejoin="round">{"".join(parts)}</g>'
 
 
 def _title(ground: Ground, group: int) -> str:
@@ -284,6 +295,12 @@ def _shores(ground: Ground, origin: Floats, scale: Floats, window: Box, metres: 
         if len(part) > 3:
             lines.append(path(part, closed=True))
     return f'<path class="hair" stroke="var(--ink)" d="{"".join(lines)}"/>' if lines else ""
+
+
+def _outlines(ground: Ground, origin: Floats, scale: Floats) -> str:
+    lines = [path((np.asarray(ring, np.float64) - origin) * scale, closed=True) for ring in ground.outlines]
+    shown = "".join(line for line in lines if line)
+    return f'<path class="hair" stroke="var(--limit)" stroke-opacity=".75" d="{shown}"/>' if shown else ""
 
 
 def thinned(ring: Floats, slack: float) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from pipelines.command.history import asking, settling
+from pipelines.command.history import asking, reporting, settling
 
 history = typer.Typer(
     help="Where was everything? Every row kept, asked by place and time.",
@@ -18,3 +18,4 @@ history.command()(asking.count)
 history.command()(asking.trajectory)
 history.command()(asking.at)
 history.command()(settling.settle)
+history.command()(reporting.report)

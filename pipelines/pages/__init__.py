@@ -1,0 +1,1 @@
+"""What pages of jobs tell: facts as plain values, and how the kit draws them."""
