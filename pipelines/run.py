@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dtoss.errors import DtossError, InputError, StoreError
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
+from pipelines.history import append_files, home_of
 from pipelines.loop.arriving import Arrived, Patience, arrived
 from pipelines.loop.disposal import Disposal, dispose
 from pipelines.loop.expiry import something_expires
@@ -22,6 +23,8 @@ from pipelines.loop.known import columns_of, current_manifest, ledger_of
 from pipelines.loop.metrics import Metrics
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.described import types_of
+from pipelines.rows.inputs import Inputs
+from pipelines.rows.positions import Columns, Positions
 from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.spark.causes import cause_of, said
 from pipelines.spark.session import alive
@@ -83,6 +86,7 @@ class _Loop:
     say: Callable[[dict[str, Any], float | None], None]
     warn: Callable[[str], None]
     lease: bool
+    history: str | None
     options: Mapping[str, Any]
     patience: Patience = field(default_factory=Patience)
 
@@ -104,6 +108,7 @@ def run(
     say: Callable[[dict[str, Any], float | None], None] | None = None,
     warn: Callable[[str], None] | None = None,
     lease: bool = True,
+    history: str | None = None,
     **options: Any,
 ) -> Ran:
     """Make a cycle of the files that arrive at every beat, until a signal comes, and return what was done.
@@ -145,6 +150,9 @@ def run(
         Is told what looks wrong but is legal, and of cycles that fail; stderr when None.
     lease
         As :func:`pipelines.cycle.cycle`.
+    history
+        Path or URI of a history of positions, to which all rows that are not rejected are appended before they become
+        current, and which is settled between beats; None for none.
     **options
         Other arguments of :func:`pipelines.cycle.cycle`.
 
@@ -170,7 +178,7 @@ def run(
     loop = _Loop(
         updates, Store(str(store)).absolute, sessions, columns or {}, schema, disposal, pivots_hash,
         metrics or Metrics(), stopping or Stopping(), say or (lambda manifest, staleness: None), warn or on_stderr,
-        lease, options,
+        lease, history, options,
     )  # fmt: skip
     with loop.stopping.listening():
         return _beats(loop, every, cycles, renew)
@@ -266,6 +274,7 @@ def _beat(loop: _Loop) -> bool:
         _dispose(loop, found)
         _write(loop)
         loop.say(made, staleness)
+        _settle(loop)
         return True
     raise AssertionError("the last attempt returns or raises")
 
@@ -309,6 +318,8 @@ def _cycle(loop: _Loop, found: Arrived, manifest: dict[str, Any] | None) -> dict
         wanted = types_of(manifest, columns)
         positions = None if inputs is None else read_positions(session, inputs, columns, wanted=wanted)
         try:
+            if loop.history is not None and inputs is not None:
+                _append(loop, session, inputs, columns, positions)
             return cycle(
                 positions,
                 loop.home.path,
@@ -332,6 +343,38 @@ def _cycle(loop: _Loop, found: Arrived, manifest: dict[str, Any] | None) -> dict
     finally:
         if lock is not None:
             lock.release()
+
+
+def _append(loop: _Loop, session: SparkSession, inputs: Inputs, columns: Columns, positions: Positions | None) -> None:
+    """Append what has arrived to the history: first, so that what is current was kept."""
+    assert loop.history is not None
+    first = loop.options.get("first") or {}
+    append_files(
+        lambda: session,
+        inputs,
+        loop.history,
+        columns,
+        warn=loop.warn,
+        schema=loop.schema,
+        read=positions,
+        crs=first.get("crs"),
+        metric=first.get("metric"),
+        max_bad=loop.options.get("max_bad", 0.10),
+        max_ahead=loop.options.get("max_ahead"),
+        wrap=loop.options.get("wrap", False),
+    )
+
+
+def _settle(loop: _Loop) -> None:
+    """Merge small files of the history; what fails is tried again after the next cycle."""
+    if loop.history is None:
+        return
+    from dtoss.history.orders.settle import settle
+
+    try:
+        settle(home_of(loop.history))
+    except (DtossError, OSError) as error:
+        loop.warn(f"the history is not settled: {said(error)}")
 
 
 def _dispose(loop: _Loop, found: Arrived) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError
+from dtoss.history.batches import STREAM, Key, check_stream
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
+from pipelines.history import append, home_of
 from pipelines.loop.known import columns_of, current_manifest, ledger_of
-from pipelines.rows.positions import from_frame
+from pipelines.rows.positions import Positions, from_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,6 +33,8 @@ def stream(
     columns: Mapping[str, Any] | None = None,
     say: Callable[[dict[str, Any]], None] | None = None,
     warn: Callable[[str], None] | None = None,
+    history: str | None = None,
+    new_source: bool = False,
     **options: Any,
 ) -> StreamingQuery:
     """Start a query that merges the rows of a streaming DataFrame with a store, and return it.
@@ -55,6 +60,11 @@ def stream(
         Is told of every cycle: its manifest.
     warn
         Is told what looks wrong but is legal; stderr when None.
+    history
+        Path or URI of a history of positions, to which each batch is appended before it is merged, once; None for none.
+    new_source
+        The history may have batches of another query that led to this store: this one reads another source. Else that
+        is an error, because a query without its checkpoint reads all of its source again.
     **options
         Other arguments of :func:`pipelines.cycle.cycle`. With ``expire``, objects go in the cycles that batches make:
         where nothing arrives, nothing goes.
@@ -71,8 +81,9 @@ def stream(
     """
     if not frame.isStreaming:
         raise InputError("the frame is not a stream: read it with spark.readStream, or give it to cycle")
+    past = None if history is None else _Past(history, new_source)
     merge = partial(
-        _merge, Store(str(store)).absolute, columns or {}, say or (lambda manifest: None), warn or on_stderr
+        _merge, Store(str(store)).absolute, columns or {}, say or (lambda manifest: None), warn or on_stderr, past
     )
     writer = frame.writeStream.foreachBatch(lambda batch, number: merge(options, batch, number))
     writer = writer.option("checkpointLocation", checkpoint)
@@ -81,11 +92,45 @@ def stream(
     return writer.trigger(processingTime=f"{round(every * 1000)} milliseconds").start()
 
 
+@dataclass(frozen=True)
+class _Past:
+    """The history that a stream fills."""
+
+    history: str
+    new_source: bool
+
+
+def _append(
+    past: _Past, home: Store, positions: Positions, query: str, number: int, options: Mapping[str, Any]
+) -> None:
+    """Append a batch to the history, unless it is there.
+
+    Raises
+    ------
+    InputError
+        If the history knows another query of the same source, or as :func:`pipelines.history.append`.
+    """
+    if not past.new_source:
+        check_stream(home_of(past.history).head(), query, home.path)
+    first = options.get("first") or {}
+    append(
+        positions,
+        past.history,
+        batch=[Key(f"{query}:{number}", STREAM, home.path, number)],
+        crs=first.get("crs"),
+        metric=first.get("metric"),
+        max_bad=options.get("max_bad", 0.10),
+        max_ahead=options.get("max_ahead", 300.0),
+        wrap=options.get("wrap", False),
+    )
+
+
 def _merge(
     home: Store,
     asked: Mapping[str, Any],
     say: Callable[[dict[str, Any]], None],
     warn: Callable[[str], None],
+    past: _Past | None,
     options: Mapping[str, Any],
     batch: DataFrame,
     number: int,
@@ -104,6 +149,8 @@ def _merge(
     columns = columns_of(manifest, asked)
     batch = batch.persist()  # a source may be asked once only
     try:
+        if past is not None:
+            _append(past, home, from_frame(batch, columns), query, number, options)
         made = cycle(from_frame(batch, columns), home.path, deleted=columns.deleted, ledger=read, warn=warn, **options)
     finally:
         batch.unpersist()

@@ -75,6 +75,7 @@ def run(
         int | None, typer.Option(help="Of a store's first snapshot: how large partitions are.")
     ] = None,
     seed: row_options.Seed = 0,
+    history: options.History = None,
     master: options.Master = None,
     driver_memory: options.DriverMemory = None,
     as_json: options.Json = False,
@@ -146,6 +147,7 @@ def run(
             say=_say_json if as_json else _say,
             warn=on_stderr,
             lease=lease == "on",
+            history=history,
             now=now,
             max_bad=max_bad,
             wrap=wrap,

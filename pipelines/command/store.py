@@ -115,8 +115,6 @@ def rebuild(
             reach=reach, min_objects=min_objects, max_shrink=max_shrink,
             allow_empty=allow_empty, keep=keep, keep_for=seconds_or_none(keep_for), seed=seed,
         )  # fmt: skip
-    if history is not None:
-        raise InputError("--history goes with --as-of TIME, the past moment that is built")
     if updates is not None or positions is None:
         if updates is None or positions is not None:
             raise InputError("name POSITIONS, all that there are, or --updates DIR: one of them is wanted")
@@ -133,7 +131,7 @@ def rebuild(
             max_bad=max_bad, wrap=wrap, min_objects=min_objects, max_shrink=max_shrink, allow_empty=allow_empty,
             keep=keep, keep_for=keep_for, lease=lease, crs=crs, metric=metric, bounds=bounds, partitions=partitions,
             objects_per_partition=objects_per_partition, seed=seed, master=master, driver_memory=driver_memory,
-            as_json=as_json,
+            history=history, as_json=as_json,
         )  # fmt: skip
     if pivots == "auto":
         raise InputError("--pivots auto is for --updates; all POSITIONS take balanced, spread or keep")
@@ -154,6 +152,7 @@ def rebuild(
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
     from pipelines.cycle import cycle
+    from pipelines.history import append_files
     from pipelines.rebuild import check_arguments, check_wrap, summary
     from pipelines.rebuild import rebuild as run
     from pipelines.rows.delimited import check_text
@@ -163,7 +162,7 @@ def rebuild(
     from pipelines.rows.read_files import read_positions, unreadable
     from pipelines.spark.progress import Stages
 
-    kept_for = seconds_or_none(keep_for)
+    kept_for, ahead = seconds_or_none(keep_for), seconds_or_none(max_ahead)
     shrink = None if max_shrink is None else share_of(max_shrink)
     check_arguments(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach, min_objects, shrink)
     space = space_of(crs, metric)
@@ -192,6 +191,12 @@ def rebuild(
         with stages.stage("read"):
             read = read_positions(session, inputs, named)
         try:
+            if history is not None and not dry_run:
+                with stages.stage("history"):
+                    append_files(
+                        lambda: session, inputs, history, named, warn=on_stderr, schema=schema, read=read, crs=crs,
+                        metric=metric, max_bad=max_bad, max_ahead=ahead, wrap=wrap,
+                    )  # fmt: skip
             if deleted is not None or expire is not None:
                 manifest = cycle(
                     read,
@@ -201,7 +206,7 @@ def rebuild(
                     expire=seconds_or_none(expire),
                     now=now,
                     clock=clock,
-                    max_ahead=seconds_or_none(max_ahead),
+                    max_ahead=ahead,
                     pivots="auto",
                     max_bad=max_bad,
                     wrap=wrap,

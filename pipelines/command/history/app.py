@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from pipelines.command.history import asking, reporting, settling
+from pipelines.command.history import appending, asking, reporting, settling
 
 history = typer.Typer(
     help="Where was everything? Every row kept, asked by place and time.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
+history.command()(appending.append)
 history.command("range")(asking.range_)
 history.command()(asking.within)
 history.command()(asking.knn)

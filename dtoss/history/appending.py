@@ -1,0 +1,187 @@
+"""``dtoss.history.append``: the rows of a frame become a batch of a history, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.errors import InputError
+from dtoss.frames.coordinates import there
+from dtoss.frames.crs_names import crs_name
+from dtoss.frames.objects import objects_of
+from dtoss.frames.tables import Table, table_of
+from dtoss.geometry.space import Space, space_of
+from dtoss.history.batches import Appended, Key, commit_batch, unknown
+from dtoss.history.blocks import BY_TIME
+from dtoss.history.committing import Repeated
+from dtoss.history.data_file import write_file
+from dtoss.history.rows import rows_of, sorted_rows
+from dtoss.history.schema import Schema, attribute_names, plain_type, time_type_of
+from dtoss.history.versions import Home
+from dtoss.ids import as_ids
+
+NEEDS_TIME = "history needs a time: --time names its column, or one is called t"
+"""Said where there is none."""
+
+
+def append(
+    frame: Any,
+    history: str,
+    *,
+    batch: str,
+    id: str | None = None,
+    time: str | None = None,
+    geometry: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
+    columns: Sequence[str] | None = None,
+    deleted: str | None = None,
+    crs: Any = None,
+    metric: str | None = None,
+) -> Appended:
+    """Append the rows of a frame to a history as one batch, and return what was done.
+
+    Parameters
+    ----------
+    frame
+        As :func:`dtoss.build` takes them: GeoPandas, pandas, Polars, Arrow, DuckDB, or a mapping of arrays.
+    history
+        Path or URI; made if it is not there.
+    batch
+        The key of the batch: one that stands in the history already is skipped.
+    id, geometry, x, y
+        As :func:`dtoss.build`.
+    time
+        The column of times; one called ``t`` when None.
+    columns
+        Attributes to keep; all when None.
+    deleted
+        A column of booleans: whether a row says that its object is gone.
+    crs, metric
+        As :func:`dtoss.build`; those of the history when None.
+
+    Raises
+    ------
+    InputError
+        If there is no time, or the rows do not fit the history: another CRS, type of ids, times or a column.
+    TypeError
+        If it is no frame.
+    ValueError
+        If ids or positions are missing or not legal.
+    StoreError, OSError
+        If the history cannot be read or written.
+
+    Notes
+    -----
+    Nothing is set aside here: one bad row refuses the batch. ``dtoss history append`` quarantines. Cost O(n log n).
+    """
+    home = Home(str(history))
+    version = home.head()
+    key = Key(batch)
+    if not unknown(version, [key]):
+        return Appended(None if version is None else version.number, 0, 1)
+    if version is not None and crs is None and metric is None:
+        crs = version.schema.space.crs
+        metric = "sphere" if version.schema.space.to_lonlat else None
+    rows, schema = rows_of_frame(frame, id, time, geometry, x, y, columns, deleted, crs, metric)
+    if version is not None:
+        version.schema.merged(schema)
+    files = [write_file(home.folder, BY_TIME, [(sorted_rows(rows, "time"), None)], schema)] if len(rows) else []
+    try:
+        made = commit_batch(home, schema, files, [key])
+    except Repeated:
+        head = home.head()
+        return Appended(None if head is None else head.number, 0, 1)
+    return Appended(made.number, len(rows), 0)
+
+
+def rows_of_frame(
+    frame: Any,
+    id: str | None,
+    time: str | None,
+    geometry: str | None,
+    x: str | None,
+    y: str | None,
+    columns: Sequence[str] | None,
+    deleted: str | None,
+    crs: Any,
+    metric: str | None,
+) -> tuple[pa.Table, Schema]:
+    """Return the rows of a frame and their schema.
+
+    Parameters
+    ----------
+    frame, id, time, geometry, x, y, columns, deleted, crs, metric
+        As :func:`append`.
+
+    Raises
+    ------
+    InputError, TypeError, ValueError
+        As :func:`append`.
+    """
+    table = table_of(frame)
+    if table is None:
+        raise TypeError(f"{type(frame).__name__} is no frame: a DataFrame, an Arrow table or a mapping is wanted")
+    timed = _time_column(table, time)
+    kept = columns if columns is not None else None
+    objects = objects_of(frame, id=id, geometry=geometry, x=x, y=y, columns=kept, crs=crs, metric=metric)
+    space = space_of(crs_name(objects.crs) if objects.crs is not None else None, metric)
+    ids = as_ids(objects.ids)
+    t = _one(there(table, timed, "time"))
+    gone = np.zeros(len(t), np.bool_)
+    if deleted is not None:
+        gone = np.asarray(_one(there(table, deleted, "deleted")).cast(pa.bool_()).fill_null(False)).astype(np.bool_)
+    positions = _checked(np.asarray(objects.positions, np.float64), gone, space)
+    left = {name: value for name, value in objects.columns.items() if name not in (timed, deleted)}
+    called = attribute_names(list(left))
+    held = {called[name]: _one(value) for name, value in left.items()}
+    schema = Schema(
+        space,
+        "string" if isinstance(ids, (pa.Array, pa.ChunkedArray)) else "int64",
+        time_type_of(t.type),
+        {name: plain_type(value.type) for name, value in held.items()},
+    )
+    made = pa.table(
+        {"id": ids if not isinstance(ids, np.ndarray) else pa.array(ids), "t": t, "x": positions[:, 0],
+         "y": positions[:, 1], "deleted": pa.array(gone), **held}
+    )  # fmt: skip
+    return rows_of(made, schema), schema
+
+
+def _time_column(table: Table, time: str | None) -> Any:
+    if time is not None:
+        return time
+    found = [name for name in table.names if str(name).lower() == "t"]
+    if len(found) != 1:
+        raise InputError(NEEDS_TIME)
+    return found[0]
+
+
+def _checked(positions: NDArray[np.float64], gone: NDArray[np.bool_], space: Space) -> NDArray[np.float64]:
+    """Return positions of rows; those of deletions may be missing.
+
+    Raises
+    ------
+    ValueError
+        If another one is not legal; it names the row and the value.
+    """
+    missing = np.asarray(~np.isfinite(positions).all(axis=1))
+    filled = np.where(missing[:, None], 0.0, positions)
+    legal = np.asarray(space.legal(filled)) & ~missing
+    bad = (~legal & ~gone) | np.asarray(space.too_near(filled))
+    if bad.any():
+        row = int(bad.argmax())
+        x, y = positions[row].tolist()
+        raise ValueError(f"positions row {row} is ({x:g}, {y:g}): that is no place of crs {space.crs}; lon before lat")
+    return np.where(legal[:, None], positions, np.nan)
+
+
+def _one(column: Any) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    return column

@@ -1,0 +1,144 @@
+"""Batches: what is appended by one commit, with keys by which it counts once, however often it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dtoss.errors import InputError
+from dtoss.history.blocks import BY_TIME
+from dtoss.history.committing import Change, Entry, NewPeriod, commit, keys_known
+from dtoss.history.data_file import NewFile
+from dtoss.history.schema import Schema
+from dtoss.history.versions import Home, Version
+
+FILE, STREAM, GIVEN = "file", "stream", "given"
+"""Kinds of keys: the SHA-256 of a file, a stream's query and batch, or one that the caller gives."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What tells a batch from others.
+
+    Parameters
+    ----------
+    key
+        The text by which it is known.
+    kind
+        :data:`FILE`, :data:`STREAM` or :data:`GIVEN`.
+    source
+        The path, or what the stream reads.
+    batch
+        The number of a stream's batch; else -1.
+    """
+
+    key: str
+    kind: str = GIVEN
+    source: str = ""
+    batch: int = -1
+
+
+@dataclass(frozen=True)
+class Appended:
+    """What an append did.
+
+    Parameters
+    ----------
+    version
+        Of the history now; None where there is none, because nothing was there to append.
+    rows
+        That were appended.
+    repeated
+        Keys that stood in the history already, and were skipped.
+    rejected
+        Rows that were set aside, by their reasons.
+    files
+        Paths of files that hold those rows.
+    """
+
+    version: int | None
+    rows: int
+    repeated: int
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+
+
+def unknown(version: Version | None, keys: Sequence[Key]) -> list[Key]:
+    """Return the keys that do not stand in the history, each once. Cost O(entries of the ledger)."""
+    known = set(keys_known(version, [key.key for key in keys]))
+    fresh: dict[str, Key] = {}
+    for key in keys:
+        if key.key not in known:
+            fresh.setdefault(key.key, key)
+    return list(fresh.values())
+
+
+def changed_sources(version: Version | None, keys: Sequence[Key]) -> list[str]:
+    """Return the paths of files under which other bytes were appended before."""
+    if version is None:
+        return []
+    ledger = version.ledger()
+    said = set(zip(ledger.column("kind").to_pylist(), ledger.column("source").to_pylist(), strict=True))
+    return sorted({key.source for key in keys if (FILE, key.source) in said and key.kind == FILE})
+
+
+def check_stream(version: Version | None, query: str, source: str) -> None:
+    """Check that a stream is one whose batches are known, or the first one of its source.
+
+    A query that begins anew, because its checkpoint was deleted, reads its source again: all of it would be doubled.
+
+    Raises
+    ------
+    InputError
+        If the history has batches of another query of this source.
+    """
+    if version is None:
+        return
+    ledger = version.ledger()
+    held = zip(*(ledger.column(name).to_pylist() for name in ("kind", "source", "key")), strict=True)
+    queries = {key.rpartition(":")[0] for kind, said, key in held if kind == STREAM and said == source}
+    if queries and query not in queries:
+        raise InputError(
+            f"the history has batches of another query ({sorted(queries)[0]}) that read {source}: was the checkpoint "
+            "deleted? all would be appended twice; --new-source says that this is another source"
+        )
+
+
+def commit_batch(home: Home, schema: Schema, files: Sequence[NewFile], keys: Sequence[Key]) -> Version:
+    """Commit the files of a batch as a period of its own, and return the version.
+
+    Parameters
+    ----------
+    home
+        The history; made where it is not there.
+    schema
+        Of the rows.
+    files
+        By time; none where the batch has no rows, of which the keys are then still known.
+    keys
+        Of the batch, at least one. Where there are several, the rows are those of all, and stand with the first.
+
+    Raises
+    ------
+    Repeated
+        If another writer has appended one of the keys meanwhile; nothing was committed.
+    InputError
+        If the rows do not fit the history.
+    StoreError, OSError
+        As :func:`dtoss.history.committing.commit`.
+    """
+    rows = sum(file.rows for file in files)
+    total = sum(file.sum for file in files)
+    entries = [Entry(key.key, key.kind, key.source, key.batch, 0, 0) for key in keys]
+    first = keys[0]
+    entries[0] = Entry(first.key, first.kind, first.source, first.batch, rows, total)
+    assert all(file.order == BY_TIME for file in files)
+    change = Change(
+        "append",
+        tuple((file, -1) for file in files),
+        periods=(NewPeriod(0),) if files else (),
+        entries=tuple(entries),
+        schema=schema,
+        detail={"rows": rows, "batches": len(keys)},
+    )
+    return commit(home, change, home.head())

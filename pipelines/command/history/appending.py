@@ -1,0 +1,110 @@
+"""``dtoss history append``: rows of files become a batch of a history."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipelines.command import options, row_options
+from pipelines.command.history.asking import PastHistory
+from pipelines.command.options import DriverMemory, Json, Master, seconds_or_none
+
+if TYPE_CHECKING:
+    from dtoss.history.batches import Appended
+
+
+def append(
+    positions: Annotated[
+        list[str], typer.Argument(help="Files, directories or globs: Parquet, GeoParquet, CSV, JSON lines.")
+    ],
+    history: PastHistory,
+    id_: row_options.Id = None,
+    x: row_options.X = None,
+    y: row_options.Y = None,
+    time: Annotated[str | None, typer.Option("--time", help="Column with the time; t if there is one.")] = None,
+    time_format: row_options.TimeFormat = None,
+    delimiter: row_options.Delimiter = None,
+    encoding: row_options.Encoding = None,
+    multiline: row_options.Multiline = False,
+    decimal: row_options.Decimal = None,
+    no_header: row_options.NoHeader = False,
+    schema: row_options.Schema = "union",
+    columns: row_options.Attributes = None,
+    deleted: options.Deleted = None,
+    max_ahead: options.MaxAhead = "5min",
+    max_bad: row_options.MaxBad = 0.10,
+    wrap: row_options.Wrap = False,
+    crs: Annotated[
+        str | None, typer.Option(help="CRS of the positions; that of the history, else EPSG:4326, if not given.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="sphere compares a projected CRS on the sphere.")] = None,
+    master: Master = None,
+    driver_memory: DriverMemory = None,
+    as_json: Json = False,
+) -> None:
+    """Append the rows of files, each file once, whatever it is called."""
+    from dtoss.snapshots.store import on_stderr
+    from pipelines.command.output import start_spark
+    from pipelines.history import append_files
+    from pipelines.rows.delimited import check_text
+    from pipelines.rows.inputs import look
+    from pipelines.rows.positions import Columns
+
+    named = Columns(
+        id=id_ or "id",
+        x=x,
+        y=y,
+        time=time,
+        attributes=columns or "all",
+        delimiter=delimiter or ",",
+        encoding=encoding,
+        multiline=multiline,
+        decimal=decimal or ".",
+        header=not no_header,
+        time_format=time_format,
+        deleted=deleted,
+    )
+    check_text(named)
+    ahead = seconds_or_none(max_ahead)
+    inputs = look(positions, schema=schema, encoding=encoding)
+    for file, why in inputs.skipped:
+        print(f"skipped: {file}: {why}", file=sys.stderr)
+    done = append_files(
+        lambda: start_spark(master, driver_memory),
+        inputs,
+        history,
+        named,
+        warn=on_stderr,
+        schema=schema,
+        crs=crs,
+        metric=metric,
+        max_bad=max_bad,
+        max_ahead=ahead,
+        wrap=wrap,
+    )
+    print(json.dumps(facts_of(done)) if as_json else said_of(done))
+
+
+def facts_of(done: Appended) -> dict[str, Any]:
+    """Return what an append did, for programs."""
+    return {
+        "version": done.version,
+        "rows": done.rows,
+        "repeated": done.repeated,
+        "quarantined": dict(done.rejected),
+        "quarantine": list(done.files),
+    }
+
+
+def said_of(done: Appended) -> str:
+    """Return what an append did, in a line."""
+    said = [f"{done.rows:,} rows appended"]
+    if done.repeated:
+        said.append(f"{done.repeated:,} files were there already")
+    if done.rejected:
+        reasons = "; ".join(f"{n:,} {reason}" for reason, n in sorted(done.rejected.items()))
+        said.append(f"{sum(done.rejected.values()):,} quarantined ({reasons})")
+    return f"version {done.version}: {', '.join(said)}"
