@@ -18,9 +18,9 @@ from dtoss.history.batches import Appended, Key, changed_sources, commit_batch, 
 from dtoss.history.committing import Repeated
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
-from pipelines.rows.file_keys import KeyedFile, check_unchanged, keyed
+from pipelines.past.file_keys import KeyedFile, check_unchanged, keyed
+from pipelines.past.into_files import Written, history_schema, write_rows
 from pipelines.rows.inputs import Inputs
-from pipelines.rows.into_history import Written, history_schema, write_rows
 from pipelines.rows.positions import Columns, Positions, from_frame, screened
 from pipelines.rows.read_files import read_positions
 

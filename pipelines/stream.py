@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError
-from dtoss.history.batches import STREAM, Key, check_stream
+from dtoss.history.batches import OF_STREAM, Key, check_stream
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
 from pipelines.history import append, home_of
@@ -116,7 +116,7 @@ def _append(
     append(
         positions,
         past.history,
-        batch=[Key(f"{query}:{number}", STREAM, home.path, number)],
+        batch=[Key(f"{query}:{number}", OF_STREAM, home.path, number)],
         crs=first.get("crs"),
         metric=first.get("metric"),
         max_bad=options.get("max_bad", 0.10),

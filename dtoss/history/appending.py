@@ -53,10 +53,12 @@ def append(
         Path or URI; made if it is not there.
     batch
         The key of the batch: one that stands in the history already is skipped.
-    id, geometry, x, y
+    id
         As :func:`dtoss.build`.
     time
         The column of times; one called ``t`` when None.
+    geometry, x, y
+        As :func:`dtoss.build`.
     columns
         Attributes to keep; all when None.
     deleted

@@ -12,7 +12,7 @@ from dtoss.history.data_file import NewFile
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
 
-FILE, STREAM, GIVEN = "file", "stream", "given"
+OF_FILE, OF_STREAM, OF_CALLER = "file", "stream", "given"
 """Kinds of keys: the SHA-256 of a file, a stream's query and batch, or one that the caller gives."""
 
 
@@ -25,7 +25,7 @@ class Key:
     key
         The text by which it is known.
     kind
-        :data:`FILE`, :data:`STREAM` or :data:`GIVEN`.
+        "file", "stream" or "given".
     source
         The path, or what the stream reads.
     batch
@@ -33,7 +33,7 @@ class Key:
     """
 
     key: str
-    kind: str = GIVEN
+    kind: str = OF_CALLER
     source: str = ""
     batch: int = -1
 
@@ -79,7 +79,7 @@ def changed_sources(version: Version | None, keys: Sequence[Key]) -> list[str]:
         return []
     ledger = version.ledger()
     said = set(zip(ledger.column("kind").to_pylist(), ledger.column("source").to_pylist(), strict=True))
-    return sorted({key.source for key in keys if (FILE, key.source) in said and key.kind == FILE})
+    return sorted({key.source for key in keys if (OF_FILE, key.source) in said and key.kind == OF_FILE})
 
 
 def check_stream(version: Version | None, query: str, source: str) -> None:
@@ -96,7 +96,7 @@ def check_stream(version: Version | None, query: str, source: str) -> None:
         return
     ledger = version.ledger()
     held = zip(*(ledger.column(name).to_pylist() for name in ("kind", "source", "key")), strict=True)
-    queries = {key.rpartition(":")[0] for kind, said, key in held if kind == STREAM and said == source}
+    queries = {key.rpartition(":")[0] for kind, said, key in held if kind == OF_STREAM and said == source}
     if queries and query not in queries:
         raise InputError(
             f"the history has batches of another query ({sorted(queries)[0]}) that read {source}: was the checkpoint "

@@ -1,1 +1,1 @@
-"""Questions to a history in Spark: the interval of each row that asks, and the rows that answer it."""
+"""Rows on their way into a history: keys of files, files that tasks write."""

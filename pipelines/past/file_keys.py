@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from dtoss.errors import InputError
-from dtoss.history.batches import FILE, Key
+from dtoss.history.batches import OF_FILE, Key
 from dtoss.snapshots.place import filesystem_of
 
 _PIECE = 1 << 22
@@ -71,7 +71,7 @@ def _keyed(path: str) -> KeyedFile:
                 digest.update(data)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-    return KeyedFile(path, Key(f"sha256:{digest.hexdigest()}", FILE, path), size, mtime)
+    return KeyedFile(path, Key(f"sha256:{digest.hexdigest()}", OF_FILE, path), size, mtime)
 
 
 def _facts(path: str) -> tuple[int, int]:
