@@ -8,25 +8,20 @@ blocks that these need once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dtoss.arguments import distances, whole_number
 from dtoss.errors import InputError
-from dtoss.geometry.curve import curve_keys
 from dtoss.geometry.space import same_crs
-from dtoss.history.asking.meeting import time_keys
 from dtoss.history.asking.scan import condition_on, stored_name
-from dtoss.history.blocks import BY_PLACE, BY_TIME
 from dtoss.history.schema import Schema
-from dtoss.history.versions import Version
 from dtoss.names import not_carried
 from pipelines.join import slices
 from pipelines.past.answers import PastAsk, answered, asked_of
+from pipelines.past.parts import Parts, parts_of, router
 from pipelines.past.query_intervals import Interval
 from pipelines.past.scans import home_of, opened, spark_types
 from pipelines.rows.positions import Columns, coordinate, out_of_range
@@ -39,10 +34,6 @@ if TYPE_CHECKING:
 
 TOGETHER = 1024
 """Queries that are answered together."""
-TURN = 4096
-"""Queries of one part of the history that go to one task; the next ones go to the next task."""
-EDGES = 4096
-"""Parts of the history that queries are told apart by, at the most."""
 OWN = ("query_id", "id", "distance", "rank", "t")
 """Columns of a result before those that are asked for."""
 
@@ -267,11 +258,10 @@ def _join(
     if observation is not None:
         frame = frame.observe(observation, *_measures(ask, schema))
     tasks = 4 * cores(session)
-    routed = frame.mapInArrow(
-        _router(schema, _parts(version), tasks), _with(frame.schema, {"key": "bigint", "task": "int"})
-    )
+    parts = parts_of(version)
+    routed = frame.mapInArrow(router(schema, parts, tasks), _with(frame.schema, {"task": "int"}))
     routed = routed.repartitionById(tasks, F.col("task")).drop("task")
-    return routed.mapInArrow(_answerer(ask), _result(schema, kinds[id_name], ask.columns))
+    return routed.mapInArrow(_answerer(ask, parts), _result(schema, kinds[id_name], ask.columns))
 
 
 def _with(schema: StructType, more: dict[str, str]) -> StructType:
@@ -326,68 +316,7 @@ def _measures(ask: PastAsk, schema: Schema) -> list[Column]:
     return [F.count(measure).alias(name) for name, measure in measures.items()]
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """Parts of a history that queries are told apart by: by place where that order stands, else by time.
-
-    Parameters
-    ----------
-    edges
-        int64, ascending. The keys where the parts begin.
-    by_place
-        Whether keys are along the curve, and not times.
-    box
-        Of a plane, which the curve fills.
-    """
-
-    edges: NDArray[np.int64]
-    by_place: bool
-    box: NDArray[np.float64]
-
-    def keys(self, vectors: NDArray[np.float64], first: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the key of each query."""
-        return curve_keys(vectors, self.box) if self.by_place else first
-
-
-def _parts(version: Version) -> _Parts:
-    leaves = version.leaves
-    somewhere = leaves.low[:, 0] <= leaves.high[:, 0]
-    placed = somewhere & (leaves.order == BY_PLACE)
-    by_place = bool(2 * leaves.rows[placed].sum() >= leaves.rows[leaves.order == BY_TIME].sum()) and bool(placed.any())
-    box = np.zeros(4)
-    if somewhere.any() and version.schema.space.dimension == 2:
-        box = np.append(leaves.low[somewhere].min(axis=0), leaves.high[somewhere].max(axis=0))
-    if by_place:
-        middles = (leaves.low[placed] + leaves.high[placed]) / 2
-        # a box may hold all of the sphere: any place will do for its middle
-        middles[~middles.any(axis=1)] = 1.0
-        keys = curve_keys(np.ascontiguousarray(middles), box)
-    else:
-        held = [time_keys(version.blocks(leaf).t_from) for leaf in np.flatnonzero(leaves.order == BY_TIME).tolist()]
-        keys = np.concatenate([np.zeros(0, np.int64), *held])
-    keys = np.unique(keys)
-    return _Parts(keys[:: max(len(keys) // EDGES, 1)], by_place, box)
-
-
-def _router(schema: Schema, parts: _Parts, tasks: int) -> Callable[..., Iterator[pa.RecordBatch]]:
-    def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for turn, batch in enumerate(batches):
-            asked, good = asked_of(batch, schema)
-            key = np.zeros(batch.num_rows, np.int64)
-            key[good] = parts.keys(asked.vectors, asked.first)
-            part = np.searchsorted(parts.edges, key, side="right")
-            order = np.argsort(part, kind="stable")
-            begins = np.searchsorted(part[order], part[order])
-            along = np.empty(len(part), np.int64)
-            along[order] = (np.arange(len(part)) - begins) // TURN
-            task = (part * tasks // (len(parts.edges) + 1) + along + turn) % tasks
-            columns = [*batch.columns, pa.array(key), pa.array(task.astype(np.int32))]
-            yield pa.record_batch(columns, names=[*batch.schema.names, "key", "task"])
-
-    return route
-
-
-def _answerer(ask: PastAsk) -> Callable[..., Iterator[pa.RecordBatch]]:
+def _answerer(ask: PastAsk, parts: Parts) -> Callable[..., Iterator[pa.RecordBatch]]:
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark.sql import types as T
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -396,8 +325,11 @@ def _answerer(ask: PastAsk) -> Callable[..., Iterator[pa.RecordBatch]]:
         types = _result(version.schema, T.NullType(), ask.columns)
         arrow = to_arrow_schema(T.StructType(types.fields[1:]), timezone="UTC")
         for batch in slices(batches):
+            asked, good = asked_of(batch, version.schema)
+            keys = np.zeros(batch.num_rows, np.int64)
+            keys[good] = parts.of(asked)[0]
             # neighbours need the same blocks
-            by = np.argsort(batch.column("key").to_numpy(), kind="stable")
+            by = np.argsort(keys, kind="stable")
             for begin in range(0, len(by), TOGETHER):
                 some = batch.take(pa.array(by[begin : begin + TOGETHER]))
                 yield from answered(version, ask, some, arrow)

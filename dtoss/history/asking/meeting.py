@@ -124,12 +124,15 @@ class Rows:
         float64 (rows, dimension).
     counts
         uint8. Which rows count.
+    by_time
+        Whether the rows of each block ascend by time.
     """
 
     begin: NDArray[np.int64]
     t: NDArray[np.int64]
     vectors: NDArray[np.float64]
     counts: NDArray[np.uint8]
+    by_time: bool
 
     @classmethod
     def of(cls, piece: Piece, space: Space) -> Rows:
@@ -139,7 +142,11 @@ class Rows:
         if not good.all():
             places = np.where(good[:, None], places, 0.0)
         begin = np.append(0, np.cumsum(piece.blocks.rows, dtype=np.int64))
-        return cls(begin, time_keys(piece.t), space.vectors(np.ascontiguousarray(places)), good.view(np.uint8))
+        t = time_keys(piece.t)
+        ascends = np.append(True, t[1:] >= t[:-1])
+        ascends[begin[:-1]] = True
+        vectors = space.vectors(np.ascontiguousarray(places))
+        return cls(begin, t, vectors, good.view(np.uint8), bool(ascends.all()))
 
 
 def answers(
@@ -155,12 +162,11 @@ def answers(
     block, place = pairs(blocks, places)
     room = _ROOM
     vectors, limit2, first, last = _of_places(places)
-    sorted_by_time = bool(np.all((rows.t[1:] >= rows.t[:-1]) | np.isin(np.arange(1, len(rows.t)), rows.begin)))
     while True:
         found, far = np.empty((2, room), np.int32), np.empty(room)
         count = _answers(
             rows.begin, operand(rows.t), operand(rows.vectors), operand(rows.counts), block, place, vectors, limit2,
-            operand(places.radius), first, last, sorted_by_time, found[0], found[1], far,
+            operand(places.radius), first, last, rows.by_time, found[0], found[1], far,
         )  # fmt: skip
         if count <= room:
             return found[0, :count], found[1, :count], far[:count]
@@ -316,8 +322,11 @@ def guessed(bounds: Bounds, rows: NDArray[Any], places: Places, wanted: float, s
 def _guessed(low, high, begin, end, vectors, limit2, first, last, rows, wanted, finest, out):
     boxes, places = _Boxes(low, high, begin, end), _PlaceArrays(vectors, limit2, first, last)
     for q in range(out.size):
-        radius = finest
-        for _ in range(_DOUBLINGS):
+        # the larger the radius, the more rows are expected
+        few, enough = -1, _DOUBLINGS
+        while enough - few > 1:
+            middle = (few + enough) // 2
+            radius = finest * 2.0**middle
             expected = 0.0
             for b in range(rows.size):
                 if _in_time(boxes, b, places, q):
@@ -325,11 +334,10 @@ def _guessed(low, high, begin, end, vectors, limit2, first, last, rows, wanted, 
                     if expected >= wanted:
                         break
             if expected >= wanted:
-                break
-            radius *= 2.0
-        else:
-            radius = np.inf
-        out[q] = radius
+                enough = middle
+            else:
+                few = middle
+        out[q] = finest * 2.0**enough if enough < _DOUBLINGS else np.inf
 
 
 @kernel

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.history.asking.found import Found, in_order, joined_found
-from dtoss.history.asking.meeting import Places, Rows, answers, guessed, touched
+from dtoss.history.asking.meeting import Places, Rows, answers, guessed, pairs, touched
 from dtoss.history.asking.plan import Chosen, costs, every_block, gathered, joined_chosen, request_bytes
-from dtoss.history.asking.scan import Scan, pieces_of
+from dtoss.history.asking.scan import Piece, Scan, pieces_of
 from dtoss.history.blocks import BY_PLACE, BY_TIME
 from dtoss.history.latest import order_keys
 from dtoss.history.versions import Version
@@ -26,6 +26,8 @@ MOST_HELD = 4_000_000
 """Rows held for several places above which they are asked in halves."""
 _SURPLUS, _ROWS_AN_OBJECT = 2.0, 8.0
 """Rows that are looked for, for one that is wanted: of rows, and of objects, which stand there for a while."""
+_FIRST_TRY = 1.0 / 32.0
+"""Share of a radius within which the nearest are looked for first, among rows that were read."""
 _ROUNDS = 8
 """Of growing radii, after which everything is asked."""
 
@@ -128,9 +130,9 @@ class _Search:
         """Return all rows within the radii; None where they are too many for several places."""
         held: list[Found] = []
         count = 0
-        for found in self._found(places, places.radius):
-            held.append(found)
-            count += len(found)
+        for rows, piece in self._pieces(places):
+            held.append(self._near(rows, piece, places, np.arange(len(places))))
+            count += len(held[-1])
             if count > MOST_HELD and len(places) > 1:
                 return None
         return in_order(self._joined(held))
@@ -157,22 +159,50 @@ class _Search:
 
     def _nearest_within(self, places: Places) -> Found:
         held, radius = self._joined([]), places.radius.copy()
-        for found in self._found(places, radius):
-            held = self._kept([held, found])
+        for rows, piece in self._pieces(places):
+            held = self._kept([held, *self._nearest_of(rows, piece, replace(places, radius=radius))])
             count = np.bincount(held.question, minlength=len(radius))
             full = np.flatnonzero(count >= self.wanted.k)
             # what is further than the k-th of a place is no answer
             radius[full] = np.minimum(radius[full], held.distance[np.cumsum(count)[full] - 1])
         return held
 
-    def _found(self, places: Places, radius: NDArray[np.float64]) -> Iterator[Found]:
-        """Yield rows within the radii, which may shrink meanwhile."""
+    def _nearest_of(self, rows: Rows, piece: Piece, places: Places) -> Iterator[Found]:
+        """Yield rows of a piece among which are the k nearest within the radii: not all of those, which may be many."""
+        left = np.unique(pairs(piece.blocks, places)[1]).astype(np.int64)
+        radius = np.where(np.isfinite(places.radius), places.radius * _FIRST_TRY, np.inf)
+        while len(left):
+            trial = np.minimum(radius[left], places.radius[left])
+            found = self._near(rows, piece, replace(places.take(left), radius=trial), left)
+            enough = self._distinct(found, len(places))[left] >= self.wanted.k
+            enough |= trial >= places.radius[left]
+            done = np.zeros(len(places), np.bool_)
+            done[left[enough]] = True
+            yield found.take(np.flatnonzero(done[found.question]))
+            radius *= 2.0
+            left = left[~enough]
+
+    def _distinct(self, found: Found, many: int) -> NDArray[np.int64]:
+        """Return how many rows, or objects where those are wanted, were found for each place."""
+        question = found.question
+        if self.wanted.per_object and len(found):
+            ids = order_keys(found.rows.column("id").combine_chunks())
+            by = np.lexsort((ids, question))
+            question, ids = question[by], ids[by]
+            again = (question[1:] == question[:-1]) & (ids[1:] == ids[:-1])
+            question = question[np.append(True, ~again)]
+        return np.bincount(question, minlength=many)
+
+    def _pieces(self, places: Places) -> Iterator[tuple[Rows, Piece]]:
         space = self.scan.version.schema.space
         for piece in pieces_of(self.scan, chosen_for(self.scan.version, places)):
-            rows = Rows.of(piece, space)
-            place, row, far = answers(rows, piece.blocks, replace(places, radius=radius))
-            found = Found(place.astype(np.int64), far, piece.rows.select(self.scan.names).take(pa.array(row)))
-            yield found if self.wanted.own is None else _of_others(found, self.wanted.own)
+            yield Rows.of(piece, space), piece
+
+    def _near(self, rows: Rows, piece: Piece, places: Places, numbers: NDArray[np.int64]) -> Found:
+        """Return the rows of a piece within the radii of places, which are called by numbers."""
+        place, row, far = answers(rows, piece.blocks, places)
+        found = Found(numbers[place], far, piece.rows.select(self.scan.names).take(pa.array(row)))
+        return found if self.wanted.own is None else _of_others(found, self.wanted.own)
 
     def _kept(self, parts: Sequence[Found]) -> Found:
         """Return the k nearest of some rows, in order."""

@@ -12,6 +12,7 @@ import pytest
 from dtoss.errors import InputError, StoreError
 from pipelines import history_joins
 from pipelines.history_joins import history_knn_join, history_range_join
+from pipelines.past import parts
 from tests.dtoss.history.test_together import put_place_order
 from tests.dtoss.history.worlds import EPOCH, PLANE, SPHERE, new_home, put_batch, schema_of, table_of
 from tests.oracles import distance
@@ -216,7 +217,7 @@ def _seconds(n):
 
 def test_pieces_of_one_hour_go_to_several_tasks(spark, history, batches, asking, monkeypatch):
     """Small pieces of few queries give the same."""
-    monkeypatch.setattr(history_joins, "TURN", 7)
+    monkeypatch.setattr(parts, "TURN", 7)
     monkeypatch.setattr(history_joins, "TOGETHER", 5)
     schema, tables = batches
     crowd = pa.concat_tables([asking.slice(3, 1)] * 60).set_column(0, "query_id", pa.array(np.arange(60)))
