@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +31,15 @@ class PointCounts:
     @classmethod
     def of(cls, grid: Grid, places: NDArray[np.float64]) -> PointCounts:
         """Return the counts of places, float64 (n, 2). O(n + cells)."""
-        row, column = grid.cells(places)
-        flat = np.bincount(row * grid.columns + column, minlength=grid.rows * grid.columns)
+        return cls.of_parts(grid, [places])
+
+    @classmethod
+    def of_parts(cls, grid: Grid, parts: Iterable[NDArray[np.float64]]) -> PointCounts:
+        """Return the counts of places that come in parts."""
+        flat = np.zeros(grid.rows * grid.columns, np.int64)
+        for places in parts:
+            row, column = grid.cells(places)
+            np.add.at(flat, row * grid.columns + column, 1)
         sums = np.zeros((grid.rows + 1, grid.columns + 1), np.int64)
         sums[1:, 1:] = flat.reshape(grid.rows, grid.columns).cumsum(axis=1).cumsum(axis=0)
         return cls(sums)
@@ -69,12 +77,14 @@ class QueryCounters:
         After so many questions older ones fade: the paper's T, which it calls time units and uses as questions.
     fading
         By what the old part is divided then: the paper's c, for which it has no value. The authors' programs have 10.
+    asked
+        Questions before the first, which count nowhere any more.
     """
 
-    def __init__(self, grid: Grid, fade_every: int, fading: float) -> None:
+    def __init__(self, grid: Grid, fade_every: int, fading: float, asked: int = 0) -> None:
         self.fade_every = fade_every
         self.fading = fading
-        self.asked = 0
+        self.asked = asked
         self.old: Floats = np.zeros((4, grid.rows, grid.columns))
         self.new: Floats = np.zeros((4, grid.rows, grid.columns))
 

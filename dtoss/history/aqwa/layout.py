@@ -58,7 +58,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class MadeCut:
-    """A cut that was made: the partition that is gone, its two halves by number, and the line."""
+    """A cut that was made: the partition that is gone, its two halves by number, the line, and what it saves (C_d)."""
 
     part: int
     first: int
@@ -66,6 +66,7 @@ class MadeCut:
     across_rows: bool
     line: int
     points: int
+    saved: float
 
 
 @dataclass(frozen=True)
@@ -134,13 +135,22 @@ class Aqwa:
         The partitions to begin with, which share no cell; `first_parts` are the paper's.
     rule
         When and where they are cut.
+    counters
+        Questions that were asked before; none by default.
     """
 
-    def __init__(self, grid: Grid, counts: PointCounts, parts: list[Rectangle], rule: Rule) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        counts: PointCounts,
+        parts: list[Rectangle],
+        rule: Rule,
+        counters: QueryCounters | None = None,
+    ) -> None:
         self.grid = grid
         self.counts = counts
         self.rule = rule
-        self.counters = QueryCounters(grid, rule.fade_every, rule.fading)
+        self.counters = counters or QueryCounters(grid, rule.fade_every, rule.fading)
         self.queue = SplitQueue()
         self.numbers: Ints = np.arange(len(parts))
         self.rectangles: Ints = np.array(parts, np.int64).reshape(-1, 4)
@@ -193,7 +203,7 @@ class Aqwa:
         for number in read.tolist():
             self._value(number, self.rectangle(number))
         self._fade()
-        return Answered(read, points, tuple(self._cut_what_pays()))
+        return Answered(read, points, tuple(self.cut_what_pays()))
 
     def append(self, places: Floats) -> None:
         """Add points to the partitions in which they are (4.2.1). What should be cut now is cut at the next question.
@@ -215,6 +225,23 @@ class Aqwa:
         self.counts = self.counts.with_more(more)
         for number in self.numbers[more.within(*self.rectangles.T) > 0].tolist():
             self._value(number, self.rectangle(number))
+
+    def cut_what_pays(self) -> list[MadeCut]:
+        """Cut the partition that gains most, while one gains more than it costs (4.2.2), and return the cuts."""
+        made = []
+        while (top := self.queue.top()) is not None and top[1].value > 0:
+            number, cut = top
+            part = self.rectangle(number)
+            points = int(self.counts.within(*part))
+            both = halves(part, cut.across_rows, cut.line)
+            new = (self._made, self._made + 1)
+            self._made += 2
+            self._replace(number, both)
+            made.append(MadeCut(number, *new, cut.across_rows, cut.line, points, cut.saved))
+            for half, rectangle in zip(new, both, strict=True):
+                self._turn.append(half)
+                self._value(half, rectangle)
+        return made
 
     def rectangle(self, number: int) -> Rectangle:
         """Return the cells of a partition."""
@@ -240,22 +267,6 @@ class Aqwa:
                 number = self._turn.popleft()
             self._value(number, self.rectangle(number))
             self._turn.append(number)
-
-    def _cut_what_pays(self) -> list[MadeCut]:
-        made = []
-        while (top := self.queue.top()) is not None and top[1].value > 0:
-            number, cut = top
-            part = self.rectangle(number)
-            points = int(self.counts.within(*part))
-            both = halves(part, cut.across_rows, cut.line)
-            new = (self._made, self._made + 1)
-            self._made += 2
-            self._replace(number, both)
-            made.append(MadeCut(number, *new, cut.across_rows, cut.line, points))
-            for half, rectangle in zip(new, both, strict=True):
-                self._turn.append(half)
-                self._value(half, rectangle)
-        return made
 
     def _replace(self, number: int, both: tuple[Rectangle, Rectangle]) -> None:
         stay = self.numbers != number

@@ -47,13 +47,16 @@ def test_many_rectangles_are_counted_at_once():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 9), st.sampled_from([2.0, 4.0, 10.0]), st.integers(1, 60))
-def test_fading_is_its_closed_form(fade_every, fading, asked):
-    """A question counts in full until its cycle and the next have ended, and then a c-th of that each cycle."""
-    counters = QueryCounters(even_grid([0, 0, 1, 1], 1), fade_every, fading)
+@given(st.integers(1, 9), st.sampled_from([2.0, 4.0, 10.0]), st.integers(1, 60), st.integers(0, 30))
+def test_fading_is_its_closed_form(fade_every, fading, asked, before):
+    """A question counts in full until its cycle and the next have ended, and then a c-th of that each cycle.
+
+    Whoever begins late knows how many were asked before.
+    """
+    counters = QueryCounters(even_grid([0, 0, 1, 1], 1), fade_every, fading, before)
     for _ in range(asked):
         counters.add(Rectangle(0, 0, 1, 1))
-    weights = [weight(number, asked, fade_every, fading) for number in range(asked)]
+    weights = [weight(number, before + asked, fade_every, fading) for number in range(before, before + asked)]
     assert float(counters.overlapping(0, 0, 1, 1)) == pytest.approx(sum(weights), rel=1e-12)
     assert max(weights) == 1.0
     assert sum(weights) <= fade_every + fade_every * fading / (fading - 1)
