@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,10 +96,9 @@ def layout_reads(layout: Layout, questions: Questions, gap: int = READ_OVER) -> 
         Bytes between two blocks that are read over, and count.
     """
     out = np.zeros((len(questions), layout.groups, 2), np.int64)
-    _reads(
-        *_boxes(layout), operand(layout.offset), operand(layout.bytes), operand(layout.file), operand(layout.group),
-        *_pieces(questions), gap, out,
-    )  # fmt: skip
+    where = (operand(layout.offset), operand(layout.bytes), operand(layout.file), operand(layout.group))
+    for begin, met in _met(layout, questions):
+        _reads(met, *where, gap, out[begin : begin + len(met)])
     return out
 
 
@@ -127,51 +127,61 @@ def leaf_rows(
     reads = np.ones((len(questions), layout.groups), np.bool_) if used is None else used
     counts = np.ones(len(questions)) if weights is None else weights
     out = np.zeros(leaves)
-    _rows(
-        *_boxes(layout), operand(layout.rows), operand(layout.group), operand(layout.leaf), *_pieces(questions),
-        operand(reads), operand(counts), out,
-    )  # fmt: skip
+    rows, group, leaf = operand(layout.rows), operand(layout.group), operand(layout.leaf)
+    for begin, met in _met(layout, questions):
+        end = begin + len(met)
+        _rows(met, rows, group, leaf, operand(reads[begin:end]), operand(counts[begin:end]), out)
     return out
 
 
-def _boxes(layout: Layout) -> tuple[NDArray[np.float64], ...]:
-    return operand(layout.low), operand(layout.high), operand(layout.t_from), operand(layout.t_to)
+_AT_ONCE = 1 << 24
+"""Questions times blocks that are looked at together: so many bytes."""
 
 
-def _pieces(asked: Questions) -> tuple[NDArray[np.float64] | NDArray[np.int64], ...]:
-    parts = (asked.first, asked.last, asked.begin, asked.low, asked.high, asked.reach)
-    return tuple(operand(part) for part in parts)
+def _met(layout: Layout, asked: Questions) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    """Yield the first of some questions and which blocks can hold answers of them, bool (some, n).
 
-
-@kernel
-def _met(low, high, t_from, t_to, i, first, last, begin, piece_low, piece_high, reach, question):
-    """Return whether a block can hold an answer; one without positions never does, but where all places are asked."""
-    if t_from[i] > last[question] or t_to[i] < first[question]:
-        return False
-    if begin[question] == begin[question + 1]:
-        return True
-    for j in range(begin[question], begin[question + 1]):
-        total = 0.0
-        for axis in range(low.shape[1]):
-            gap = max(low[i, axis] - piece_high[j, axis], piece_low[j, axis] - high[i, axis], 0.0)
-            total += gap * gap
-        if total <= reach[j] * reach[j]:
-            return True
-    return False
+    A block without positions never can, but where all places are asked about.
+    """
+    boxes = tuple(operand(part) for part in (layout.low, layout.high, layout.t_from, layout.t_to))
+    pieces = tuple(operand(part) for part in (asked.low, asked.high, asked.reach))
+    some = max(_AT_ONCE // max(len(layout), 1), 1)
+    for begin in range(0, len(asked), some):
+        spans = (operand(part[begin : begin + some]) for part in (asked.first, asked.last))
+        met = np.zeros((len(asked.first[begin : begin + some]), len(layout)), np.bool_)
+        _meet(*boxes, *spans, operand(asked.begin[begin : begin + some + 1]), *pieces, met)
+        yield begin, met
 
 
 @kernel(
-    "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], int64[::1], int64[::1], int64[::1], "
-    "int64[::1], float64[::1], float64[::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[::1], int64, "
-    "int64[:, :, ::1])"
+    "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], float64[::1], float64[::1], int64[::1], "
+    "float64[:, ::1], float64[:, ::1], float64[::1], boolean[:, ::1])"
 )
-def _reads(
-    low, high, t_from, t_to, offset, size, file, group, first, last, begin, piece_low, piece_high, reach, gap, out
-):
+def _meet(low, high, t_from, t_to, first, last, begin, piece_low, piece_high, reach, met):
+    # all in one loop: a call for each block would count references to twelve arrays, ten times the work
     for question in range(first.size):
+        everywhere = begin[question] == begin[question + 1]
+        for i in range(t_from.size):
+            if t_from[i] > last[question] or t_to[i] < first[question]:
+                continue
+            met[question, i] = everywhere
+            for j in range(begin[question], begin[question + 1]):
+                room = reach[j] * reach[j]
+                for axis in range(low.shape[1]):
+                    gap = max(low[i, axis] - piece_high[j, axis], piece_low[j, axis] - high[i, axis])
+                    if gap > 0.0:
+                        room -= gap * gap
+                if room >= 0.0:
+                    met[question, i] = True
+                    break
+
+
+@kernel("void(boolean[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64[:, :, ::1])")
+def _reads(met, offset, size, file, group, gap, out):
+    for question in range(met.shape[0]):
         before = -1
-        for i in range(size.size):
-            if not _met(low, high, t_from, t_to, i, first, last, begin, piece_low, piece_high, reach, question):
+        for i in range(met.shape[1]):
+            if not met[question, i]:
                 continue
             apart = gap + 1
             if before >= 0 and file[before] == file[i] and group[before] == group[i]:
@@ -183,17 +193,9 @@ def _reads(
             before = i
 
 
-@kernel(
-    "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], int64[::1], int64[::1], int64[::1], "
-    "float64[::1], float64[::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[::1], boolean[:, ::1], "
-    "float64[::1], float64[::1])"
-)
-def _rows(
-    low, high, t_from, t_to, rows, group, leaf, first, last, begin, piece_low, piece_high, reach, used, weights, out
-):
-    for question in range(first.size):
-        for i in range(rows.size):
-            if used[question, group[i]] and _met(
-                low, high, t_from, t_to, i, first, last, begin, piece_low, piece_high, reach, question
-            ):
+@kernel("void(boolean[:, ::1], int64[::1], int64[::1], int64[::1], boolean[:, ::1], float64[::1], float64[::1])")
+def _rows(met, rows, group, leaf, used, weights, out):
+    for question in range(met.shape[0]):
+        for i in range(met.shape[1]):
+            if met[question, i] and used[question, group[i]]:
                 out[leaf[i]] += weights[question] * rows[i]
