@@ -108,7 +108,6 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "loop": {"cycles", "rows"},
         "calibration": set(),
         "files": {"rows"},
-        "past": {"rows", "spark"},
         "sql": {"", "rows", "spark"},
         "past": {"rows", "spark"},
         "pages": set(),

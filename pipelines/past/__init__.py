@@ -1,1 +1,1 @@
-"""Rows on their way into a history: keys of files, files that tasks write."""
+"""Between Spark and a history: files that tasks write, keys of files, scans, joins of queries with intervals."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from pipelines.command.history import appending, asking, reporting, settling
+from pipelines.command.history import appending, asking, care, reporting, settling
 
 history = typer.Typer(
     help="Where was everything? Every row kept, asked by place and time.",
@@ -20,3 +20,8 @@ history.command()(asking.trajectory)
 history.command()(asking.at)
 history.command()(settling.settle)
 history.command()(reporting.report)
+history.command()(care.info)
+history.command()(care.log)
+history.command()(care.verify)
+history.command()(care.gc)
+history.command()(care.forget)

@@ -17,6 +17,7 @@ from pipelines.command.options import GeoJson, Json, Limit, MaxDistance, Radius,
 
 if TYPE_CHECKING:
     from dtoss.history.history import History
+    from dtoss.history.schema import Schema
 
 PastHistory = Annotated[
     str, typer.Option("--history", help="Path or URI of the history.", metavar="H", show_default=False)
@@ -199,7 +200,7 @@ def trajectory(
     """Print the rows of objects by time, or write them as lines."""
     form = form_of(as_json, geojson, limit, "--explain" if explain else "--line" if line else None)
     past, names = _opened(history, version), column_list(columns)
-    ids = _ids(past, id_)
+    ids = ids_of(past.schema, id_)
     if explain:
         print_explained(past.explain("trajectory", ids, between=between, where=where), as_json)
         return
@@ -246,8 +247,15 @@ def _form(as_json: bool, geojson: bool, limit: int | None, explain: bool) -> For
     return form_of(as_json, geojson, limit, "--explain" if explain else None)
 
 
-def _ids(past: History, texts: list[str]) -> list[Any]:
-    if past.schema.id_type == "string":
+def ids_of(schema: Schema, texts: list[str]) -> list[Any]:
+    """Return ids as the history has them, of texts.
+
+    Raises
+    ------
+    ValueError
+        If they are whole numbers there, and one is none.
+    """
+    if schema.id_type == "string":
         return list(texts)
     try:
         return [int(text) for text in texts]

@@ -1,0 +1,164 @@
+"""``dtoss history info``, ``log``, ``verify``, ``gc``, ``forget`` and ``retain``: what keeps a history in order."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipelines.command.history.asking import OfVersion, PastHistory
+from pipelines.command.options import Json, seconds_or_none
+
+if TYPE_CHECKING:
+    pass
+
+
+def info(history: PastHistory, version: OfVersion = None, as_json: Json = False) -> None:
+    """Say what a history holds: rows, times, orders, periods."""
+    from dtoss.history.care.facts import facts_of
+    from dtoss.history.versions import Home
+
+    facts = facts_of(Home(history).version(version))
+    if as_json:
+        print(json.dumps(facts))
+        return
+    from pipelines.command.output import print_columns, print_table
+
+    columns = ", ".join(f"{name} ({kind})" for name, kind in facts["columns"].items()) or "none"
+    print_table(
+        [
+            ("version", f"{facts['version']} ({facts['what']}) of {facts['time']}; {facts['oldest']} is the oldest"),
+            ("rows", f"{facts['rows']:,} in {facts['batches']:,} batches, of which {facts['deletions']:,} delete"),
+            ("times", f"{facts['first'] or '-'} to {facts['last'] or '-'}"),
+            ("bytes", f"{facts['bytes']:,}"),
+            ("positions", f"{facts['crs']}, {facts['metric']}"),
+            ("ids, times", f"{facts['id_type']}, {facts['t_type']}"),
+            ("columns", columns),
+            ("periods", f"{len(facts['periods']):,}"),
+        ]
+    )
+    header = ("order", "periods", "files", "leaves", "blocks", "rows", "bytes", "dead_bytes")
+    print_columns(header, [[name, *(f"{one[key]:,}" for key in header[1:])] for name, one in facts["orders"].items()])
+
+
+def log(
+    history: PastHistory,
+    count: Annotated[int, typer.Option("-n", help="How many of the last versions.", min=1)] = 20,
+    as_json: Json = False,
+) -> None:
+    """Say which versions a history had: when, by whom, what was done."""
+    from dtoss.history.care.facts import log_of
+    from dtoss.history.versions import Home
+
+    said = log_of(Home(history), count)
+    if as_json:
+        print(json.dumps(said))
+        return
+    from pipelines.command.output import print_columns
+
+    header = ("number", "time", "what", "rows", "detail", "writer")
+    print_columns(header, [[_text(one[name]) for name in header] for one in said])
+
+
+def verify(
+    history: PastHistory,
+    version: OfVersion = None,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Make again what is damaged, where another order has the same rows.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Read every file, compare every sum, and name what is damaged; exit code 2 if something is."""
+    from dtoss.history.care.restore import restore as restore_history
+    from dtoss.history.care.verify import verify as damages
+    from dtoss.history.versions import Home
+
+    home = Home(history)
+    if restore:
+        done = restore_history(home, say=None if as_json else print)
+        left = [*done.lost, *(damage.what for damage in damages(home))]
+        made = [{"order": order, "period": period} for order, period in done.made]
+        if as_json:
+            print(json.dumps({"version": done.version.number, "restored": made, "damaged": left}))
+        else:
+            _say_damage(left)
+            print(
+                f"version {done.version.number}: {len(made):,} orders were made again, {len(left):,} things are damaged"
+            )
+        return 2 if left else 0
+    looked = home.version(version)
+    found = [damage.what for damage in damages(home, looked)]
+    if as_json:
+        print(json.dumps({"version": looked.number, "rows": looked.rows, "damaged": found}))
+    else:
+        _say_damage(found)
+        if not found:
+            print(f"version {looked.number}: {looked.rows:,} rows in {len(looked.files.name):,} files are whole")
+    return 2 if found else 0
+
+
+def gc(
+    history: PastHistory,
+    keep: Annotated[int, typer.Option("--keep", help="Versions that stay, the newest one among them.")] = 1,
+    keep_for: Annotated[
+        str,
+        typer.Option("--keep-for", help="Versions that were the newest less than this ago stay too.", metavar="TIME"),
+    ] = "10min",
+    now: Annotated[
+        bool, typer.Option("--now", help="Only the newest version stays, and what others needed goes at once.")
+    ] = False,
+    retain: Annotated[
+        str | None,
+        typer.Option("--retain", help="First remove the rows that are older than this: 400d.", metavar="TIME"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Remove old versions, and files that no version needs; with --retain old rows, too."""
+    from dtoss.history.care.clear import clear
+    from dtoss.history.versions import Home
+
+    home = Home(history)
+    rows = _retain(home, seconds_or_none(retain))
+    done = clear(home, keep=keep, keep_for=seconds_or_none(keep_for) or 0.0, now=now)
+    facts = {"version": done.version.number, "ended": done.ended, "files": done.files, "bytes": done.bytes}
+    if as_json:
+        print(json.dumps(facts))
+        return
+    print(
+        f"version {done.version.number}: {done.ended:,} versions ended, {done.files:,} files ({done.bytes:,} bytes) went"
+    )
+
+
+def forget(
+    history: PastHistory,
+    id_: Annotated[list[str], typer.Option("--id", help="Of an object; may stand again.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Remove all rows of objects from all orders; dtoss history gc --now removes the versions that had them."""
+    from dtoss.history.care.dropping import forget as forget_objects
+    from dtoss.history.versions import Home
+    from pipelines.command.history.asking import ids_of
+
+    home = Home(history)
+    done = forget_objects(home, ids_of(home.version().schema, id_))
+    _say_dropped(done.version.number, done.rows, as_json)
+
+
+def _say_dropped(version: int, rows: int, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"version": version, "rows": rows}))
+        return
+    print(f"version {version}: {rows:,} rows went; older versions have them until dtoss history gc --now")
+
+
+def _say_damage(lines: list[str]) -> None:
+    for line in lines:
+        print(f"damaged: {line}", file=sys.stderr)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {said}" for name, said in value.items()) or "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)
