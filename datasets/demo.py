@@ -1,10 +1,12 @@
-"""The whole thing in two minutes: a million taxis, an index of them, answers, and a picture.
+"""The whole thing in two minutes: a million taxis, an index of them, answers, a picture, and the hour before.
 
 `python -m datasets.demo` writes into ./demo; `make demo` sets everything up first.
 """
 
+import shutil
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,11 +18,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import dtoss
-from datasets.cities.taxis import Fleet, make_fleet
-from datasets.fleet import SCHEMA, fleet_at
+from datasets.cities.taxis import Fleet, Ints, make_fleet, where
+from datasets.fleet import SCHEMA, START, fleet_at
 from datasets.tables.batches import write_parquet
 from datasets.tables.command import BadInput, run, say
 from dtoss.export.targets import check_folder
+from dtoss.geometry.distance import distance
 
 __all__ = ["main"]
 
@@ -30,6 +33,11 @@ SAMPLE = 100_000
 """Taxis that ask for their neighbours in the join."""
 ALONE = 10_000
 """Questions that are asked one at a time."""
+TOWN = 15_000.0
+"""Metres round a city's middle, whose taxis have a history."""
+MINUTE = 60.0
+PASSING = 100.0
+"""Metres within which a taxi passes a place."""
 
 
 def main(
@@ -71,7 +79,11 @@ def main(
     picture = out / "partitions.png"
     draw_partitions(index, positions, picture, near=fleet)
     say(f"the partitions are drawn in {picture}")
-    _say_next(out, fleet, objects, cities)
+
+    say("the hour before, minute by minute: a history of the first city")
+    rows, taxi = _hour(index, fleet, out / "history")
+    _table("the hour before", rows)
+    _say_next(out, fleet, objects, cities, taxi)
 
 
 def _shown(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -148,6 +160,46 @@ def _join(session: Any, positions: Path, store: Path) -> list[tuple[str, str]]:
     ]
 
 
+def _hour(index: dtoss.Index, fleet: Fleet, home: Path) -> tuple[list[tuple[str, str]], int]:
+    """Return what was where in the hour before, of the taxis of the first city, and the taxi that it is about."""
+    from dtoss.history.orders.settle import settle
+    from dtoss.history.versions import Home
+
+    shutil.rmtree(home, ignore_errors=True)
+    uid = np.sort(index.range([float(fleet.lon[0, 0]), float(fleet.lat[0, 0])], TOWN).id)
+    began = time.perf_counter()
+    moments = np.arange(0.0, MOMENT + 1.0, MINUTE)
+    for seconds in moments:
+        dtoss.history.append(_at(fleet, uid, seconds), str(home), batch=f"{seconds:.0f} s")
+    appended = time.perf_counter() - began
+    settle(Home(str(home)), orders=("time", "place", "object"), period_bytes=1.0)
+    past = dtoss.history.open(str(home))
+    here, half = [_place(fleet)], START + timedelta(seconds=MOMENT / 2)
+    began = time.perf_counter()
+    passed = past.range(here, PASSING)
+    asked = time.perf_counter() - began
+    taxi = int(passed.id[0]) if len(passed) else int(uid[0])
+    track = past.trajectory(taxi)
+    vectors = past.space.vectors(track.positions)
+    driven = float(distance(vectors[1:], vectors[:-1]).sum())
+    return [
+        ("kept", f"{len(past):,} rows of {len(uid):,} taxis in {len(moments)} batches, {appended:.1f} s"),
+        (
+            f"within {PASSING:.0f} m of one place",
+            f"{len(passed):,} rows of {len(np.unique(passed.id)):,} taxis in that hour, {asked * 1e3:.0f} ms",
+        ),
+        (f"where taxi {taxi} was", f"{len(track)} places, {driven / 1e3:.1f} km in straight lines"),
+        (f"as it stood at {half:%H:%M}", f"{len(past.at(half, max_age=2 * MINUTE)):,} taxis"),
+    ], taxi
+
+
+def _at(fleet: Fleet, uid: Ints, seconds: float) -> dict[str, Any]:
+    """Return where some taxis are at a moment, as columns."""
+    state = where(fleet, uid, np.full(len(uid), seconds))
+    t = np.full(len(uid), np.datetime64((START + timedelta(seconds=seconds)).replace(tzinfo=None), "us"))
+    return {"id": uid, "t": t, "lon": state.lon, "lat": state.lat, "occupied": state.occupied}
+
+
 def _table(title: str, rows: list[tuple[str, str]]) -> None:
     table = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=None, pad_edge=False)
     table.add_column(no_wrap=True)
@@ -158,9 +210,10 @@ def _table(title: str, rows: list[tuple[str, str]]) -> None:
     Console(highlight=False, width=console.width if console.is_terminal else 140).print(table)
 
 
-def _say_next(out: Path, fleet: Fleet, objects: int, cities: int) -> None:
+def _say_next(out: Path, fleet: Fleet, objects: int, cities: int, taxi: int) -> None:
     store, (lon, lat) = out / "store", _place(fleet)
-    later = out / "fleet-later.parquet"
+    later, past = out / "fleet-later.parquet", out / "history"
+    half = START + timedelta(seconds=MOMENT / 2)
     print(
         f"""
 Try next:
@@ -171,6 +224,9 @@ Try next:
   python -m datasets.fleet --taxis {objects} --cities {cities} --at {MOMENT + 300:g} --out {later}
   dtoss rebuild {later} --store {store} --pivots keep
   dtoss info  --store {store}
+  dtoss history range --history {past} --at {lon:.4f} {lat:.4f} --radius {PASSING:g}m --between {half:%FT%T} - --limit 5
+  dtoss history trajectory --history {past} --id {taxi} --line {out / "taxi.parquet"}
+  dtoss rebuild --history {past} --as-of {half:%FT%T} --store {out / "half-past"}
   dtoss serve --store {store} &
   curl 'http://127.0.0.1:8080/knn?lon={lon:.4f}&lat={lat:.4f}&k=3'
 

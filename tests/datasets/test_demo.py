@@ -42,6 +42,14 @@ def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
     # the commands round the place to some metres
     assert abs(float(re.search(r" at (\d+) m", near[2])[1]) - far.min()) < 15
 
+    past = dtoss.history.open(str(out / "history"))
+    kept, passed, track = (
+        re.search(rf"  {words} +(.*)", said.out)[1] for words in ("kept", "within 100 m of one", "where")
+    )
+    assert kept.startswith(f"{len(past):,} rows of {len(past) // 61:,} taxis in 61 batches")
+    assert "in that hour" in passed
+    assert " 61 places, " in track
+
     matplotlib = pytest.importorskip("matplotlib.image")
     picture = matplotlib.imread(out / "partitions.png")
     assert picture.shape[0] > 1000
@@ -50,7 +58,7 @@ def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
     *lines, last = said.out[said.out.index("Try next:") :].splitlines()[1:]
     page = re.fullmatch(r"The map of them all, while dtoss serve runs: (http://\S+/)", last)[1]
     commands = [shlex.split(line) for line in lines if line.strip()]
-    assert [words[0] for words in commands].count("dtoss") == 6
+    assert [words[0] for words in commands].count("dtoss") == 9
     for words in commands:
         if words[:2] == ["dtoss", "serve"]:
             assert words.pop() == "&"
@@ -64,6 +72,8 @@ def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
     later = capsys.readouterr().out
     assert "3,000 on" in later
     assert len(dtoss.open(str(out / "store"))) == 3000
+    assert len(dtoss.open(str(out / "half-past"))) == len(past) // 61
+    assert pq.read_table(out / "taxi.parquet").num_rows >= 1
     assert (out / "answers.csv").read_text().count("\n") == 1 + 4 * 3
 
 
