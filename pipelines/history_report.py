@@ -11,14 +11,11 @@ import math
 from dataclasses import fields
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from dtoss.errors import InputError
 from dtoss.history.adapting.rivals import StorePrices
 from dtoss.history.adapting.sampling import sample_of
-from dtoss.history.questions import REMEMBERED, Questions, joined_questions, no_questions
+from dtoss.history.asked_files import gather
+from dtoss.history.questions import Questions
 from dtoss.history.versions import Home, Version
 from pipelines.pages.history_facts import facts_of
 from pipelines.pages.history_frames import drawn_versions, frames_of
@@ -94,14 +91,7 @@ def remembered(home: Home, version: Version) -> Questions:
     OSError
         If they cannot be read.
     """
-    dimension = version.schema.space.dimension
-    parts = [no_questions(dimension)]
-    for name in sorted(home.folder.files("asked")):
-        data = home.folder.read("asked", name)
-        if data is not None and name.endswith(".parquet"):
-            parts.append(Questions.of_table(pq.read_table(pa.BufferReader(data)), dimension))
-    found = joined_questions(parts)
-    return found.take(np.argsort(found.number, kind="stable")[-REMEMBERED:])
+    return gather(home, version.schema.space.dimension).questions
 
 
 def prices_in(path: str) -> StorePrices:

@@ -79,7 +79,7 @@ class Online:
         gone = {number for one in made.rewritings for number in one.leaves}
         stay = [number for number in range(len(self.leaves)) if number not in gone]
         place = {number: i for i, number in enumerate(stay)}
-        fresh = [part for one in made.rewritings for part in self._made(one, int(questions.number[-1]))]
+        fresh = [part for one in made.rewritings for part in self._made(one, int(questions.number[-1]) + 1)]
         self.looks = {
             tuple(place[number] for number in key): look
             for key, look in self.looks.items()

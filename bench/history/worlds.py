@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -135,9 +135,9 @@ def asked_at(
     else:
         last, begin = start + 600.0, np.zeros(m + 1, np.int64)
         centre, half, reach = centre[:0], half[:0], reach[:0]
-    code = QUESTIONS.index("box")
+    number = np.arange(1, m + 1, dtype=np.int64)
     return Questions(
-        np.arange(1, m + 1, dtype=np.int64), np.full(m, code, np.int8), first, last, begin,
+        number, np.full(m, QUESTIONS.index("box"), np.int8), number, np.zeros(m, np.int32), first, last, begin,
         centre - half[:, None], centre + half[:, None], reach,
     )  # fmt: skip
 
@@ -161,4 +161,5 @@ def phases(world: World, seed: int = 7, each: int = 500) -> tuple[Questions, lis
         for row in rng.permutation(len(every)):
             parts.append(every.take(np.array([row])))
             names.append(str(labels[row]))
-    return joined_questions(parts).numbered(0), names
+    every = joined_questions(parts).numbered(0)
+    return replace(every, version=every.number), names

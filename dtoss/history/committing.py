@@ -112,7 +112,7 @@ class Change:
     options
         Of the history, where they change.
     also
-        Other keys of the document that change, such as ``asked`` or ``oldest``.
+        Other keys of the document that change, such as ``oldest``.
     """
 
     what: str
@@ -316,12 +316,12 @@ def _tables(
     if version is not None and kept is not None:
         kept, segments, parts = _gathered(version, kept, segments, more=bool(change.files))
         at = sum(len(part) for part in parts)
-    asked = int((version.document if version else {}).get("asked", 0))
+    since = 1 if version is None else version.number + 1
     groups = [] if kept is None else [kept]
     held = [] if version is None else version.files.name
     for i, (file, period) in enumerate(change.files):
         number = period if period >= 0 else numbered - 1 - period
-        groups.append(_leaves_of(file, len(held) + i, number, len(segments), at, asked))
+        groups.append(_leaves_of(file, len(held) + i, number, len(segments), at, since))
         parts.append(file.blocks)
         at += len(file.blocks)
     new: list[Segment] = []
@@ -359,7 +359,7 @@ def _gathered(
     return replace(kept, segment=place[kept.segment], first=first), [segments[i] for i in stay], parts
 
 
-def _leaves_of(file: NewFile, number: int, period: int, segment: int, at: int, asked: int) -> Leaves:
+def _leaves_of(file: NewFile, number: int, period: int, segment: int, at: int, since: int) -> Leaves:
     blocks, n = file.blocks, len(file.leaves)
     starts = np.array([leaf.first for leaf in file.leaves])
     counts = np.array([leaf.count for leaf in file.leaves])
@@ -385,7 +385,7 @@ def _leaves_of(file: NewFile, number: int, period: int, segment: int, at: int, a
         low=np.minimum.reduceat(blocks.low, starts, axis=0),
         high=np.maximum.reduceat(blocks.high, starts, axis=0),
         cell=np.array([leaf.cell for leaf in file.leaves], np.float64).reshape(n, 4),
-        since=same(asked, np.int64),
+        since=same(since, np.int64),
         marks=np.add.reduceat(blocks.marks.astype(np.int64), starts),
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dtoss.history.asking.learning import Learner
 from dtoss.history.history import History
 from dtoss.history.versions import Home
 
 
-def open_history(path: str, version: int | None = None) -> History:
+def open_history(path: str, version: int | None = None, *, learn: bool = True) -> History:
     """Return a history, opened for questions. Cost: the newest commit is found and read; tables are mapped when asked.
 
     Parameters
@@ -15,6 +16,8 @@ def open_history(path: str, version: int | None = None) -> History:
         Path or URI.
     version
         Its number; the newest one when None.
+    learn
+        Whether shapes and intervals of questions are noted in ``asked/``, by which the layout adapts.
 
     Raises
     ------
@@ -24,4 +27,4 @@ def open_history(path: str, version: int | None = None) -> History:
         If something cannot be read.
     """
     home = Home(str(path))
-    return History(home, home.version(version))
+    return History(home, home.version(version), Learner(home) if learn else None)

@@ -13,7 +13,7 @@ HALVED_AFTER = 200
 REMEMBERED = 4096
 """Questions that are remembered: the weight of an older one is below a millionth."""
 
-_PLAIN = ("number", "kind", "first", "last")
+_PLAIN: tuple[str, ...] = ("number", "kind", "version", "ids", "first", "last")
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class Questions:
         int64 (m,), ascending. The first question ever asked is 1.
     kind
         int8 (m,). Its place in :data:`dtoss.history.asking.explain.QUESTIONS`.
+    version
+        int64 (m,). Of the history, which it read.
+    ids
+        int32 (m,). How many objects it was about; 0 where about all.
     first, last
         float64 (m,). Its interval as times are stored; both ends belong to it.
     begin
@@ -41,6 +45,8 @@ class Questions:
 
     number: NDArray[np.int64]
     kind: NDArray[np.int8]
+    version: NDArray[np.int64]
+    ids: NDArray[np.int32]
     first: NDArray[np.float64]
     last: NDArray[np.float64]
     begin: NDArray[np.int64]
@@ -56,8 +62,10 @@ class Questions:
         count = np.diff(self.begin)[rows]
         begin = np.append(0, np.cumsum(count)).astype(np.int64)
         pieces = np.repeat(self.begin[:-1][rows] - begin[:-1], count) + np.arange(begin[-1])
-        own = (self.number[rows], self.kind[rows], self.first[rows], self.last[rows])
-        return Questions(*own, begin, self.low[pieces], self.high[pieces], self.reach[pieces])
+        number, kind, version, ids, first, last = (getattr(self, name)[rows] for name in _PLAIN)
+        return Questions(
+            number, kind, version, ids, first, last, begin, self.low[pieces], self.high[pieces], self.reach[pieces]
+        )
 
     def numbered(self, after: int) -> Questions:
         """Return them with the numbers that follow one."""
@@ -92,7 +100,7 @@ class Questions:
             If it is no table of questions of that dimension.
         """
         try:
-            number, kind, first, last = (table.column(name).to_numpy() for name in _PLAIN)
+            plain = [table.column(name).to_numpy() for name in _PLAIN]
             reaches = table.column("reach").combine_chunks()
             sides = [table.column(side).combine_chunks().flatten().to_numpy() for side in ("low", "high")]
         except (KeyError, pa.ArrowInvalid, AttributeError) as error:
@@ -102,13 +110,15 @@ class Questions:
         if any(len(side) != dimension * len(flat) for side in sides) or begin[-1] != len(flat):
             raise ValueError(f"that is no table of questions in {dimension} dimensions")
         low, high = (side.reshape(-1, dimension).astype(np.float64) for side in sides)
-        return cls(number, kind, first, last, begin, low, high, flat.astype(np.float64))
+        number, kind, version, ids, first, last = plain
+        return cls(number, kind, version, ids, first, last, begin, low, high, flat.astype(np.float64))
 
 
 def no_questions(dimension: int) -> Questions:
     """Return none."""
     none, boxes = np.zeros(0), np.zeros((0, dimension))
-    return Questions(np.zeros(0, np.int64), np.zeros(0, np.int8), none, none, np.zeros(1, np.int64), boxes, boxes, none)
+    whole, kinds, ids = np.zeros(0, np.int64), np.zeros(0, np.int8), np.zeros(0, np.int32)
+    return Questions(whole, kinds, whole, ids, none, none, np.zeros(1, np.int64), boxes, boxes, none)
 
 
 def joined_questions(parts: list[Questions]) -> Questions:

@@ -101,7 +101,7 @@ class Leaves:
     cell
         float64 (n, 4). x0, y0, x1, y1 of the tree, half-open: x0 < x <= x1.
     since
-        int64. How many questions had been asked when it was made.
+        int64. The number of the version that it was made in.
     marks
         int64. Its deletions.
     """

@@ -41,7 +41,7 @@ class Leaf:
     cell
         Of the tree.
     since
-        The number of the last question before it was made.
+        The version of the history that it was made in: questions of that and later versions read it.
     rows
         How many it has.
     """
@@ -127,6 +127,7 @@ def decide(
     load: Load,
     prices: Prices,
     looks: Mapping[tuple[int, ...], Look] | None = None,
+    most: float = np.inf,
 ) -> Decision:
     """Return which leaves of a period are cut and which are merged.
 
@@ -135,7 +136,7 @@ def decide(
     leaves
         All leaves of its place order.
     elsewhere
-        float64 (m,). What each question would cost in the best of the other orders: one that is no dearer there is
+        float64 (m,). What each question would cost in the best of the other orders: one that is cheaper there is
         asked there, and pays for nothing here. None where there is no other order.
     questions
         Those remembered.
@@ -145,6 +146,8 @@ def decide(
         What reads and writes cost.
     looks
         What earlier decisions have said of leaves, or pairs of them, by their numbers.
+    most
+        Bytes to be rewritten, beyond which nothing more is looked at: the next decision goes on.
 
     Notes
     -----
@@ -158,14 +161,21 @@ def decide(
         made = _cut(number, leaf, served[number], questions, weights, load, prices, held.get((number,)))
         if made is not None:
             found.append(((number,), made))
+        if _rewritten(found) >= most:
+            break
     taken = {key[0] for key, made in found if isinstance(made, Rewriting)}
-    found += _merges(leaves, served, questions, weights, load, prices, taken, held)
+    if _rewritten(found) < most:
+        found += _merges(leaves, served, questions, weights, load, prices, taken, held)
     looked = sum(leaves[number].run.size for key, _ in found for number in key)
     return Decision(
         [made for _, made in found if isinstance(made, Rewriting)],
         {key: made for key, made in found if isinstance(made, Look)},
         looked,
     )
+
+
+def _rewritten(found: list[tuple[tuple[int, ...], Rewriting | Look]]) -> int:
+    return sum(made.size for _, made in found if isinstance(made, Rewriting))
 
 
 @dataclass(frozen=True)
@@ -189,7 +199,7 @@ def _served(
         total[rows] += cost_of(reads, prices)
     if elsewhere is None:
         return met
-    here = total < elsewhere
+    here = total <= elsewhere  # a place order of one leaf costs what the order by time does, and may be cut
     return [_Served(one.rows[here[one.rows]], one.reads[here[one.rows]]) for one in met]
 
 
@@ -209,7 +219,7 @@ def _cut(
         return None
     some, counts = questions.take(served.rows), weights[served.rows]
     now = cost_of(served.reads, prices)
-    since = some.number > leaf.since
+    since = some.version >= leaf.since
     price = prices.to_rewrite(size)
     if not _worth_a_look(now[since], counts[since], some.number[since], size, price, look):
         return None
@@ -267,7 +277,7 @@ def _merges(
         if a in taken or b in taken:
             continue
         rows = np.intersect1d(served[a].rows, served[b].rows)
-        rows = rows[questions.number[rows] > max(leaves[a].since, leaves[b].since)]
+        rows = rows[questions.version[rows] >= max(leaves[a].since, leaves[b].since)]
         if not len(rows):
             continue
         left, right = _reads_within(served[a], rows), _reads_within(served[b], rows)
@@ -294,7 +304,7 @@ def _merged(
 ) -> Rewriting | Look:
     a, b = pair
     both = np.union1d(served[a].rows, served[b].rows)
-    both = both[questions.number[both] > max(leaves[a].since, leaves[b].since)]
+    both = both[questions.version[both] >= max(leaves[a].since, leaves[b].since)]
     reads = _reads_within(served[a], both) + _reads_within(served[b], both)
     size = leaves[a].run.size + leaves[b].run.size
     points = load(pair)

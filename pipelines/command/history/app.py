@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from pipelines.command.history import appending, asking, care, reporting, settling
+from pipelines.command.history import adapting, appending, asking, care, reporting, settling
 
 history = typer.Typer(
     help="Where was everything? Every row kept, asked by place and time.",
@@ -25,3 +25,5 @@ history.command()(care.log)
 history.command()(care.verify)
 history.command()(care.gc)
 history.command()(care.forget)
+history.command()(adapting.adapt)
+history.command()(adapting.calibrate)

@@ -57,6 +57,8 @@ def discs_asked(space, centres, radii, spans, kinds=None, first=1):
     return Questions(
         first + np.arange(len(radii), dtype=np.int64),
         np.array([QUESTIONS.index(one) for one in kind], np.int8),
+        np.ones(len(radii), np.int64),
+        np.zeros(len(radii), np.int32),
         spans[:, 0].copy(),
         spans[:, 1].copy(),
         np.append(0, np.cumsum(placed)).astype(np.int64),

@@ -149,7 +149,8 @@ def test_shapes_lie_where_they_are_asked(space):
         away = distance(space.vectors(np.tile(place, (len(ring), 1))), space.vectors(ring))
         assert away == pytest.approx(np.full(len(ring), radius), rel=1e-4)
     several = discs_asked(space, [*places, *places], [1.0] * 4, [(0, 1)] * 4)
-    parts = (several.number[:1], several.kind[:1], several.first[:1], several.last[:1])
+    names = ("number", "kind", "version", "ids", "first", "last")
+    parts = [getattr(several, name)[:1] for name in names]
     one = type(several)(*parts, np.array([0, 2]), several.low[:2], several.high[:2], several.reach[:2])
     (ring,) = shapes_of(one, space)
     assert len(ring) == 4

@@ -21,9 +21,12 @@ def asked(shapes, after=0):
     """Questions (first, last, low, high, reach); low None asks about everywhere."""
     placed = [shape for shape in shapes if shape[2] is not None]
     begin = np.append(0, np.cumsum([shape[2] is not None for shape in shapes])).astype(np.int64)
+    number = after + 1 + np.arange(len(shapes), dtype=np.int64)
     return Questions(
-        after + 1 + np.arange(len(shapes), dtype=np.int64),
+        number,
         np.zeros(len(shapes), np.int8),
+        number,  # every question reads a version of its own
+        np.zeros(len(shapes), np.int32),
         np.array([shape[0] for shape in shapes], np.float64),
         np.array([shape[1] for shape in shapes], np.float64),
         begin,

@@ -55,7 +55,7 @@ class Layout:
         fresh = []
         for one in made.rewritings:
             held = np.sort(np.concatenate([self.leaves[number][0] for number in one.leaves]))
-            fresh += [self.leaf(held[rows], cell, int(questions.number[-1])) for rows, cell in one.parts]
+            fresh += [self.leaf(held[rows], cell, int(questions.number[-1]) + 1) for rows, cell in one.parts]
         self.leaves = [pair for number, pair in enumerate(self.leaves) if number not in gone] + fresh
         return made
 
