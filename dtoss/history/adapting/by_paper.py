@@ -23,7 +23,9 @@ Floats = NDArray[np.float64]
 _EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
 
 
-def decide_by_paper(leaves: Sequence[Leaf], questions: Questions, load: Load, prices: Prices) -> Decision:
+def decide_by_paper(
+    leaves: Sequence[Leaf], questions: Questions, load: Load, prices: Prices, most: float = np.inf
+) -> Decision:
     """Return which leaves of a period the paper cuts. All rows are read twice to be counted.
 
     Parameters
@@ -36,6 +38,8 @@ def decide_by_paper(leaves: Sequence[Leaf], questions: Questions, load: Load, pr
         Reads leaves.
     prices
         Of them, the least bytes of a leaf are the paper's block: by them and the bytes of a row goes minCount.
+    most
+        Bytes to be rewritten, beyond which no leaf is cut: the next decision goes on.
     """
     rows = sum(leaf.rows for leaf in leaves)
     box = _box(leaves, load)
@@ -48,8 +52,12 @@ def decide_by_paper(leaves: Sequence[Leaf], questions: Questions, load: Load, pr
     made = paper_cuts(
         grid, counts, cells, boxes_of(questions), Rule(int(prices.least / row_bytes)), int(questions.number[0]) - 1
     )
-    looked = 2 * sum(leaf.run.size for leaf in leaves)
-    return Decision([_rewriting(number, leaves[number], load, made) for number in _cut(made, len(leaves))], {}, looked)
+    rewritings: list[Rewriting] = []
+    for number in sorted(cut.part for cut in made.cuts if cut.part < len(leaves)):
+        if sum(one.size for one in rewritings) >= most:
+            break
+        rewritings.append(_rewriting(number, leaves[number], load, made))
+    return Decision(rewritings, {}, 2 * sum(leaf.run.size for leaf in leaves))
 
 
 def boxes_of(questions: Questions) -> Iterator[tuple[float, float, float, float]]:
@@ -96,10 +104,6 @@ def _box(leaves: Sequence[Leaf], load: Load) -> tuple[float, float, float, float
 def _placed(points: Points) -> Floats:
     """Return the positions of rows that have one."""
     return points.positions[~np.isnan(points.positions).any(axis=1)]
-
-
-def _cut(made: PaperCuts, leaves: int) -> list[int]:
-    return sorted(cut.part for cut in made.cuts if cut.part < leaves)
 
 
 def _rewriting(number: int, leaf: Leaf, load: Load, made: PaperCuts) -> Rewriting:

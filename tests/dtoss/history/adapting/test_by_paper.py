@@ -41,10 +41,11 @@ def a_part(positions, cell):
 def test_each_row_is_in_one_part_of_its_cell_and_the_second_time_nothing_is_cut(seed, lost):
     """Also deletions, which have no place."""
     rng = np.random.default_rng(seed)
-    left, right = rng.integers(0, 10, (100, 2)).astype(float), rng.integers(10, 20, (60, 2)).astype(float)
-    left[:lost] = np.nan
-    parts = [a_part(left, (-np.inf, -np.inf, 9.5, np.inf)), a_part(right, (9.5, -np.inf, np.inf, np.inf))]
-    corner = rng.integers(0, 18, 2)
+    left, right = rng.integers(0, 9, (100, 2)).astype(float), rng.integers(9, 17, (60, 2)).astype(float)
+    left[0], right[0] = 0.0, 16.0  # so lines are at whole numbers, where rows are
+    left[1 : lost + 1] = np.nan
+    parts = [a_part(left, (-np.inf, -np.inf, 8.5, np.inf)), a_part(right, (8.5, -np.inf, np.inf, np.inf))]
+    corner = rng.integers(0, 16, 2)
     questions = joined_questions([a_question(1 + i, corner, corner + 1) for i in range(30)])
     leaves, load = leaves_of(parts)
     decision = decide_by_paper(leaves, questions, load, PRICES)
@@ -115,3 +116,16 @@ def vectors(lonlat):
     """Return unit vectors of degrees."""
     lon, lat = np.radians(lonlat).T
     return np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=1)
+
+
+def test_no_more_is_rewritten_at_once_than_is_said_and_the_rest_comes_next():
+    rng = np.random.default_rng(3)
+    parts = [a_part(rng.uniform(0, 10, (500, 2)), (-np.inf, -np.inf, 10, np.inf))]
+    parts.append(a_part(rng.uniform(10, 20, (500, 2)), (10, -np.inf, np.inf, np.inf)))
+    leaves, load = leaves_of(parts)
+    questions = joined_questions(
+        [a_question(1 + i, *((2, 2), (3, 3)) if i % 2 else ((12, 12), (13, 13))) for i in range(60)]
+    )
+    assert [one.leaves for one in decide_by_paper(leaves, questions, load, PRICES).rewritings] == [(0,), (1,)]
+    first = decide_by_paper(leaves, questions, load, PRICES, most=1.0)
+    assert [one.leaves for one in first.rewritings] == [(0,)]

@@ -82,6 +82,17 @@ def test_the_start_is_halved_until_a_half_would_be_too_small():
         assert first_parts(counts, grid.everything, 10, files=10_000) == parts
 
 
+def test_a_half_of_just_a_block_is_enough_at_the_start_and_too_little_for_a_cut():
+    """4.1 stops where a half would be smaller than a block; (4) wants more than minCount."""
+    grid = even_grid([0, 0, SIZE, SIZE], SIZE)
+    counts = PointCounts.of(grid, np.repeat([[1.5, 1.5], [9.5, 9.5]], 10, axis=0))
+    assert len(first_parts(counts, grid.everything, 10)) == 2
+    assert len(first_parts(counts, grid.everything, 11)) == 1
+    counters = QueryCounters(grid, 100, 2.0)
+    assert best_cut(grid.everything, counts, counters, 9) is not None
+    assert best_cut(grid.everything, counts, counters, 10) is None
+
+
 def test_points_of_one_cell_stay_together():
     grid = even_grid([0, 0, SIZE, SIZE], SIZE)
     counts = PointCounts.of(grid, np.full((100, 2), 3.5))

@@ -77,3 +77,12 @@ def test_no_question_no_cut_and_an_empty_leaf_is_named():
     assert cuts_of(places, np.array([WORLD]), np.zeros((0, 4)), Rule(0)).cuts == ()
     with pytest.raises(ValueError, match="leaf 1 has the box"):
         cuts_of(places, np.array([WORLD, [1.0, 0.0, 1.0, 9.0]]), np.zeros((0, 4)), Rule(0))
+
+
+def test_the_oldest_question_knows_how_many_were_before_it():
+    """Three questions pay for a cut, but not where a cycle and the next end between the first and the last."""
+    places = np.arange(200.0).reshape(-1, 2)
+    asked = np.tile([0.0, 0.0, 3.0, 3.0], (3, 1))
+    rule = Rule(0, fade_every=2, fading=100.0)
+    assert len(cuts_of(places, np.array([WORLD]), asked, rule).cuts) > 0
+    assert cuts_of(places, np.array([WORLD]), asked, rule, before=1).cuts == ()

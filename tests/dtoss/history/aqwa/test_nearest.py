@@ -49,6 +49,17 @@ def test_it_holds_the_answer(kind):
             assert ((columns >= part.left) & (columns < part.right)).all()
 
 
+def test_cells_that_are_as_near_are_gone_through_by_row():
+    """The one with a point that comes first is wide, and beyond those that are looked at first."""
+    lines = np.arange(25.0)
+    grid = Grid(np.append(lines[:17], 100.0), lines)
+    points = np.array([[7.5, 12.5], [50.0, 11.5]])
+    rows, columns = grid.cells(points)
+    cells = list(zip(rows.tolist(), columns.tolist(), strict=True))
+    expected = nearest_cells(grid, cells, (12.0, 12.0), 1)
+    assert nearest_rectangle(grid, PointCounts.of(grid, points), (12.0, 12.0), 1) == expected == grid.everything
+
+
 def test_an_open_border_is_infinitely_far():
     """Cells at the rim of leaves without a border may have their points anywhere."""
     grid = Grid(np.array([-np.inf, 0.0, 1.0, 2.0, np.inf]), np.array([-np.inf, 0.0, 1.0, 2.0, np.inf]))
