@@ -12,7 +12,7 @@ from dtoss.history.committing import Change, commit
 from dtoss.history.segments import SEGMENTS
 from dtoss.history.versions import Home, Version
 
-KEPT_SECONDS = 600.0
+OLD_VERSION_SECONDS = 600.0
 """For so long a version can be read after the next one came."""
 GRACE_SECONDS = 3600.0
 """Files that no version names are a writer's until they were not touched for so long."""
@@ -44,7 +44,7 @@ def clear(
     home: Home,
     *,
     keep: int = 1,
-    keep_for: float = KEPT_SECONDS,
+    keep_for: float = OLD_VERSION_SECONDS,
     now: bool = False,
     grace: float = GRACE_SECONDS,
 ) -> Cleared:
@@ -59,7 +59,7 @@ def clear(
     keep_for
         And those that were the newest one less than so many seconds ago.
     now
-        Only the newest version stays, and what others needed goes at once: after :func:`dtoss.history.care.forget`.
+        Only the newest version stays, and what others needed goes at once: after :func:`dtoss.history.care.dropping.forget`.
     grace
         Seconds for which a file that was never of a version stays: a writer may be about to commit it.
 

@@ -111,7 +111,7 @@ def gc(
     ] = False,
     retain: Annotated[
         str | None,
-        typer.Option("--retain", help="First remove the rows that are older than this: 400d.", metavar="TIME"),
+        typer.Option("--retain", help="First remove rows that are older: 400d.", metavar="TIME"),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -122,13 +122,31 @@ def gc(
     home = Home(history)
     rows = _retain(home, seconds_or_none(retain))
     done = clear(home, keep=keep, keep_for=seconds_or_none(keep_for) or 0.0, now=now)
-    facts = {"version": done.version.number, "ended": done.ended, "files": done.files, "bytes": done.bytes}
+    facts = {
+        "version": done.version.number,
+        "ended": done.ended,
+        "files": done.files,
+        "bytes": done.bytes,
+        "rows": rows,
+    }
     if as_json:
         print(json.dumps(facts))
         return
-    print(
-        f"version {done.version.number}: {done.ended:,} versions ended, {done.files:,} files ({done.bytes:,} bytes) went"
-    )
+    old = "" if retain is None else f"{rows:,} old rows went, "
+    files = f"{done.files:,} files ({done.bytes:,} bytes) went"
+    print(f"version {done.version.number}: {old}{done.ended:,} versions ended, {files}")
+
+
+def _retain(home: Home, seconds: float | None) -> int:
+    """Remove rows that are older than so many seconds, and return how many they were."""
+    if seconds is None:
+        return 0
+    from dtoss.history.care.dropping import retain
+    from dtoss.history.times import MICROSECONDS, seconds_before
+
+    kind = home.version().schema.t_type
+    now = time.time() * (MICROSECONDS if kind == "timestamp" else 1)
+    return retain(home, seconds_before(int(now), seconds, kind)).rows
 
 
 def forget(
