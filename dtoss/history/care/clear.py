@@ -59,7 +59,8 @@ def clear(
     keep_for
         And those that were the newest one less than so many seconds ago.
     now
-        Only the newest version stays, and what others needed goes at once: after :func:`dtoss.history.care.dropping.forget`.
+        Only the newest version stays, and what others needed goes at once: after
+        :func:`dtoss.history.care.dropping.forget`.
     grace
         Seconds for which a file that was never of a version stays: a writer may be about to commit it.
 

@@ -12,6 +12,9 @@ from pipelines.command.history.asking import OfVersion, PastHistory
 from pipelines.command.options import Json, seconds_or_none
 
 if TYPE_CHECKING:
+    from dtoss.history.versions import Home
+
+if TYPE_CHECKING:
     pass
 
 
