@@ -16,9 +16,9 @@ from dtoss.history.adapting.rivals import StorePrices
 from dtoss.history.adapting.sampling import sample_of
 from dtoss.history.asked_files import gather
 from dtoss.history.questions import Questions
-from dtoss.history.versions import Home, Version
+from dtoss.history.versions import Home
 from pipelines.pages.history_facts import facts_of
-from pipelines.pages.history_frames import drawn_versions, frames_of
+from pipelines.pages.history_frames import adapting_of, drawn_versions, frames_of, known_versions
 from pipelines.pages.history_page import page
 
 A_DAY = 1000.0
@@ -64,34 +64,18 @@ def history_report(
         raise ValueError(f"a_day is {a_day:g}: a number of questions above 0 is wanted")
     home = Home(str(history))
     one = home.version(version)
-    asked = remembered(home, one) if questions is None else questions
+    asked = gather(home, one.schema.space.dimension).questions if questions is None else questions
     sample = sample_of(home, one)
-    frames = frames_of(drawn_versions(home, one), asked, sample)
-    facts = facts_of(one, asked, sample, frames, shown=home.shown, a_day=a_day, prices=prices or StorePrices())
+    versions = known_versions(home, one)
+    frames, adapting = frames_of(drawn_versions(versions), asked, sample), adapting_of(versions)
+    listed = StorePrices() if prices is None else prices
+    facts = facts_of(one, asked, sample, frames, adapting, shown=home.shown, a_day=a_day, prices=listed)
     target = Path(out)
     target.mkdir(parents=True, exist_ok=True)
     text = json.dumps(facts, indent=1, allow_nan=False)
     (target / "report.json").write_text(text + "\n", encoding="utf-8")
     (target / "report.html").write_text(page(facts), encoding="utf-8")
     return target / "report.html"
-
-
-def remembered(home: Home, version: Version) -> Questions:
-    """Return the questions that a history remembers, by their numbers.
-
-    Parameters
-    ----------
-    home
-        The history.
-    version
-        Of it.
-
-    Raises
-    ------
-    OSError
-        If they cannot be read.
-    """
-    return gather(home, version.schema.space.dimension).questions
 
 
 def prices_in(path: str) -> StorePrices:

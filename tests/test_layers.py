@@ -109,6 +109,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "calibration": set(),
         "files": {"rows"},
         "sql": {"", "rows", "spark"},
+        "past": {"rows", "spark"},
         "pages": set(),
         "": {"files", "sql", "past", "pages", "calibration", "cycles", "rows", "loop", "spark"},
         "command": {

@@ -171,6 +171,7 @@ def facts_of(
     questions: Questions,
     sample: Sample,
     frames: Sequence[Mapping[str, Any]],
+    adapting: Sequence[Mapping[str, Any]],
     *,
     shown: str,
     a_day: float,
@@ -188,6 +189,8 @@ def facts_of(
         Of its rows.
     frames
         Of its versions, as :func:`pipelines.pages.history_frames.frames_of` makes them.
+    adapting
+        What cuts and merges rewrote, as :func:`pipelines.pages.history_frames.adapting_of` tells it.
     shown
         The history's path as people may see it.
     a_day
@@ -220,5 +223,6 @@ def facts_of(
         "kinds": by_kind(asked, reads, g),
         "orders": orders_of(version),
         "files": files_by_size(version),
+        "adapting": list(adapting),
         "frames": list(frames),
     }

@@ -16,6 +16,8 @@ from dtoss.history.questions import Questions
 from dtoss.history.versions import Home, Version
 from pipelines.pages.history_facts import compared, own_reads
 
+ADAPTED = "adapt"
+"""What a version that cut or merged leaves says that it is."""
 MOST_FRAMES = 8
 """Versions that are drawn."""
 _LOOKED_BACK = 512
@@ -32,8 +34,8 @@ _NEAR = 0.25
 """Of the map's width and height: what is asked has to lie within so much for a map of its own."""
 
 
-def drawn_versions(home: Home, version: Version) -> list[Version]:
-    """Return some versions up to one, oldest first: those that changed leaves of the place order; at most 8.
+def known_versions(home: Home, version: Version) -> list[Version]:
+    """Return the versions up to one that can still be asked, oldest first; of many the newest 512.
 
     Parameters
     ----------
@@ -49,10 +51,22 @@ def drawn_versions(home: Home, version: Version) -> list[Version]:
     OSError
         If one cannot be read.
     """
-    oldest = max(int(version.document.get("oldest", 1)), version.number - _LOOKED_BACK)
+    oldest = max(int(version.document.get("oldest", 1)), version.number - _LOOKED_BACK + 1)
+    return [*map(home.version, range(oldest, version.number)), version]
+
+
+def drawn_versions(versions: Sequence[Version]) -> list[Version]:
+    """Return those of some versions, oldest first, that changed leaves of the place order; at most 8.
+
+    Parameters
+    ----------
+    versions
+        As :func:`known_versions` returns them.
+    """
     found: list[Version] = []
-    for number in range(oldest, version.number + 1):
-        one = version if number == version.number else home.version(number)
+    for one in versions:
+        if found and one.document["leaves"] == found[-1].document["leaves"]:
+            continue
         if not (one.leaves.order == BY_PLACE).any():
             continue
         if found and _places(one) == _places(found[-1]):
@@ -64,22 +78,34 @@ def drawn_versions(home: Home, version: Version) -> list[Version]:
     return [found[place] for place in np.linspace(0, len(found) - 1, MOST_FRAMES).round().astype(int).tolist()]
 
 
+def adapting_of(versions: Sequence[Version]) -> list[dict[str, Any]]:
+    """Return of each version that cut or merged leaves what that rewrote, and what had been read in vain there.
+
+    Parameters
+    ----------
+    versions
+        Oldest first.
+    """
+    found = []
+    for one in versions:
+        if one.what == ADAPTED:
+            said = one.detail
+            told = {name: int(said.get(name, 0)) for name in ("cut", "merged", "made", "bytes", "regret", "waste")}
+            found.append({"version": one.number, "time": one.time} | told)
+    return found
+
+
 def _places(version: Version) -> list[tuple[str, int]]:
     leaves = version.leaves
     rows = np.flatnonzero(leaves.order == BY_PLACE).tolist()
     return [(version.files.name[int(leaves.file[row])], int(leaves.offset[row])) for row in rows]
 
 
-def asked_by(version: Version) -> int:
-    """Return how many questions had been asked when a version was made, as far as it knows."""
-    return int(version.document.get("asked", 0))
-
-
 def frames_of(versions: Sequence[Version], questions: Questions, sample: Sample) -> list[dict[str, Any]]:
     """Return of each version its leaves by place with the rows that questions read of them, and what was asked there.
 
-    A frame shows the period with the most rows. Its questions are those asked until the next frame; where none of them
-    are remembered, all that are.
+    A frame shows the period with the most rows. Its questions are those that read it, or a version between it and the
+    frame before; where none of them are remembered, all that are.
 
     Parameters
     ----------
@@ -93,14 +119,13 @@ def frames_of(versions: Sequence[Version], questions: Questions, sample: Sample)
     if not len(sample):
         return []
     view = view_of(sample)
-    ends = [asked_by(version) for version in versions[1:]] + [np.iinfo(np.int64).max]
-    begin = 0
+    begins = [0, *(version.number for version in versions[:-1])]
+    ends = [*(version.number for version in versions[:-1]), np.iinfo(np.int64).max]
     found = []
-    for version, end in zip(versions, ends, strict=True):
-        rows = np.flatnonzero((questions.number > begin) & (questions.number <= end))
+    for version, begin, end in zip(versions, begins, ends, strict=True):
+        rows = np.flatnonzero((questions.version > begin) & (questions.version <= end))
         some = questions.take(rows) if len(rows) else questions
-        found.append(_frame(version, some, begin, view) | {"own": bool(len(rows))})
-        begin = max(begin, end)
+        found.append(_frame(version, some, view) | {"own": bool(len(rows))})
     return found
 
 
@@ -140,7 +165,7 @@ def _box(low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple[float, fl
     return float(low[0]), float(low[1]), float(high[0]), float(high[1])
 
 
-def _frame(version: Version, questions: Questions, after: int, view: tuple[float, ...]) -> dict[str, Any]:
+def _frame(version: Version, questions: Questions, view: tuple[float, ...]) -> dict[str, Any]:
     leaves = version.leaves
     placed = leaves.order == BY_PLACE
     held = np.bincount(leaves.period[placed], weights=leaves.rows[placed])
@@ -155,7 +180,6 @@ def _frame(version: Version, questions: Questions, after: int, view: tuple[float
         "version": version.number,
         "time": version.time,
         "what": version.what,
-        "after": after,
         "questions": len(asked),
         "everywhere": int((np.diff(asked.begin) == 0).sum()),
         "requestsAQuestion": float(reads[:, 0].mean()) if len(asked) else 0.0,

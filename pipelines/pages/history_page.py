@@ -14,6 +14,7 @@ from ceps.reporting.kit.cards import Card, cards
 from ceps.reporting.kit.charts import Bar, Curve, Tick, bars, curves, legend, nice, short
 from ceps.reporting.kit.maps import Ground, map_chart, maps
 from ceps.reporting.kit.page import document, fold, notes, section, terms
+from ceps.reporting.kit.palette import series
 from ceps.reporting.kit.steps import stepped
 from ceps.reporting.kit.tables import table
 from ceps.reporting.words import dollars, share
@@ -29,6 +30,8 @@ _MAP_BYTES = 90_000
 """Of a map, above which its leaves are drawn ever coarser."""
 _TALLEST = 520
 """Pixels that a map may be high."""
+_MOST_TICKS = 8
+"""Versions that are named below a chart."""
 _ABOUT_A_TENTH = 0.1
 """A difference of costs that a model does not tell from none."""
 
@@ -169,7 +172,7 @@ def _maps(facts: Facts) -> str:
     ]
     about = (
         "The leaves of the order by place, in which rows that lie together are read together. Where much is asked they "
-        "are cut smaller; where nothing is asked any more they are joined again. Outlines are what was asked then."
+        "are cut smaller; where nothing is asked any more they are joined again. Outlines are what was asked of each."
     )
     edges = _edges(facts)
     key = [*zip(_shade_names(edges), _FILLS, [""] * len(_FILLS), strict=True), ("asked", "var(--limit)", "line")]
@@ -201,7 +204,7 @@ def _frame(facts: Facts, frame: Mapping[str, Any]) -> str:
     if frame["periods"] > 1:
         more += f" The largest of {how_many(frame['periods'], 'period')} is shown."
     if not frame["own"] and frame["questions"]:
-        more += " Of what was asked then nothing is remembered: all that is, is shown."
+        more += " Of what was asked of it nothing is remembered: all that is, is shown."
     name = f"version {frame['version']:,}"
     west, south, east, north = frame["view"]
     drawn = [
@@ -262,37 +265,29 @@ def _kinds(facts: Facts) -> str:
 
 
 def _adapting(facts: Facts) -> str:
-    steps = facts.get("adapting", [])
+    steps = facts["adapting"]
     if not steps:
         return ""
-    regret = np.cumsum([one["waste"] for one in steps]).astype(np.float64)
-    written = np.cumsum([one["rewritten"] for one in steps]).astype(np.float64)
-    most = float(max(regret.max(), written.max()))
-    up = nice(most)
-    label = (
-        f"Bytes read in vain by then, {bytes_text(float(regret[-1]))} in all, and bytes rewritten by cuts and merges, "
-        f"{bytes_text(float(written[-1]))} in all."
-    )
-    wide = max(len(steps), 1)
-    stride = -(-wide // 8)
+    waste, rewritten = (np.cumsum([0, *(one[name] for one in steps)]).astype(np.float64) for name in ("waste", "bytes"))
+    up = nice(float(max(waste.max(), rewritten.max())))
+    said = [bytes_text(float(values[-1])) for values in (waste, rewritten)]
+    label = f"Bytes read in vain by then, {said[0]} in all, and bytes rewritten by cuts and merges, {said[1]} in all."
+    stride = -(-len(steps) // _MOST_TICKS)
     across = [
-        Tick((number + 0.5) / wide, f"{one['version']:,}", False)
+        Tick((number + 1.5) / (len(steps) + 1), f"{one['version']:,}", False)
         for number, one in enumerate(steps)
         if number % stride == 0
     ]
-    drawn = curves(
-        label,
-        [Curve("read in vain", regret, 0), Curve("rewritten", written, 1)],
-        up[-1],
-        across,
-        [Tick(value / up[-1], short(value)) for value in up],
-    )
-    key = legend([("read in vain, bytes", "var(--s0)", "line"), ("rewritten, bytes", "var(--s1)", "line")])
+    lines = [Curve("read in vain", waste, 0), Curve("rewritten", rewritten, 1)]
+    drawn = curves(label, lines, up[-1], across, [Tick(value / up[-1], short(value)) for value in up])
+    key = legend([(f"read in vain, {said[0]}", series(0), "line"), (f"rewritten, {said[1]}", series(1), "line")])
     about = (
-        "A leaf is rewritten only when questions have read as much in vain as rewriting it reads: so the second line "
-        "never passes the first. Along the bottom: versions."
+        "A leaf is rewritten only when questions have read as many bytes of it in vain as it has: so the second line "
+        "never passes the first. Along the bottom: the versions that cut or merged leaves."
     )
-    return section("Regret and rewriting", about, drawn, key)
+    cut, merged = how_many(sum(one["cut"] for one in steps), "leaf"), sum(one["merged"] for one in steps)
+    done = f'<p class="quiet">In {how_many(len(steps), "version")} {cut} were cut and {merged:,} were merged.</p>'
+    return section("Regret and rewriting", about, done, drawn, key)
 
 
 def _stored(facts: Facts) -> str:

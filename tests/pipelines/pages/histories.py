@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dtoss.history.questions import joined_questions
@@ -31,7 +33,8 @@ def asked_history(folder, space, n=30_000, days=10):
         centres = np.array(SPOTS[spot]) * scale + rng.normal(0, 0.005, (m, 2)) * scale
         begin = START + rng.uniform(0, days * DAY, m)
         spans = np.stack([begin, begin + span], axis=1) * 1e6
-        return discs_asked(space, centres, np.full(m, radius), spans, [kind] * m, first)
+        asked = discs_asked(space, centres, np.full(m, radius), spans, [kind] * m, first)
+        return replace(asked, version=np.where(asked.number <= 90, 3, 4))  # what is about a place read version 3
 
     asked = [
         some("one", 40, 400.0, 3600.0, "range", 1),
