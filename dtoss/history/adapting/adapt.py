@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from dtoss.errors import InputError
+from dtoss.history.adapting.by_paper import decide_by_paper
 from dtoss.history.adapting.decide import Decision, Rewriting, decide
 from dtoss.history.adapting.period import PlaceLeaves, cost_by, object_due, place_leaves, prices_of
 from dtoss.history.asked_files import gather, keep
@@ -25,6 +26,7 @@ AT_ONCE_BYTES = 64 * 2**20
 ADAPT_TRIES = 8
 """How often a period is looked at again because others have rewritten it meanwhile."""
 Say = Callable[[str], None]
+Method = Literal["regret", "aqwa"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,14 @@ class Adapted:
         return {"version": self.version.number} | kept
 
 
-def adapt(home: Home, *, request_bytes: float | None = None, dry_run: bool = False, say: Say | None = None) -> Adapted:
+def adapt(
+    home: Home,
+    *,
+    request_bytes: float | None = None,
+    dry_run: bool = False,
+    say: Say | None = None,
+    method: Method = "regret",
+) -> Adapted:
     """Rewrite the leaves whose questions have paid for it, and return what was done.
 
     Parameters
@@ -86,11 +95,14 @@ def adapt(home: Home, *, request_bytes: float | None = None, dry_run: bool = Fal
         Only say what would be done.
     say
         Is told of each commit.
+    method
+        "aqwa" cuts as the AQWA paper does, for comparison: by points of whole leaves, with neither intervals nor
+        requests; it merges nothing, makes no order, and reads all leaves twice.
 
     Raises
     ------
     InputError
-        If ``request_bytes`` is not a positive number.
+        If ``request_bytes`` is not a positive number, or the method is another.
     StoreError
         If there is no history, a file is damaged, or others rewrite the same leaves again and again.
     OSError
@@ -103,6 +115,8 @@ def adapt(home: Home, *, request_bytes: float | None = None, dry_run: bool = Fal
     """
     if request_bytes is not None and not 0 < request_bytes < np.inf:
         raise InputError(f"request bytes are {request_bytes:g}: a positive number is wanted")
+    if method not in ("regret", "aqwa"):
+        raise InputError(f"the method is {method!r}: give 'regret' or 'aqwa'")
     version = home.version()
     if request_bytes is not None and version.options.get("request_bytes") != int(request_bytes) and not dry_run:
         version = commit(home, Change("options", options={"request_bytes": int(request_bytes)}), version)
@@ -111,8 +125,9 @@ def adapt(home: Home, *, request_bytes: float | None = None, dry_run: bool = Fal
     looks = dict(gathered.looks)
     done = Adapted(version, len(questions), unreadable=gathered.unreadable)
     for period in version.periods.number[(version.periods.orders >> np.uint8(BY_PLACE)) & np.uint8(1) == 1].tolist():
-        done = _adapt_period(home, done, period, questions, looks, request_bytes, dry_run=dry_run, say=say)
-    for period in object_due(done.version, questions, prices_of(done.version, request_bytes)):
+        done = _adapt_period(home, done, period, questions, looks, request_bytes, method, dry_run=dry_run, say=say)
+    due = object_due(done.version, questions, prices_of(done.version, request_bytes)) if method == "regret" else ()
+    for period in due:
         if not dry_run:
             done = replace(done, version=make_order(home, period, "object"))
             _told(say, f"period {period} has an order by object")
@@ -129,6 +144,7 @@ def _adapt_period(
     questions: Questions,
     looks: dict[str, Any],
     request_bytes: float | None,
+    method: Method,
     *,
     dry_run: bool,
     say: Say | None,
@@ -140,9 +156,12 @@ def _adapt_period(
         held = place_leaves(home, version, period)
         if not held.leaves:
             return replace(done, version=version)  # others have taken the order away
-        elsewhere = cost_by(version, period, BY_TIME, questions, prices)
         most = np.inf if dry_run else AT_ONCE_BYTES
-        made = decide(held.leaves, elsewhere, questions, held.load, prices, held.known(looks), most)
+        if method == "aqwa":
+            made = decide_by_paper(held.leaves, questions, held.load, prices, most)
+        else:
+            elsewhere = cost_by(version, period, BY_TIME, questions, prices)
+            made = decide(held.leaves, elsewhere, questions, held.load, prices, held.known(looks), most)
         looks.update(held.told(made.looks))
         tally = _counted(done, made)
         if dry_run or not made.rewritings:

@@ -208,3 +208,22 @@ def test_a_request_costs_something(home, wrong):
     """One line, with the value."""
     with pytest.raises(InputError, match=f"request bytes are {wrong:g}"):
         adapt(home, request_bytes=wrong)
+
+
+def test_the_paper_s_method_cuts_the_same_corner_and_no_row_is_lost(home):
+    """Whatever the interval; a second call writes nothing; another method is named."""
+    before, before_all = ask(home, 40, between=(0, 5))[0], everything(home)
+    number = home.version().number
+    planned = adapt(home, method="aqwa", dry_run=True)
+    assert planned.cut == 1
+    assert home.version().number == number
+    done = adapt(home, method="aqwa")
+    assert (done.merged, done.objects) == (0, ())
+    assert done.cut == 1
+    assert places(home) == 2  # the strip at the bottom has too few rows for another cut
+    assert sorted(ask(home, 1, between=(0, 5))[0].ids.tolist()) == sorted(before.ids.tolist())
+    assert sorted(everything(home).ids.tolist()) == sorted(before_all.ids.tolist())
+    number = adapt(home, method="aqwa").version.number
+    assert adapt(home, method="aqwa").version.number == number
+    with pytest.raises(InputError, match="the method is 'paper': give 'regret' or 'aqwa'"):
+        adapt(home, method="paper")

@@ -14,13 +14,15 @@ from dtoss.history.questions import Questions, joined_questions, no_questions
 
 ROW_BYTES = 10.0
 PRICES = Prices(request=0.0, block_rows=8, least=40.0)
+PLAIN = (np.zeros(1, np.int8), np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1), np.ones(1))
+"""Kind, version, ids and interval, which the paper does not know."""
 EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
 
 
 def a_question(number, low, high, reach=0.0):
     """Return one of one piece."""
     return Questions(
-        np.array([number]), np.zeros(1, np.int8), np.zeros(1), np.ones(1), np.array([0, 1]),
+        np.array([number]), *PLAIN, np.array([0, 1]),
         np.array([low], float), np.array([high], float), np.array([reach]),
     )  # fmt: skip
 
@@ -81,11 +83,11 @@ def test_a_hotspot_is_cut_out_of_its_leaf():
 def test_a_question_is_the_box_around_its_pieces():
     one = a_question(1, (0, 0), (1, 2), 0.5)
     two = Questions(
-        np.array([2]), np.zeros(1, np.int8), np.zeros(1), np.ones(1), np.array([0, 2]),
+        np.array([2]), *PLAIN, np.array([0, 2]),
         np.array([[0.0, 0.0], [5.0, 5.0]]), np.array([[1.0, 1.0], [6.0, 7.0]]), np.zeros(2),
     )  # fmt: skip
     nowhere = Questions(
-        np.array([3]), np.zeros(1, np.int8), np.zeros(1), np.ones(1), np.zeros(2, np.int64),
+        np.array([3]), *PLAIN, np.zeros(2, np.int64),
         np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0),
     )  # fmt: skip
     found = list(boxes_of(joined_questions([one, two, nowhere])))
