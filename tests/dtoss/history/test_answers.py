@@ -18,7 +18,18 @@ from dtoss.history.asking import plan as planning
 from dtoss.history.blocks import BY_TIME
 from dtoss.history.care.dropping import forget
 from dtoss.history.orders.settle import drop_orders, make_order, settle
-from tests.dtoss.history.worlds import EPOCH, LAT, LON, PLANE, SPHERE, new_home, put_batch, schema_of, small_rows, table_of
+from tests.dtoss.history.worlds import (
+    EPOCH,
+    LAT,
+    LON,
+    PLANE,
+    SPHERE,
+    new_home,
+    put_batch,
+    schema_of,
+    small_rows,
+    table_of,
+)
 
 SCHEMAS = [
     schema_of(SPHERE), schema_of(SPHERE, "string", "int64"), schema_of(PLANE), schema_of(PLANE, "int64", "double"),
@@ -239,8 +250,6 @@ def test_the_cheapest_order_is_read_and_little_of_it(tmp_path):
     assert max(nearest["rounds"]) <= 3
     leaves = history.version.leaves
     assert facts["pruned"]["of"] == leaves.count[leaves.order == BY_TIME].sum()
-        int(count) for count in history.version.leaves.count[history.version.leaves.order == BY_TIME]
-    )
     with pytest.raises(ValueError, match="question is 'nearest': one of range"):
         history.explain("nearest", corner)
 
