@@ -38,6 +38,7 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m bench.stores
 	@$(BIN)/python -m bench.crowds
 	@$(BIN)/python -m bench.join_worlds
+	@$(BIN)/python -m bench.history.as_of
 	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/compiled/test_bridge.py
 	@DTOSS_ALL_SIGNALS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/pipelines/command/test_interruption.py
 
