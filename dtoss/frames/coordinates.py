@@ -38,7 +38,9 @@ class Located:
     columns: tuple[Any, ...]
 
 
-def located(table: Table, geometry: str | None = None, x: str | None = None, y: str | None = None) -> Located | None:
+def located(
+    table: Table, geometry: str | None = None, x: str | None = None, y: str | None = None, *, missing: bool = False
+) -> Located | None:
     """Return where the rows of a table are, None where none of its columns says so.
 
     Parameters
@@ -50,11 +52,13 @@ def located(table: Table, geometry: str | None = None, x: str | None = None, y: 
     x, y
         The columns of lon and lat, or of x and y; where they are None and there are no geometries, those that
         :data:`dtoss.geometry.axes.AXES` calls so.
+    missing
+        Whether rows may have no position: it is NaN then.
 
     Raises
     ------
     ValueError
-        If a column is not there, a coordinate is missing or no number, only one coordinate is there, or geometries are
+        If a column is not there, a coordinate is missing and may not, or is no number, only one coordinate is there, or geometries are
         as :func:`dtoss.frames.points.points_of` says; if there are several columns of geometries, and none is named.
     """
     if (x is None) != (y is None):
@@ -62,26 +66,26 @@ def located(table: Table, geometry: str | None = None, x: str | None = None, y: 
     if x is not None and y is not None:
         if geometry is not None:
             raise ValueError("geometry= and x=, y= are two ways to say where objects are: name one")
-        return Located(_coordinates(table, x, y), None, "plain", (x, y))
-    if geometry is None and table.library == "pandas" and (at := _by_name(table)) is not None:
+        return Located(_coordinates(table, x, y, missing), None, "plain", (x, y))
+    if geometry is None and table.library == "pandas" and (at := _by_name(table, missing)) is not None:
         return at  # points among its objects are no more than values, unless nothing else says where
     name = table.active if geometry is None else geometry
     if name is None and table.geometries:
         names = ", ".join(map(str, table.geometries))
         raise ValueError(f"several columns hold geometries ({names}): name one by geometry=")
     if name is not None:
-        positions, crs = points_of(_geometries(table, name))
+        positions, crs = points_of(_geometries(table, name), missing=missing)
         return Located(positions, crs, "geometry", (name,))
-    return _by_name(table)
+    return _by_name(table, missing)
 
 
-def _by_name(table: Table) -> Located | None:
+def _by_name(table: Table, missing: bool) -> Located | None:
     folded = {str(name).casefold(): name for name in reversed(table.names)}
     for first, second in AXES:
         if first in folded and second in folded:
             names = (folded[first], folded[second])
             meaning = "plain" if first == "x" else "degrees"
-            return Located(_coordinates(table, *names), None, meaning, names)
+            return Located(_coordinates(table, *names, missing), None, meaning, names)
     half = [axis for pair in AXES for axis in pair if axis in folded]
     if half:
         raise ValueError(
@@ -120,12 +124,14 @@ def there(table: Table, name: Any, argument: str) -> pa.Array:
     return read_column(table, name)
 
 
-def _coordinates(table: Table, x: Any, y: Any) -> NDArray[np.float64]:
+def _coordinates(table: Table, x: Any, y: Any, may_miss: bool) -> NDArray[np.float64]:
     columns = [there(table, name, axis) for axis, name in (("x", x), ("y", y))]
     if len(columns[0]) != len(columns[1]):
         raise ValueError(f"columns {x!r} and {y!r} have {len(columns[0])} and {len(columns[1])} values, not as many")
     missing = np.logical_or(*(column.is_null().to_numpy(zero_copy_only=False) for column in columns))
     numbers = [_numbers(column, name) for column, name in zip(columns, (x, y), strict=True)]
+    if missing.any() and may_miss:
+        return np.where(missing[:, None], np.nan, np.stack(numbers, axis=1))
     if missing.any():
         ways = {
             "polars": f"frame.drop_nulls([{x!r}, {y!r}])",

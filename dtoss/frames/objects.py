@@ -101,6 +101,7 @@ def objects_of(
     columns: Sequence[str] | None = None,
     crs: Any = None,
     metric: str | None = None,
+    missing: bool = False,
 ) -> Objects:
     """Return the objects in a frame.
 
@@ -119,6 +120,8 @@ def objects_of(
         Of the positions. Where the frame names one as well, they have to be the same.
     metric
         As :func:`dtoss.geometry.space.space_of`.
+    missing
+        Whether rows may have no position: it is NaN then.
 
     Raises
     ------
@@ -139,7 +142,7 @@ def objects_of(
             f"there are no positions, and {type(frame).__name__} is no frame: give ids and positions, or a "
             "GeoDataFrame, a DataFrame or an Arrow table"
         )
-    at = located(table, geometry, x, y)
+    at = located(table, geometry, x, y, missing=missing)
     if at is None:
         raise ValueError(
             "no column says where objects are: lon and lat, or x and y, in any order, or points are wanted; x=, y= or "

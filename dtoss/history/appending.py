@@ -129,8 +129,8 @@ def rows_of_frame(
     if table is None:
         raise TypeError(f"{type(frame).__name__} is no frame: a DataFrame, an Arrow table or a mapping is wanted")
     timed = _time_column(table, time)
-    kept = columns if columns is not None else None
-    objects = objects_of(frame, id=id, geometry=geometry, x=x, y=y, columns=kept, crs=crs, metric=metric)
+    named: dict[str, Any] = {"id": id, "geometry": geometry, "x": x, "y": y, "crs": crs, "metric": metric}
+    objects = objects_of(frame, columns=columns, missing=deleted is not None, **named)
     space = space_of(crs_name(objects.crs) if objects.crs is not None else None, metric)
     ids = as_ids(objects.ids)
     t = _one(there(table, timed, "time"))

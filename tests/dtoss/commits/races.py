@@ -22,8 +22,16 @@ from dtoss.commits.chain import Chain, Conflict
 from dtoss.commits.folding import clear_passing, fold
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
+from dtoss.history.batches import Key, commit_batch
+from dtoss.history.care.clear import clear, files_of
+from dtoss.history.care.verify import verify
+from dtoss.history.data_file import write_file
+from dtoss.history.reading import read_blocks
+from dtoss.history.sums import sum_of
+from dtoss.history.versions import Home
 from dtoss.snapshots.place import folder_of
 from dtoss.snapshots.store import Store
+from tests.dtoss.history.worlds import schema_of, table_of
 from tests.dtoss.snapshots.small_stores import faults_at, manifest_of, silent
 
 ROOT = Path(__file__).parents[3]
@@ -39,14 +47,14 @@ class User:
     ----------
     add
         Read what stands at a place, add 1 to a writer's count, commit. It raises :class:`Conflict` where another one
-        was faster, and may then leave nothing.
+        was faster, and may then leave nothing; or it commits upon that one, and returns that it did.
     read
         Return the number of the version at a place and what stands there, all of it read and compared.
     check
         Raise where anything at a place is not whole, or left behind.
     """
 
-    add: Callable[[str, str], None]
+    add: Callable[[str, str], bool | None]
     read: Callable[[str], tuple[int, Counts]]
     check: Callable[[str], None]
 
@@ -132,7 +140,45 @@ def _check_snapshots(place: str) -> None:
     assert list(verify_chain(store.chain)) == []
 
 
+def _add_batch(place: str, who: str) -> bool:
+    home = Home(place)
+    before = home.head()
+    known = 0 if before is None else before.ledger().column("source").to_pylist().count(who)
+    rows = table_of(BATCHES, [who], [known], [[0.0, 0.0]])
+    file = write_file(home.folder, 0, [(rows, None)], BATCHES)
+    made = commit_batch(home, BATCHES, [file], [Key(f"{who}:{known}", source=who)])
+    return made.number > (0 if before is None else before.number) + 1
+
+
+def _read_batches(place: str) -> tuple[int, Counts]:
+    version = Home(place).head()
+    if version is None:
+        return 0, {}
+    counts: Counts = {}
+    total = 0
+    for leaf, file in enumerate(version.leaves.file.tolist()):
+        rows = read_blocks(Home(place), version.files.name[file], version.blocks(leaf), version.schema)
+        total += sum_of(rows)
+        for who in rows.column("id").to_pylist():
+            counts[who] = counts.get(who, 0) + 1
+    assert total % 2**64 == version.sum, "a mixture"
+    return version.number, counts
+
+
+def _check_batches(place: str) -> None:
+    home = Home(place)
+    version = clear(home, keep=10**9, grace=0.0).version
+    assert list(verify(home)) == []
+    needed: set[str] = set()
+    for number in range(1, version.number + 1):
+        needed |= files_of(home.version(number))
+    found = {f"{room}/{name}" for room in ("time", "segments") for name in home.folder.files(room)}
+    assert found == needed
+
+
+BATCHES = schema_of(id_type="string", t_type="int64")
 USERS = {
+    "batches": User(_add_batch, _read_batches, _check_batches),
     "documents": User(_add_document, _read_document, _check_documents),
     "snapshots": User(_add_snapshot, _read_snapshot, _check_snapshots),
 }
@@ -144,7 +190,7 @@ def writes(user: User, place: str, who: str, count: int) -> dict[str, int]:
     for _ in range(count):
         while True:
             try:
-                user.add(place, who)
+                conflicts += bool(user.add(place, who))
                 break
             except Conflict:
                 conflicts += 1

@@ -18,7 +18,9 @@ def test_writers_at_once_on_a_disk(tmp_path, user, writers):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("user", "writers", "commits"), [("documents", 8, 24), ("snapshots", 2, 8)])
+@pytest.mark.parametrize(
+    ("user", "writers", "commits"), [("documents", 8, 24), ("snapshots", 2, 8), ("batches", 2, 12)]
+)
 def test_writers_at_once_on_an_object_store(bucket, user, writers, commits):
     """The same through conditional puts."""
     found = race(user, bucket.uri(), writers, commits)

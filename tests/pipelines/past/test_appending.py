@@ -1,0 +1,237 @@
+"""Appending: from files, frames, rebuilds, loops and streams; each batch once, late rows too, bad ones set aside."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dtoss
+from dtoss.errors import InputError
+from dtoss.history.batches import OF_STREAM, Key, check_stream, commit_batch
+from dtoss.history.sums import sum_of
+from dtoss.history.versions import Home
+from dtoss.snapshots.store import Store
+from pipelines.command.main import main
+from pipelines.history import append
+from pipelines.run import run
+from pipelines.stream import stream
+from tests.dtoss.history.worlds import schema_of
+
+EPOCH = datetime(2024, 5, 1, tzinfo=UTC)
+
+
+def frame_of(n=60, seed=0, first=0):
+    """Rows of a few objects, as pandas has them."""
+    random = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "id": random.integers(0, 7, n),
+            "t": [EPOCH + timedelta(seconds=int(second)) for second in first + random.integers(0, 4 * n, n)],
+            "lon": random.uniform(-1, 1, n).round(4),
+            "lat": random.uniform(-1, 1, n).round(4),
+            "speed": random.uniform(0, 30, n).round(1),
+        }
+    )
+
+
+def rows_in(place):
+    """All rows of a history as plain tuples, sorted."""
+    history = dtoss.history.open(str(place))
+    found = history.box([-180.0, -90.0, 180.0, 90.0], columns=list(history.schema.attributes))
+    columns = [found.id.tolist(), *(found.columns[name].to_pylist() for name in found.columns)]
+    return sorted(zip(*columns, strict=True), key=repr)
+
+
+def plain(frame):
+    """The same of a frame."""
+    rows = frame[["id", "t", "lon", "lat", "speed"]].itertuples(index=False, name=None)
+    return sorted(((id, t.to_pydatetime(), *rest) for id, t, *rest in rows), key=repr)
+
+
+def command(*words):
+    """Run a command and return its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return ended.value.code or 0
+
+
+def test_files_count_once_by_what_they_hold(spark, tmp_path, capfd):
+    """Touched, copied, moved and named again they are the same; other bytes under a path are new, with a warning."""
+    place, files = tmp_path / "h", tmp_path / "files"
+    files.mkdir()
+    one, two = frame_of(60, 1), frame_of(50, 2)
+    one.to_parquet(files / "a.parquet")
+    assert command("history", "append", files / "a.parquet", "--history", place) == 0
+    assert "version 1: 60 rows appended" in capfd.readouterr().out
+    os.utime(files / "a.parquet")
+    shutil.copy(files / "a.parquet", files / "copy.parquet")
+    two.to_parquet(files / "b.parquet")
+    assert command("history", "append", files, "--history", place, "--json") == 0
+    said = json.loads(capfd.readouterr().out)
+    assert (said["rows"], said["repeated"]) == (50, 2)
+    assert rows_in(place) == plain(pd.concat([one, two]))
+    three = frame_of(10, 3)
+    three.to_parquet(files / "a.parquet")
+    (files / "copy.parquet").unlink()
+    assert command("history", "append", files, "--history", place) == 0
+    captured = capfd.readouterr()
+    assert "has other bytes than when it was appended before" in captured.err
+    assert "10 rows appended, 1 files were there already" in captured.out
+    assert rows_in(place) == plain(pd.concat([one, two, three]))
+    assert command("history", "append", files, "--history", place) == 0
+    assert "0 rows appended, 2 files" in capfd.readouterr().out
+
+
+def test_text_is_read_as_the_history_has_it_and_bad_rows_are_set_aside(spark, tmp_path, capfd):
+    """CSV with other looks; a row without a place, one with a clock that is wrong; too many of them append nothing."""
+    place = tmp_path / "h"
+    frame_of(40).to_parquet(tmp_path / "a.parquet")
+    command("history", "append", tmp_path / "a.parquet", "--history", place)
+    ahead = (datetime.now(UTC) + timedelta(days=2)).isoformat()
+    good = [f"{i},2024-05-02T00:00:{i:02},0.5,{i},7" for i in range(30)]
+    bad = ["1,2024-05-02T00:01:00,,,7", f"2,{ahead},1,1,7"]
+    (tmp_path / "more.csv").write_text("\n".join(["id,t,lon,lat,speed", *good, *bad]) + "\n")
+    capfd.readouterr()
+    assert command("history", "append", tmp_path / "more.csv", "--history", place, "--json") == 0
+    said = json.loads(capfd.readouterr().out)
+    assert said["rows"] == 30
+    assert said["quarantined"] == {"no position": 1, "time is ahead of now": 1}
+    aside = pq.read_table(place / said["quarantine"][0]).to_pydict()
+    assert aside["reason"] == ["no position", "time is ahead of now"]
+    assert dtoss.history.open(str(place)).schema.attributes == {"speed": pa.float64()}
+    (tmp_path / "worse.csv").write_text("\n".join(["id,t,lon,lat,speed", *bad]) + "\n")
+    assert command("history", "append", tmp_path / "worse.csv", "--history", place) == 2
+    assert "2 of 2 rows are bad" in capfd.readouterr().err
+    assert len(dtoss.history.open(str(place))) == 70
+
+
+def test_what_does_not_fit_is_one_line(spark, tmp_path, capfd):
+    """No time, another CRS, type of ids or of a column; both named, nothing appended."""
+    place = tmp_path / "h"
+    frame_of(20).to_parquet(tmp_path / "a.parquet")
+    command("history", "append", tmp_path / "a.parquet", "--history", place)
+    frames = {
+        "time": (frame_of(20, 1).drop(columns="t"), [], "history needs a time: --time"),
+        "ids": (frame_of(20, 1).astype({"id": str}), [], "ids of the rows are string, those of the history int64"),
+        "column": (frame_of(20, 1).astype({"speed": str}), [], "'speed' of the rows is large_string, in the history double"),
+        "crs": (frame_of(20, 1), ["--crs", "EPSG:32610"], "crs EPSG:32610 .*EPSG:4326"),
+        "number": (frame_of(20, 1).assign(t=range(20)), [], "times of the rows are int64, those of the history times"),
+    }  # fmt: skip
+    capfd.readouterr()
+    for name, (frame, options, said) in frames.items():
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+        assert command("history", "append", tmp_path / f"{name}.parquet", "--history", place, *options) == 2
+        err = capfd.readouterr().err
+        assert err.count("\n") == 1, err
+        assert re.search(said, err), (name, err)
+    assert len(dtoss.history.open(str(place))) == 20
+
+
+def test_a_column_that_is_new_is_null_before(spark, tmp_path):
+    """And the sums of what was there stay as they were."""
+    old, new = frame_of(20), frame_of(20, 1).assign(kind="taxi")
+    append(spark.createDataFrame(old), str(tmp_path / "h"), batch="a")
+    before = Home(str(tmp_path / "h")).version().sum
+    done = append(spark.createDataFrame(new), str(tmp_path / "h"), batch="b")
+    version = Home(str(tmp_path / "h")).version()
+    assert done.version == version.number == 2
+    history = dtoss.history.open(str(tmp_path / "h"))
+    kinds = history.box([-180, -90, 180, 90], columns=["kind"]).columns["kind"].to_pylist()
+    assert sorted(kinds, key=str) == [None] * 20 + ["taxi"] * 20
+    alone = append(spark.createDataFrame(new), str(tmp_path / "other"), batch="b")
+    assert alone.rows == 20
+    assert (before + Home(str(tmp_path / "other")).version().sum) % 2**64 == version.sum
+    assert append(spark.createDataFrame(new), str(tmp_path / "h"), batch="b").repeated == 1
+
+
+def test_frames_in_this_process_are_the_same_rows(spark, tmp_path):
+    """``dtoss.history.append`` and the job make files with the same sums; deletions need no place."""
+    frame = frame_of(80).assign(gone=lambda f: f.index % 10 == 0)
+    frame.loc[frame.gone & (frame.index > 20), ["lon", "lat"]] = np.nan
+    done = dtoss.history.append(frame, str(tmp_path / "here"), batch="a", id="id", time="t", deleted="gone")
+    append(spark.createDataFrame(frame), str(tmp_path / "there"), batch="a", deleted="gone")
+    here, there = (Home(str(tmp_path / name)).version() for name in ("here", "there"))
+    assert (done.version, done.rows) == (1, 80)
+    assert (here.rows, here.sum) == (there.rows, there.sum) == (80, here.sum)
+    assert here.schema == there.schema
+    assert dtoss.history.append(frame, str(tmp_path / "here"), batch="a").repeated == 1
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    assert dtoss.history.append(table, str(tmp_path / "here"), batch="b", deleted="gone").rows == 80
+    place, bad = str(tmp_path / "x"), {"batch": "c"}
+    for given, where, options, kind, said in (
+        (frame.drop(columns="t"), place, {}, InputError, "needs a time"),
+        ([1], place, {}, TypeError, "is no frame"),
+        (frame, place, {}, ValueError, "rows have no lon"),
+        (frame.assign(lat=100.0), place, {"deleted": "gone"}, ValueError, "positions row 1 is"),
+        (frame.dropna(), str(tmp_path / "here"), {"crs": "EPSG:32610"}, InputError, "EPSG:4326"),
+    ):
+        with pytest.raises(kind, match=said):
+            dtoss.history.append(given, where, **bad, **options)
+
+
+def test_a_rebuild_keeps_all_rows_and_a_loop_too(spark, tmp_path, capfd):
+    """The history first, then the snapshot: all rows are there, and late ones; what was kept is not kept again."""
+    place, store = tmp_path / "h", tmp_path / "store"
+    one = frame_of(60, 1, first=1000)
+    one.to_parquet(tmp_path / "one.parquet")
+    assert command("rebuild", tmp_path / "one.parquet", "--store", store, "--history", place, "--partitions", 1) == 0
+    assert rows_in(place) == plain(one)
+    updates = tmp_path / "updates"
+    updates.mkdir()
+    two = frame_of(40, 2)  # older than what stands
+    two.to_parquet(updates / "two.parquet")
+    ran = run(str(updates), str(store), lambda: spark, cycles=1, every=0.1, history=str(place), deleted_for=None)
+    assert ran.cycles == 1
+    assert rows_in(place) == plain(pd.concat([one, two]))
+    # as if the loop had died between the two commits
+    Store(str(store)).rollback(lambda message: None)
+    ran = run(str(updates), str(store), lambda: spark, cycles=1, every=0.1, history=str(place), deleted_for=None)
+    assert ran.cycles == 1
+    assert rows_in(place) == plain(pd.concat([one, two]))
+
+
+def test_a_stream_appends_each_batch_once_and_no_stranger(spark, tmp_path):
+    """A batch that Spark gives again is skipped; a new query over the same source is refused, unless it is said."""
+    source, place, store = tmp_path / "in", str(tmp_path / "h"), str(tmp_path / "store")
+    source.mkdir()
+    one, two = frame_of(30, 1), frame_of(30, 2, first=500)
+    schema = spark.createDataFrame(one).schema
+
+    def stream_once(checkpoint, **options):
+        frame = spark.readStream.schema(schema).parquet(str(source))
+        query = stream(
+            frame, store, checkpoint=str(tmp_path / checkpoint), every=None, history=place,
+            first={"partitions": 1}, deleted_for=None, **options,
+        )  # fmt: skip
+        query.awaitTermination()
+
+    spark.createDataFrame(one).coalesce(1).write.parquet(str(source), mode="append")
+    stream_once("a")
+    assert rows_in(place) == plain(one)
+    spark.createDataFrame(two).coalesce(1).write.parquet(str(source), mode="append")
+    stream_once("a")
+    assert rows_in(place) == plain(pd.concat([one, two]))
+    with pytest.raises(Exception, match="of another query"):
+        stream_once("b")
+    assert rows_in(place) == plain(pd.concat([one, two]))
+
+
+def test_queries_of_a_source(tmp_path):
+    """The first one may; another only of another source."""
+    home = Home(str(tmp_path / "h"))
+    check_stream(None, "q1", "store")
+    version = commit_batch(home, schema_of(), [], [Key("q1:0", OF_STREAM, "store", 0)])
+    check_stream(version, "q1", "store")
+    check_stream(version, "q2", "another store")
+    with pytest.raises(InputError, match=r"another query \(q1\) that read store: .* --new-source"):
+        check_stream(version, "q2", "store")
+    assert sum_of(schema_of().arrow.empty_table()) == 0
