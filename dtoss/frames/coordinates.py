@@ -58,8 +58,9 @@ def located(
     Raises
     ------
     ValueError
-        If a column is not there, a coordinate is missing and may not, or is no number, only one coordinate is there, or geometries are
-        as :func:`dtoss.frames.points.points_of` says; if there are several columns of geometries, and none is named.
+        If a column is not there, a coordinate is missing and may not, or is no number, only one coordinate is there, or
+        geometries are as :func:`dtoss.frames.points.points_of` says; if there are several columns of geometries, and
+        none is named.
     """
     if (x is None) != (y is None):
         raise ValueError(f"{'y' if y is None else 'x'}= is missing: both name columns of coordinates, or neither does")

@@ -164,7 +164,7 @@ def _time_column(table: Table, time: str | None) -> Any:
 
 
 def _checked(positions: NDArray[np.float64], gone: NDArray[np.bool_], space: Space) -> NDArray[np.float64]:
-    """Return positions of rows; those of deletions may be missing.
+    """Return positions of rows; deletions have none, wherever they are said to be.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def _checked(positions: NDArray[np.float64], gone: NDArray[np.bool_], space: Spa
         row = int(bad.argmax())
         x, y = positions[row].tolist()
         raise ValueError(f"positions row {row} is ({x:g}, {y:g}): that is no place of crs {space.crs}; lon before lat")
-    return np.where(legal[:, None], positions, np.nan)
+    return np.where((legal & ~gone)[:, None], positions, np.nan)
 
 
 def _one(column: Any) -> pa.Array:

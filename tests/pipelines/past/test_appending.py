@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_one_line(spark, tmp_path, capfd):
     frames = {
         "time": (frame_of(20, 1).drop(columns="t"), [], "history needs a time: --time"),
         "ids": (frame_of(20, 1).astype({"id": str}), [], "ids of the rows are string, those of the history int64"),
-        "column": (frame_of(20, 1).astype({"speed": str}), [], "'speed' of the rows is large_string, in the history double"),
+        "column": (frame_of(20, 1).astype({"speed": str}), [], "'speed' of the rows is large_string, in the history"),
         "crs": (frame_of(20, 1), ["--crs", "EPSG:32610"], "crs EPSG:32610 .*EPSG:4326"),
         "number": (frame_of(20, 1).assign(t=range(20)), [], "times of the rows are int64, those of the history times"),
     }  # fmt: skip
