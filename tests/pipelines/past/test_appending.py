@@ -172,7 +172,7 @@ def test_frames_in_this_process_are_the_same_rows(spark, tmp_path):
         ([1], place, {}, TypeError, "is no frame"),
         (frame, place, {}, ValueError, "rows have no lon"),
         (frame.assign(lat=100.0), place, {"deleted": "gone"}, ValueError, "positions row 1 is"),
-        (frame.dropna(), str(tmp_path / "here"), {"crs": "EPSG:32610"}, InputError, "EPSG:4326"),
+        (frame.dropna(), str(tmp_path / "here"), {"crs": "EPSG:4267"}, InputError, "crs EPSG:4267 .*EPSG:4326"),
     ):
         with pytest.raises(kind, match=said):
             dtoss.history.append(given, where, **bad, **options)
