@@ -1,10 +1,11 @@
-"""``dtoss history info``, ``log``, ``verify``, ``gc``, ``forget`` and ``retain``: what keeps a history in order."""
+"""``dtoss history info``, ``log``, ``verify``, ``gc``, ``forget`` and ``export``: what keeps a history in order."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,9 +15,6 @@ from pipelines.command.options import Json, seconds_or_none
 
 if TYPE_CHECKING:
     from dtoss.history.versions import Home
-
-if TYPE_CHECKING:
-    pass
 
 
 def info(history: PastHistory, version: OfVersion = None, as_json: Json = False) -> None:
@@ -166,6 +164,34 @@ def forget(
     home = Home(history)
     done = forget_objects(home, ids_of(home.version().schema, id_))
     _say_dropped(done.version.number, done.rows, as_json)
+
+
+def export(
+    history: PastHistory,
+    delta: Annotated[
+        str,
+        typer.Option(
+            "--delta",
+            help="Folder of the Delta table: the history itself, or one on its disk. Nothing is copied.",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ],
+    version: OfVersion = None,
+    as_json: Json = False,
+) -> None:
+    """Make a history a Delta table, or bring one up to date."""
+    from dtoss.history.care.delta import export_delta
+    from dtoss.history.versions import Home
+
+    done = export_delta(Home(history), delta, version)
+    if as_json:
+        print(json.dumps(asdict(done)))
+        return
+    print(
+        f"version {done.version}: {done.rows:,} rows are version {done.table_version} of {delta}; {done.added:,} files "
+        f"came, {done.removed:,} went"
+    )
 
 
 def _say_dropped(version: int, rows: int, as_json: bool) -> None:
