@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from dtoss.commits.folder import LocalFolder
+from dtoss.commits.folder import LocalFolder, link_if_absent
 from dtoss.errors import InputError, StoreError
 from dtoss.extras import needed
 from dtoss.history.blocks import BY_TIME
@@ -187,9 +187,10 @@ def _plain_path(uri: str) -> str:
 
 def _link(source: Path, target: Path) -> None:
     try:
-        os.link(source, target)
-    except FileExistsError:
-        return  # names say what files hold
+        if not link_if_absent(source, target):
+            # of the same bytes, as its name says; but one that was damaged has been made again
+            target.unlink()
+            link_if_absent(source, target)
     except FileNotFoundError:
         raise gone(str(source)) from None
     except OSError as error:

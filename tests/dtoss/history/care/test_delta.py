@@ -79,6 +79,19 @@ def test_an_export_is_brought_up_to_date(home, tmp_path):
     assert (done.added, done.removed, done.table_version) == (0, 0, 2)
 
 
+def test_a_file_that_was_made_again_is_linked_again(home, tmp_path):
+    """The second name of one that was damaged, and then restored under its name, leads to the whole one."""
+    put_batch(home, first := some(["a"], 1), SCHEMA, "1")
+    export_delta(home, str(tmp_path / "delta"))
+    path = next((tmp_path / "h/time").glob("*.parquet"))
+    whole = path.read_bytes()
+    path.write_bytes(b"damaged")
+    path.unlink()
+    path.write_bytes(whole)
+    export_delta(home, str(tmp_path / "delta"))
+    assert rows_of_table(tmp_path / "delta") == rows_said(first)
+
+
 def test_older_versions_and_the_folder_of_the_history(home):
     """A log in the history itself names its files; it goes back, too."""
     put_batch(home, first := some(["a"], 1), SCHEMA, "1")
