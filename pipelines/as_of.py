@@ -20,7 +20,8 @@ from dtoss.history.schema import OWN, Schema
 from dtoss.history.times import interval_of, moment_of, seconds_before
 from dtoss.names import not_carried
 from pipelines.cycles.clock import Scale
-from pipelines.past.scans import PastScan, as_batches, home_of, opened, rows_frame
+from pipelines.past.place import home_of
+from pipelines.past.scans import PastScan, as_batches, opened, rows_frame
 from pipelines.rebuild import rebuild
 from pipelines.rows.by_id import by_hash, task_count
 from pipelines.rows.positions import DELETED, RAW, REASON, Positions, attribute_column

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtoss.errors import InputError
@@ -20,6 +19,7 @@ from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
 from pipelines.past.file_keys import KeyedFile, check_unchanged, keyed
 from pipelines.past.into_files import Written, history_schema, write_rows
+from pipelines.past.place import home_of
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.positions import Columns, Positions, from_frame, screened
 from pipelines.rows.read_files import read_positions
@@ -174,11 +174,6 @@ def append_files(
         if not done.repeated:
             return replace(done, repeated=repeated)
     return done
-
-
-def home_of(history: str) -> Home:
-    """Return where a history is; workers of a cluster run in other directories."""
-    return Home(str(history) if "://" in str(history) else str(Path(history).absolute()))
 
 
 def space_for(version: Version | None, crs: str | None, metric: str | None, found: str | None) -> Space:

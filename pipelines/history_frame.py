@@ -16,7 +16,8 @@ from dtoss.history.schema import Schema
 from dtoss.history.times import interval_of
 from dtoss.names import not_carried
 from dtoss.queries.areas.covered import as_boxes
-from pipelines.past.scans import PastScan, home_of, opened, rows_frame
+from pipelines.past.place import home_of
+from pipelines.past.scans import PastScan, opened, rows_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

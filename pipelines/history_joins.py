@@ -22,8 +22,9 @@ from dtoss.names import not_carried
 from pipelines.join import slices
 from pipelines.past.answers import PastAsk, answered, asked_of
 from pipelines.past.parts import Parts, parts_of, router
+from pipelines.past.place import home_of
 from pipelines.past.query_intervals import Interval
-from pipelines.past.scans import home_of, opened, spark_types
+from pipelines.past.scans import opened, spark_types
 from pipelines.rows.positions import Columns, coordinate, out_of_range
 from pipelines.rows.texts import exactly
 from pipelines.spark.session import configured, cores

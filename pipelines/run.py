@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from dtoss.errors import DtossError, InputError, StoreError
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
-from pipelines.history import append_files, home_of
+from pipelines.history import append_files
 from pipelines.loop.arriving import Arrived, Patience, arrived
 from pipelines.loop.disposal import Disposal, dispose
 from pipelines.loop.expiry import something_expires
 from pipelines.loop.known import columns_of, current_manifest, ledger_of
 from pipelines.loop.metrics import Metrics
 from pipelines.loop.stopping import Stopping
+from pipelines.past.place import home_of
 from pipelines.rows.described import types_of
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.positions import Columns, Positions

@@ -12,8 +12,9 @@ from dtoss.errors import InputError
 from dtoss.history.batches import OF_STREAM, Key, check_stream
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
-from pipelines.history import append, home_of
+from pipelines.history import append
 from pipelines.loop.known import columns_of, current_manifest, ledger_of
+from pipelines.past.place import home_of
 from pipelines.rows.positions import Positions, from_frame
 
 if TYPE_CHECKING:

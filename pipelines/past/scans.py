@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,11 +32,6 @@ TASK_ROWS = 1_000_000
 """Rows of the blocks that a task reads, about."""
 BATCH_ROWS = 65_536
 """Rows of a batch on its way to Java, at the most."""
-
-
-def home_of(history: str) -> Home:
-    """Return where a history is, for processes that may run in another folder; a URI stays as it is."""
-    return Home(str(history) if "://" in str(history) else str(Path(history).absolute()))
 
 
 @lru_cache(maxsize=2)
