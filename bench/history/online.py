@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +130,7 @@ class Played:
     cost
         float64 (m,). The cheaper one of it and of what else there was.
     paid
-        float64 (m,). What rewriting after each question cost.
+        float64 (m,). What rewriting after each question cost, and looking in vain.
     wasted
         float64 (m,). Bytes that were read beyond the blocks of the answers.
     """
@@ -182,12 +182,10 @@ def play(
         if adapting:
             known = np.arange(max(rows[-1] + 1 - REMEMBERED, 0), rows[-1] + 1)
             other = None if elsewhere is None else elsewhere[known]
-            for one in online.adapt(questions.take(known), other):
-                paid[rows[-1]] += online.prices.to_rewrite(one.size)
+            before = online.looked
+            made = online.adapt(questions.take(known), other)
+            paid[rows[-1]] = sum(online.prices.to_rewrite(one.size) for one in made)
+            # what was read to decide, and then left as it was
+            paid[rows[-1]] += online.looked - before - sum(one.size for one in made)
     cost = cost_of(got, online.prices)
     return Played(got, cost if elsewhere is None else np.minimum(cost, elsewhere), paid, wasted)
-
-
-def cheaper(prices: Prices, request: float) -> Prices:
-    """Return prices with another price of a request."""
-    return replace(prices, request=request)

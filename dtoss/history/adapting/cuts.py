@@ -6,7 +6,7 @@ time would stop too early, so trees are grown first (Breiman, Friedman, Olshen, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from dtoss.history.questions import Questions
 
 QUANTILES = 7
 """Cuts that are tried on each axis: the best of them has 95 % of the best gain there is, the median alone 81 %."""
+IMAGINED, IMAGINED_SHARE = 64, 0.25
+"""Questions that are imagined at the most, and how much all of them count beside all that were asked."""
 Cell = tuple[float, float, float, float]
 """x0, y0, x1, y1 of a leaf: x0 < x <= x1, y0 < y <= y1."""
 
@@ -34,6 +36,35 @@ class Cut:
 
     parts: list[tuple[NDArray[np.int64], Cell]]
     cost: NDArray[np.float64]
+
+
+def imagined(
+    points: Points, questions: Questions, weights: NDArray[np.float64]
+) -> tuple[Questions, NDArray[np.float64]]:
+    """Return questions of the same shapes and intervals that were never asked, elsewhere among the rows; and weights.
+
+    A leaf that is rewritten for what was asked in one corner is cut all over for the same price. Without them the rest
+    stays one large leaf, which the next hotspot has to pay for again.
+
+    Parameters
+    ----------
+    points
+        The rows of a leaf: each question is moved to one of them.
+    questions, weights
+        float64 (m,). What was asked there, of which the last ones are moved.
+    """
+    there = np.flatnonzero(~np.isnan(points.vectors[:, 0]))
+    placed = np.flatnonzero(np.diff(questions.begin) > 0)[-IMAGINED:]
+    if not len(there) or not len(placed):
+        return questions.take(placed[:0]), weights[:0]
+    some = questions.take(placed)
+    # rows lie by time, so evenly chosen ones are from all over; their order has nothing to do with the questions'
+    where = points.vectors[there[(np.arange(len(some)) * len(there)) // len(some)]]
+    first = some.begin[:-1]
+    moved = where - (some.low[first] + some.high[first]) / 2
+    each = np.repeat(moved, np.diff(some.begin), axis=0)
+    count = np.full(len(some), IMAGINED_SHARE * weights.sum() / len(some))
+    return replace(some, low=some.low + each, high=some.high + each), count
 
 
 def best_cut(points: Points, cell: Cell, questions: Questions, weights: NDArray[np.float64], prices: Prices) -> Cut:

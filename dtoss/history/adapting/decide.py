@@ -26,8 +26,9 @@ from dtoss.history.adapting.cost import (
     run_of,
     wasted_bytes,
 )
-from dtoss.history.adapting.cuts import Cell, best_cut
-from dtoss.history.questions import Questions
+from dtoss.history.adapting.cuts import Cell, best_cut, imagined
+from dtoss.history.orders.tree import tree_of_cells
+from dtoss.history.questions import Questions, joined_questions
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Look:
     number
         The last question by then.
     share
-        How much of what questions cost there could be saved.
+        How much of what could have been saved at the most could be saved indeed.
     """
 
     number: int
@@ -221,36 +222,59 @@ def _cut(
     now = cost_of(served.reads, prices)
     since = some.version >= leaf.since
     price = prices.to_rewrite(size)
-    if not _worth_a_look(now[since], counts[since], some.number[since], size, price, look):
+    most = _saved(leaf.run, some, now, prices)
+    if not _worth_a_look(most[since], counts[since], some.number[since], price, look):
         return None
     points = load((number,))
-    cut = best_cut(points, leaf.cell, some, counts, prices)
-    regret = float((now - cut.cost)[since] @ counts[since])
+    more, as_many = imagined(points, some, counts)
+    every = joined_questions([some, more])
+    cut = best_cut(points, leaf.cell, every, np.append(counts, as_many), prices)
+    regret = float((now - cut.cost[: len(some)])[since] @ counts[since])
     waste = 0.0
     if len(cut.parts) > 1 and regret >= price:
         waste = _waste(leaf.run, points, some.take(np.flatnonzero(since)), served.reads[since], prices)
     if waste < size:
-        return Look(int(questions.number[-1]), max(regret, 0.0) / float(now[since] @ counts[since]))
+        return Look(int(questions.number[-1]), max(regret, 0.0) / max(float(most[since] @ counts[since]), 1.0))
     return Rewriting((number,), points, cut.parts, size, regret, waste)
+
+
+def _saved(run: Run, some: Questions, now: NDArray[np.float64], prices: Prices) -> NDArray[np.float64]:
+    """Return about what questions could save where rows are as dense everywhere, by boxes alone.
+
+    Whatever is cut, an answer takes a request and a block, or as large a part of what was read as it is of the leaf.
+    """
+    low, high = run.low.min(axis=0), run.high.max(axis=0)
+    wide = np.argsort(high - low)[-2:]  # of a box on the sphere the third side is the flat one
+    reach = some.reach[:, None]
+    inner = np.minimum(some.high + reach, high) - np.maximum(some.low - reach, low)
+    shares = (np.clip(inner, 0.0, None) / np.maximum(high - low, _FLAT))[:, wide].prod(axis=1)
+    pieces = np.repeat(np.arange(len(some)), np.diff(some.begin))
+    part = np.minimum(np.bincount(pieces, shares, len(some)), 1.0)
+    part[np.diff(some.begin) == 0] = 1.0
+    read = now - prices.request
+    return np.maximum(read - np.maximum(run.size / len(run.bytes), part * read), 0.0)
+
+
+_FLAT = 1e-300
+"""The extent of a box that has none."""
 
 
 def _worth_a_look(
     cost: NDArray[np.float64],
     counts: NDArray[np.float64],
     number: NDArray[np.int64],
-    size: int,
     price: float,
     look: Look | None,
 ) -> bool:
-    """Return whether questions may have paid: at first if all that they cost could be saved, later by what was found.
+    """Return whether questions may have paid, by the most that each could save: at first all of it, later as found.
 
-    Between two looks as much has to be read as a look reads.
+    Between two looks half of the price has to be lost: more than a look reads.
     """
     if look is None:
         return bool(cost @ counts >= price)
     fresh = number > look.number
     lately = float(cost[fresh] @ counts[fresh])
-    return bool(lately >= size and max(float(cost @ counts) * look.share, lately / _DOUBTED) >= price)
+    return bool(lately >= price / 2 and max(float(cost @ counts) * look.share, lately / _DOUBTED) >= price)
 
 
 _DOUBTED = 4.0
@@ -284,13 +308,33 @@ def _merges(
         most = (left[:, 0] + right[:, 0] - 1) * prices.request + np.minimum(left[:, 1], right[:, 1])
         size = leaves[a].run.size + leaves[b].run.size
         price, look = prices.to_rewrite(size), looks.get((a, b))
-        if not _worth_a_look(np.asarray(most, np.float64), weights[rows], questions.number[rows], size, price, look):
+        if not _worth_a_look(np.asarray(most, np.float64), weights[rows], questions.number[rows], price, look):
             continue
-        made = _merged(leaves, served, questions, weights, load, prices, (a, b))
+        if not _still_a_tree(leaves, found, (a, b)):
+            continue
+        made = _merged(leaves, served, questions, weights, load, prices, (a, b), float(most @ weights[rows]))
         found.append(((a, b), made))
         if isinstance(made, Rewriting):
             taken |= {a, b}
     return found
+
+
+def _still_a_tree(
+    leaves: Sequence[Leaf], found: list[tuple[tuple[int, ...], Rewriting | Look]], pair: tuple[int, int]
+) -> bool:
+    """Return whether cells are those of some tree once a pair is merged beside those that are merged already.
+
+    Two that make a rectangle may lie on both sides of a cut that others need.
+    """
+    pairs = [pair, *(key for key, made in found if isinstance(made, Rewriting))]
+    gone = {number for key in pairs for number in key}
+    cells = [leaf.cell for number, leaf in enumerate(leaves) if number not in gone]
+    cells += [_around(leaves[key[0]].cell, leaves[key[1]].cell) for key in pairs]
+    try:
+        tree_of_cells(np.array(cells, np.float64))
+    except ValueError:
+        return False
+    return True
 
 
 def _merged(
@@ -301,6 +345,7 @@ def _merged(
     load: Load,
     prices: Prices,
     pair: tuple[int, int],
+    most: float,
 ) -> Rewriting | Look:
     a, b = pair
     both = np.union1d(served[a].rows, served[b].rows)
@@ -319,7 +364,7 @@ def _merged(
         matched += prices.block_rows * (matched > 0)  # the answers of two leaves fill one block more at the most
         waste = wasted_bytes(reads, matched, points.row_bytes, prices.block_rows)
     if waste < size:
-        return Look(int(questions.number[-1]), max(regret, 0.0) / float(now @ weights[both]))
+        return Look(int(questions.number[-1]), max(regret, 0.0) / max(most, 1.0))
     return Rewriting(pair, points, [(rows, _around(leaves[a].cell, leaves[b].cell))], size, regret, waste)
 
 

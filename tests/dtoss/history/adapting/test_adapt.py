@@ -10,9 +10,12 @@ import dtoss
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.history.adapting.adapt import adapt
+from dtoss.history.adapting.cost import reads_of
+from dtoss.history.adapting.period import cost_by, place_leaves, prices_of
 from dtoss.history.asked_files import ASKED, gather, note
-from dtoss.history.asking.learning import NOTED_AT_ONCE, Learner
-from dtoss.history.blocks import BY_OBJECT, BY_PLACE
+from dtoss.history.asking.learning import NOTED_AT_ONCE, Learner, question_of
+from dtoss.history.blocks import BY_OBJECT, BY_PLACE, BY_TIME
+from dtoss.history.history import History
 from dtoss.history.orders.settle import make_order, settle
 from dtoss.history.questions import REMEMBERED, joined_questions
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of
@@ -84,6 +87,34 @@ def test_a_corner_that_is_asked_is_cut_and_answers_stay(home):
     told = []
     dtoss.history.History(history.home, history.version, told.append).range([(100.0, 100.0)], 30.0)
     assert told[0].scan.reads.bytes < done.bytes / 5
+
+
+def test_the_model_reads_what_the_reader_reads(home):
+    """Ranges and bytes of each question by the boxes of blocks, before and after cuts, are what the reader counts."""
+    ask(home, 40)
+    for _ in range(2):
+        version, told = home.version(), []
+        history = History(home, version, told.append)
+        rng = np.random.default_rng(5)
+        for _ in range(30):
+            between = sorted(rng.uniform(0, SPAN, 2).astype(int).tolist())
+            history.range([rng.uniform(0, SIDE, 2)], rng.uniform(1, 300), between=between)
+        questions = joined_questions([question_of(one) for one in told])
+        prices = prices_of(version)
+        held = place_leaves(home, version, int(version.periods.number[0]))
+        place = sum(reads_of(leaf.run, questions, prices) for leaf in held.leaves)
+        by_time = cost_by(version, int(version.periods.number[0]), BY_TIME, questions, prices)
+        for one, (ranges, size), otherwise in zip(told, place, by_time, strict=True):
+            reads = one.scan.reads
+            if one.facts["orders"]["place"]["used"]:
+                # ranges of neighbouring leaves are read as one, with what lies between them
+                assert reads.ranges <= ranges
+                assert reads.bytes >= size
+                assert len(held.leaves) > 1 or (reads.ranges, reads.bytes) == (ranges, size)
+            else:
+                assert reads.ranges * prices.request + reads.bytes == otherwise
+        adapt(home)
+    assert len(held.leaves) > 2
 
 
 def test_adapting_again_writes_nothing(home):

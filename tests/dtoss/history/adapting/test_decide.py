@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.history.adapting.cost import Points, Prices, cost_of, matched_rows, reads_of, run_of, wasted_bytes
-from dtoss.history.adapting.cuts import best_cut
-from dtoss.history.adapting.decide import Leaf, decide, neighbours
+from dtoss.history.adapting.cuts import IMAGINED_SHARE, best_cut, imagined
+from dtoss.history.adapting.decide import Leaf, Rewriting, _still_a_tree, decide, neighbours
 from dtoss.history.questions import HALVED_AFTER, Questions, joined_questions, no_questions
 from tests.dtoss.history.adapting.plays import ROW_BYTES, asked, points_of
 
@@ -174,6 +174,33 @@ def test_the_best_cut_costs_no_more_than_none_and_what_it_says():
     whole = cost_of(reads_of(run_of(points, np.arange(600), PRICES), questions, PRICES), PRICES)
     assert cut.cost @ weights < whole @ weights
     assert min(len(rows) * ROW_BYTES for rows, _ in cut.parts) >= PRICES.least
+
+
+def test_a_leaf_that_is_cut_is_cut_all_over():
+    """One corner pays for it; the next one is cheap at once. Imagined questions count for no regret."""
+    layout = Layout(spread(2000))
+    (one,) = layout.adapt(corner(30)).rewritings
+    far = cost_of(layout.reads(corner(1, low=(80, 80), high=(90, 90))), PRICES)[0]
+    assert far < one.size / 4
+    more, counts = imagined(layout.points, corner(30), np.ones(30))
+    assert len(more) == 30
+    assert counts.sum() == pytest.approx(30 * IMAGINED_SHARE)
+    assert (more.high - more.low == 10).all()
+    assert len(np.unique(more.low, axis=0)) > 20
+    nowhere = points_of(np.arange(9), [(0, 0, 1)] * 9)
+    assert len(imagined(nowhere, corner(3), np.ones(3))[0]) == 0
+    assert len(imagined(layout.points, asked([(0, 1, None, None, 0.0)]), np.ones(1))[0]) == 0
+
+
+def test_no_merge_leaves_cells_that_no_tree_has():
+    """Four arms round a fifth cell: the last pair that would make a pinwheel stays as it is."""
+    cells = [(0, 0, 2, 1), (2, 0, 3, 1), (0, 1, 1, 2), (1, 1, 2, 2), (2, 1, 3, 2), (0, 2, 1, 3), (1, 2, 3, 3)]
+    points = points_of(np.arange(8), [(x, 1, 0) for x in range(8)])
+    leaves = [Leaf(run_of(points, np.arange(8), PRICES), cell, 0, 8) for cell in cells]
+    right = Rewriting((1, 4), points, [], 80, 0.0, 0.0)
+    assert _still_a_tree(leaves, [], (1, 4))
+    assert _still_a_tree(leaves, [], (2, 5))
+    assert not _still_a_tree(leaves, [((1, 4), right)], (2, 5))
 
 
 def test_neighbours_make_rectangles():
