@@ -286,6 +286,16 @@ def past(names, folder):
     rows |= {"x": rng.normal(-122.41, 0.01, n), "y": rng.normal(37.78, 0.01, n), "occupied": rng.integers(0, 2, n)}
     schema = schema_of(SPHERE, occupied=pa.int64())
     put_batch(new_home(folder / "H"), rows_of(pa.table(rows), schema), schema, "given")
+    more = {
+        "id": [1, 2],
+        "t": rows["t"].slice(0, 2),
+        "lon": [-122.4, -122.41],
+        "lat": [37.77, 37.78],
+        "occupied": [0, 1],
+    }
+    pq.write_table(pa.table(more), folder / "fleet.parquet")
+    ring = [[-122.42, 37.77], [-122.40, 37.77], [-122.41, 37.79], [-122.42, 37.77]]
+    (folder / "corner.geojson").write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
     at = [np.datetime64("2008-05-22T12:00", "us").item()] * 2
     places = {"query_id": [1, 2], "lon": [-122.41, -122.4], "lat": [37.78, 37.77]}
     names |= {
