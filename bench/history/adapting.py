@@ -179,8 +179,8 @@ def year(request: float, rows: int, periods: int) -> None:
         )
 
 
-STREAM_QUESTIONS, BLOCK, ROWS = 600, 16, 8_000
-"""Of a made stream: questions, rows of a block, rows in all."""
+STREAM_QUESTIONS, BLOCK, ROWS, TURN = 600, 16, 8_000, 5
+"""Of a made stream: questions, rows of a block, rows in all, and after how many questions it adapts."""
 
 
 def stream(seed: int) -> tuple[World, Questions, str]:
@@ -231,7 +231,7 @@ def streams(request: float, count: int) -> None:
         world, questions, kind = stream(seed)
         prices = Prices(request, block_rows=BLOCK, least=2**18)
         online = begun_whole(world, prices)
-        played: Played = play(online, questions, wastes=True)
+        played: Played = play(online, questions, every=TURN, wastes=True)
         cost = float((played.cost + played.paid).sum())
         ratio = cost / hindsight(world, questions, prices)
         ratios.setdefault(kind, []).append(ratio)
