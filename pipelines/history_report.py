@@ -67,7 +67,7 @@ def history_report(
     asked = gather(home, one.schema.space.dimension).questions if questions is None else questions
     sample = sample_of(home, one)
     versions = known_versions(home, one)
-    frames, adapting = frames_of(drawn_versions(versions), asked, sample), adapting_of(versions)
+    frames, adapting = frames_of(drawn_versions(versions, asked), asked, sample), adapting_of(versions)
     listed = StorePrices() if prices is None else prices
     facts = facts_of(one, asked, sample, frames, adapting, shown=home.shown, a_day=a_day, prices=listed)
     target = Path(out)

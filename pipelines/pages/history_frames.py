@@ -24,6 +24,8 @@ _LOOKED_BACK = 512
 """Versions whose documents are looked at."""
 _MOST_SHAPES = 200
 """Questions of a frame that are drawn, the newest."""
+_WIDEST = 0.5
+"""Of the map's width and height: what asks about more is not drawn."""
 _CORNERS = 20
 """Of a circle as it is drawn."""
 _OUTER = 0.002
@@ -55,14 +57,17 @@ def known_versions(home: Home, version: Version) -> list[Version]:
     return [*map(home.version, range(oldest, version.number)), version]
 
 
-def drawn_versions(versions: Sequence[Version]) -> list[Version]:
-    """Return those of some versions, oldest first, that changed leaves of the place order; at most 8.
+def drawn_versions(versions: Sequence[Version], questions: Questions) -> list[Version]:
+    """Return those of some versions, oldest first, that changed leaves of the place order, and the last one; at most 8.
 
     Parameters
     ----------
     versions
         As :func:`known_versions` returns them.
+    questions
+        Those remembered: of versions between which none of them was asked the last one is drawn.
     """
+    asked = np.sort(questions.version)
     found: list[Version] = []
     for one in versions:
         if found and one.document["leaves"] == found[-1].document["leaves"]:
@@ -70,12 +75,15 @@ def drawn_versions(versions: Sequence[Version]) -> list[Version]:
         if not (one.leaves.order == BY_PLACE).any():
             continue
         if found and _places(one) == _places(found[-1]):
-            found[-1] = one  # as it was, with more rows by time beside it
-        else:
-            found.append(one)
-    if len(found) <= MOST_FRAMES:
-        return found
-    return [found[place] for place in np.linspace(0, len(found) - 1, MOST_FRAMES).round().astype(int).tolist()]
+            continue
+        if found and len(asked) and found[-1].number >= asked[0]:
+            begin, end = np.searchsorted(asked, [found[-1].number, one.number])
+            if begin == end:
+                found.pop()  # one adapting makes several versions
+        found.append(one)
+    if len(found) > MOST_FRAMES:
+        found = [found[place] for place in np.linspace(0, len(found) - 1, MOST_FRAMES).round().astype(int).tolist()]
+    return [*found[:-1], versions[-1]] if found else []
 
 
 def adapting_of(versions: Sequence[Version]) -> list[dict[str, Any]]:
@@ -104,8 +112,8 @@ def _places(version: Version) -> list[tuple[str, int]]:
 def frames_of(versions: Sequence[Version], questions: Questions, sample: Sample) -> list[dict[str, Any]]:
     """Return of each version its leaves by place with the rows that questions read of them, and what was asked there.
 
-    A frame shows the period with the most rows. Its questions are those that read it, or a version between it and the
-    frame before; where none of them are remembered, all that are.
+    A frame shows the period with the most rows. Its questions are those that led to it: asked since the frame before
+    was made, and before it was itself; to the last frame belong all since.
 
     Parameters
     ----------
@@ -119,13 +127,13 @@ def frames_of(versions: Sequence[Version], questions: Questions, sample: Sample)
     if not len(sample):
         return []
     view = view_of(sample)
-    begins = [0, *(version.number for version in versions[:-1])]
     ends = [*(version.number for version in versions[:-1]), np.iinfo(np.int64).max]
+    begin = 0
     found = []
-    for version, begin, end in zip(versions, begins, ends, strict=True):
-        rows = np.flatnonzero((questions.version > begin) & (questions.version <= end))
-        some = questions.take(rows) if len(rows) else questions
-        found.append(_frame(version, some, view) | {"own": bool(len(rows))})
+    for version, end in zip(versions, ends, strict=True):
+        some = np.flatnonzero((questions.version >= begin) & (questions.version < end))
+        found.append(_frame(version, questions.take(some), view))
+        begin = end
     return found
 
 
@@ -175,13 +183,17 @@ def _frame(version: Version, questions: Questions, view: tuple[float, ...]) -> d
     rows = leaf_rows(order_of(version, BY_PLACE), asked, len(leaves), used[BY_PLACE])
     mine = np.flatnonzero(placed & (leaves.period == period))
     cells = np.clip(leaves.cell[mine], *_bounds(view))
+    widest = _WIDEST * np.array([view[2] - view[0], view[3] - view[1]])
     mean = rows[mine] / max(len(asked), 1)
+    rings = shapes_of(asked, version.schema.space)
+    # of wide ones the outlines would hide what is below them
+    shapes = [ring.round(6).tolist() for ring in rings if (np.ptp(ring, axis=0) <= widest).all()]
     return {
         "version": version.number,
         "time": version.time,
         "what": version.what,
         "questions": len(asked),
-        "everywhere": int((np.diff(asked.begin) == 0).sum()),
+        "wide": int((np.diff(asked.begin) == 0).sum()) + len(rings) - len(shapes),
         "requestsAQuestion": float(reads[:, 0].mean()) if len(asked) else 0.0,
         "bytesAQuestion": float(reads[:, 1].mean()) if len(asked) else 0.0,
         "period": period,
@@ -191,7 +203,7 @@ def _frame(version: Version, questions: Questions, view: tuple[float, ...]) -> d
             {"cell": cell, "rows": int(leaves.rows[row]), "rowsAQuestion": round(value, 1)}
             for cell, row, value in zip(cells.tolist(), mine.tolist(), mean.tolist(), strict=True)
         ],
-        "shapes": [ring.round(6).tolist() for ring in shapes_of(asked, version.schema.space)],
+        "shapes": shapes,
     }
 
 

@@ -28,8 +28,8 @@ _STEPS = (1 / 300, 1 / 100, 1 / 30, 1 / 10, 1 / 3)
 """Shares of the most that a question reads of a leaf, at which the next shade begins."""
 _MAP_BYTES = 90_000
 """Of a map, above which its leaves are drawn ever coarser."""
-_TALLEST = 520
-"""Pixels that a map may be high."""
+_TALLEST = (640, 520)
+"""Pixels that a map may be high: one alone, and each of two."""
 _MOST_TICKS = 8
 """Versions that are named below a chart."""
 _ABOUT_A_TENTH = 0.1
@@ -166,13 +166,10 @@ def _remarks(facts: Facts) -> list[tuple[str, str]]:
 
 
 def _maps(facts: Facts) -> str:
-    steps = [
-        (f"version {frame['version']:,}", f"{frame['what']}, {_moment(frame['time'])}", _frame(facts, frame))
-        for frame in facts["frames"]
-    ]
+    steps = [(f"{frame['version']:,}", frame["what"], _frame(facts, frame)) for frame in facts["frames"]]
     about = (
         "The leaves of the order by place, in which rows that lie together are read together. Where much is asked they "
-        "are cut smaller; where nothing is asked any more they are joined again. Outlines are what was asked of each."
+        "are cut smaller; where nothing is asked any more they are joined again. Outlines are what was asked before."
     )
     edges = _edges(facts)
     key = [*zip(_shade_names(edges), _FILLS, [""] * len(_FILLS), strict=True), ("asked", "var(--limit)", "line")]
@@ -197,28 +194,27 @@ def _frame(facts: Facts, frame: Mapping[str, Any]) -> str:
     ground = _ground(facts, frame)
     leaves, asked = how_many(len(frame["leaves"]), "leaf"), how_many(frame["questions"], "question")
     requests = how_many(round(frame["requestsAQuestion"], 1), "request")
-    told = f"{leaves}, {asked}; a question reads {bytes_text(frame['bytesAQuestion'])} in {requests}"
+    told = f"{leaves}; of what was asked before nothing is remembered"
+    if frame["questions"]:
+        told = f"{leaves} after {asked}, one of which reads {bytes_text(frame['bytesAQuestion'])} in {requests}"
     more = ""
-    if frame["everywhere"]:
-        more = f" {how_many(frame['everywhere'], 'question')} about all places are not drawn."
+    if frame["wide"]:
+        more = f" {how_many(frame['wide'], 'question')} about most of the map or all places are not drawn."
     if frame["periods"] > 1:
         more += f" The largest of {how_many(frame['periods'], 'period')} is shown."
-    if not frame["own"] and frame["questions"]:
-        more += " Of what was asked of it nothing is remembered: all that is, is shown."
     name = f"version {frame['version']:,}"
     west, south, east, north = frame["view"]
-    drawn = [
-        map_chart(
-            f"Map of {name}: {told}.", ground, (west, south, east, north), caption="All rows", most_bytes=_MAP_BYTES,
-            tallest=_TALLEST,
-        )
-    ]  # fmt: skip
-    near = asked_view(frame["shapes"], (west, south, east, north))
+    view = (west, south, east, north)
+    near = asked_view(frame["shapes"], view)
+    views = [("All rows", f"Map of {name}: {told}.", view)]
     if near is not None:
-        label = f"Map of where most is asked of {name}."
-        caption = "Where most is asked"
-        drawn.append(map_chart(label, ground, near, caption=caption, most_bytes=_MAP_BYTES, tallest=_TALLEST))
-    text = escape(f"Version {frame['version']:,} ({frame['what']}): {told}.{more}")
+        views.append(("Where most is asked", f"Map of where most is asked of {name}.", near))
+    tall = _TALLEST[len(views) - 1]
+    drawn = [
+        map_chart(label, ground, box, caption=caption, most_bytes=_MAP_BYTES, tallest=tall)
+        for caption, label, box in views
+    ]
+    text = escape(f"Version {frame['version']:,} ({frame['what']}, {_moment(frame['time'])}): {told}.{more}")
     return f'<p class="quiet">{text}</p>{maps(*drawn)}'
 
 

@@ -24,6 +24,7 @@ Box = tuple[float, float, float, float]
 _WIDE = 1000  # units of the drawing across
 _METRES = 111_195.0  # of a degree of latitude on a sphere of 6,371 km
 _ROUND = (1, 2, 5)
+_OUTLINED = 40  # outlines that are seen whole; of more each is fainter
 _NARROWEST, _LOWEST = 0.8, 0.3  # width over height, and height over width, of a map of everything
 
 
@@ -299,8 +300,10 @@ def _shores(ground: Ground, origin: Floats, scale: Floats, window: Box, metres: 
 
 def _outlines(ground: Ground, origin: Floats, scale: Floats) -> str:
     lines = [path((np.asarray(ring, np.float64) - origin) * scale, closed=True) for ring in ground.outlines]
-    shown = "".join(line for line in lines if line)
-    return f'<path class="hair" stroke="var(--limit)" stroke-opacity=".75" d="{shown}"/>' if shown else ""
+    # one path would lie on itself as one line: each is seen through the others, the fainter the more there are
+    opacity = round(min(max(_OUTLINED / max(len(lines), 1), 0.3), 0.8), 2)
+    shown = "".join(f'<path d="{line}"/>' for line in lines if line)
+    return f'<g class="outlines" stroke="var(--limit)" stroke-opacity="{opacity}">{shown}</g>' if shown else ""
 
 
 def thinned(ring: Floats, slack: float) -> Floats:

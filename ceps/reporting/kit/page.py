@@ -54,6 +54,7 @@ svg .mid { text-anchor: middle; } .plot { padding: 8px 12px 26px 46px; } .plot.w
 .grid { stroke: var(--rule); stroke-width: 1; } .axis { stroke: var(--frame); stroke-width: 1; }
 .full { stroke: var(--limit); stroke-width: 1.5; } .dash { stroke-dasharray: 5 4; }
 .curve { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; stroke-linejoin: round; }
+.outlines path { fill: none; stroke-width: 1; vector-effect: non-scaling-stroke; }
 .hair { fill: none; stroke-width: 1; vector-effect: non-scaling-stroke; }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 16px; list-style: none; margin: 4px 0 10px; padding: 0;
   font-size: 13px; color: var(--quiet); }

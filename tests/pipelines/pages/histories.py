@@ -34,7 +34,7 @@ def asked_history(folder, space, n=30_000, days=10):
         begin = START + rng.uniform(0, days * DAY, m)
         spans = np.stack([begin, begin + span], axis=1) * 1e6
         asked = discs_asked(space, centres, np.full(m, radius), spans, [kind] * m, first)
-        return replace(asked, version=np.where(asked.number <= 90, 3, 4))  # what is about a place read version 3
+        return replace(asked, version=np.where(asked.number <= 90, 2, 3))  # what is about a place read version 2
 
     asked = [
         some("one", 40, 400.0, 3600.0, "range", 1),

@@ -45,7 +45,7 @@ def told(asked):
     version = home.version()
     sample = sample_of(home, version)
     versions = known_versions(home, version)
-    frames = frames_of(drawn_versions(versions), questions, sample)
+    frames = frames_of(drawn_versions(versions, questions), questions, sample)
     return facts_of(
         version, questions, sample, frames, adapting_of(versions), shown="H", a_day=200.0, prices=StorePrices()
     )
@@ -125,9 +125,9 @@ def test_frames_show_leaves_and_what_is_asked(asked, told):
         assert sum(leaf["rows"] for leaf in frame["leaves"]) == told["rows"]
         read = [leaf["rowsAQuestion"] for leaf in frame["leaves"]]
         assert (max(read) > 0) is (len(frame["shapes"]) > 0)  # all places at a time are read from the order by time
-    # nobody has asked version 2: there all are shown
-    assert [(frame["own"], frame["questions"], frame["everywhere"], len(frame["shapes"])) for frame in frames] == [
-        (False, 96, 6, 90), (True, 90, 0, 90), (True, 6, 6, 0),
+    # nobody asked version 1; what read version 2 led to the second frame
+    assert [(frame["questions"], frame["wide"], len(frame["shapes"])) for frame in frames] == [
+        (0, 0, 0), (90, 0, 90), (6, 6, 0),
     ]  # fmt: skip
     spot = np.array([(0.05, 0.05)]) * (1.0 if told["onEarth"] else 111_195.0)
     hot = [leaf for leaf in frames[1]["leaves"] if holds(leaf["cell"], spot[0])]
@@ -143,14 +143,18 @@ def test_a_version_that_moves_no_leaf_is_no_frame(tmp_path):
     from tests.dtoss.history.placed import put_places
     from tests.dtoss.history.worlds import put_batch, schema_of, table_of
 
-    home, _ = asked_history(tmp_path, PLANE, n=200)
+    home, questions = asked_history(tmp_path, PLANE, n=200)
+    none = no_questions(2)
     put_batch(home, table_of(schema_of(PLANE), [1], [5], [(0, 0)]), schema_of(PLANE), "b")
-    assert [version.number for version in drawn_versions(known_versions(home, home.version()))] == [2, 3, 5]
+    assert [version.number for version in drawn_versions(known_versions(home, home.version()), none)] == [2, 3, 5]
     for turn in range(9):
         put_places(home, 1 + turn % 2)
-    drawn = [version.number for version in drawn_versions(known_versions(home, home.version()))]
+    drawn = [version.number for version in drawn_versions(known_versions(home, home.version()), none)]
     assert len(drawn) == 8
     assert (drawn[0], drawn[-1]) == (2, 14)
+    # versions 2 and 3 were asked: of those after them the last one stands for all
+    some = drawn_versions(known_versions(home, home.version()), questions)
+    assert [version.number for version in some] == [2, 3, 14]
 
 
 @SPACES
