@@ -74,6 +74,10 @@ class Look:
     share: float
 
 
+NEVER = 0
+"""Of a look that there was not: before the first question."""
+
+
 @dataclass(frozen=True)
 class Rewriting:
     """Leaves that are replaced by others.
@@ -157,9 +161,12 @@ def decide(
     served = _served(leaves, elsewhere, questions, prices)
     weights = questions.weights()
     held = looks or {}
+    shares = [look.share for key, look in held.items() if len(key) == 1]
+    unknown = Look(NEVER, (1.0 + sum(shares)) / (1.0 + len(shares)))
     found: list[tuple[tuple[int, ...], Rewriting | Look]] = []
     for number, leaf in enumerate(leaves):
-        made = _cut(number, leaf, served[number], questions, weights, load, prices, held.get((number,)))
+        look = held.get((number,), unknown)
+        made = _cut(number, leaf, served[number], questions, weights, load, prices, look)
         if made is not None:
             found.append(((number,), made))
         if _rewritten(found) >= most:
@@ -212,7 +219,7 @@ def _cut(
     weights: NDArray[np.float64],
     load: Load,
     prices: Prices,
-    look: Look | None,
+    look: Look,
 ) -> Rewriting | Look | None:
     """Return how a leaf is cut; or the look that was in vain; None where there was none."""
     size = leaf.run.size
@@ -264,14 +271,15 @@ def _worth_a_look(
     counts: NDArray[np.float64],
     number: NDArray[np.int64],
     price: float,
-    look: Look | None,
+    look: Look,
 ) -> bool:
-    """Return whether questions may have paid, by the most that each could save: at first all of it, later as found.
+    """Return whether questions may have paid, by the most that each could save, and how much of that was found before.
 
+    A leaf that was never looked at is taken for one like those that were, and the first of all could save everything.
     Between two looks half of the price has to be lost: more than a look reads.
     """
-    if look is None:
-        return bool(cost @ counts >= price)
+    if look.number == NEVER:
+        return bool(float(cost @ counts) * max(look.share, 1.0 / _DOUBTED) >= price)
     fresh = number > look.number
     lately = float(cost[fresh] @ counts[fresh])
     return bool(lately >= price / 2 and max(float(cost @ counts) * look.share, lately / _DOUBTED) >= price)
@@ -307,7 +315,7 @@ def _merges(
         left, right = _reads_within(served[a], rows), _reads_within(served[b], rows)
         most = (left[:, 0] + right[:, 0] - 1) * prices.request + np.minimum(left[:, 1], right[:, 1])
         size = leaves[a].run.size + leaves[b].run.size
-        price, look = prices.to_rewrite(size), looks.get((a, b))
+        price, look = prices.to_rewrite(size), looks.get((a, b), Look(NEVER, 1.0))
         if not _worth_a_look(np.asarray(most, np.float64), weights[rows], questions.number[rows], price, look):
             continue
         if not _still_a_tree(leaves, found, (a, b)):
