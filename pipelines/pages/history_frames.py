@@ -124,7 +124,7 @@ def frames_of(versions: Sequence[Version], questions: Questions, sample: Sample)
     sample
         Of the rows; its extent is the map's.
     """
-    if not len(sample):
+    if not len(sample) or not versions:
         return []
     view = view_of(sample)
     ends = [*(version.number for version in versions[:-1]), np.iinfo(np.int64).max]
