@@ -111,8 +111,8 @@ class Change:
         What the version says of itself.
     options
         Of the history, where they change.
-    also
-        Other keys of the document that change, such as ``oldest``.
+    oldest
+        The oldest version that can be asked from now on; 0 where that does not change.
     """
 
     what: str
@@ -124,7 +124,7 @@ class Change:
     schema: Schema | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-    also: Mapping[str, Any] = field(default_factory=dict)
+    oldest: int = 0
 
 
 def commit(home: Home, change: Change, after: Version | None) -> Version:
@@ -206,8 +206,10 @@ def applied(home: Home, version: Version | None, change: Change) -> tuple[dict[s
         "ledger": [segment.as_json() for segment in ledger],
         "what": change.what,
         "detail": dict(change.detail),
-        **change.also,
     }
+    if change.oldest:
+        # two may clear at once: what has ended stays so
+        document["oldest"] = max(change.oldest, int(document.get("oldest", 1)))
     return document, [files_segment, leaves_segment, *new_blocks, *new_ledger]
 
 

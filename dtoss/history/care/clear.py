@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -83,9 +84,10 @@ def clear(
     head = home.version()
     was = int(head.document.get("oldest", 1))
     oldest = head.number if now else _oldest(home, head, was, keep, keep_for)
-    ending = [home.version(number) for number in _there(home, range(was, oldest))]
+    ending = list(_ending(home, was, oldest))
+    began = time.monotonic()
     if oldest > was:
-        head = commit(home, Change("gc", also={"oldest": oldest}, detail={"ended": oldest - was}), head)
+        head = commit(home, Change("gc", oldest=oldest, detail={"ended": oldest - was}), head)
     needed: set[str] = set()
     for number in range(oldest, head.number + 1):
         needed |= files_of(home.version(number))
@@ -97,8 +99,9 @@ def clear(
         for name, count in home.folder.sizes(room).items():
             path = f"{room}/{name}"
             known = path in before
-            wait = 0.0 if known and now else (min(keep_for, grace) if known else grace)
-            if path not in needed and (wait == 0.0 or home.folder.idle(room, name) >= wait):
+            wait = min(0.0 if now else keep_for, grace) if known else grace
+            # whoever commits after this version has touched what it needs since
+            if path not in needed and home.folder.idle(room, name) >= max(wait, time.monotonic() - began):
                 home.folder.remove(room, name)
                 gone, size = gone + 1, size + count
     clear_passing(home.chain)
@@ -121,11 +124,12 @@ def _oldest(home: Home, head: Version, was: int, keep: int, keep_for: float) -> 
     return oldest
 
 
-def _there(home: Home, numbers: Iterable[int]) -> list[int]:
-    """Return those of versions whose tables can still be read."""
-    found = []
-    for number in numbers:
-        version = home.version(number)
-        if all(home.folder.is_file(SEGMENTS, segment.name) for segment in version.segments()[:1]):
-            found.append(number)
-    return found
+def _ending(home: Home, was: int, oldest: int) -> Iterator[Version]:
+    """Yield the versions that end, and those that had ended when somebody was killed who cleared."""
+    for number in range(oldest - 1, 0, -1):
+        version = Version.of(home.folder, home.chain.read(number))
+        # tables of versions go last
+        if home.folder.is_file(SEGMENTS, version.segments()[0].name):
+            yield version
+        elif number < was:
+            return

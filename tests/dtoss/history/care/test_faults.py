@@ -1,0 +1,75 @@
+"""Faults of what changes a history: some of those that ``make check-data`` takes all of."""
+
+from __future__ import annotations
+
+import pytest
+
+from dtoss.history.care.clear import clear
+from dtoss.history.care.dropping import forget
+from dtoss.history.committing import Change, commit
+from dtoss.history.orders.settle import drop_orders, make_order
+from tests.dtoss.history.care.faults import SCHEMA, STEPS, batch, faulty, full, kill, made_home, silent, state
+from tests.dtoss.history.worlds import new_home, put_batch
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize("fault", [kill, full])
+def test_a_fault_at_a_step_leaves_the_rows_from_before_or_after(tmp_path, kind, fault):
+    """And what comes next finishes and leaves nothing behind."""
+    assert faulty(kind, tmp_path / "place", 3, 5, fault) > 0
+
+
+def test_flipped_bits_are_told_with_the_file(tmp_path):
+    """In rows, tables and the commit."""
+    assert silent(made_home(str(tmp_path / "h")), 30, 3) == []
+
+
+def test_who_was_killed_clearing_leaves_nothing_to_wait_for(tmp_path, monkeypatch):
+    """Rows that were forgotten go with the next gc --now, though the first one had ended their versions already."""
+    home = new_home(tmp_path / "h")
+    put_batch(home, batch(0), SCHEMA, "0")
+    forget(home, [3])
+    with monkeypatch.context() as patch:
+
+        def killed(*_):
+            raise KeyboardInterrupt
+
+        patch.setattr(type(home.folder), "remove", killed)
+        with pytest.raises(KeyboardInterrupt):
+            clear(home, now=True)
+    assert len(list((tmp_path / "h/time").glob("*.parquet"))) == 2
+    done = clear(home, now=True)
+    assert (done.ended, len(list((tmp_path / "h/time").glob("*.parquet")))) == (1, 1)
+
+
+def test_two_who_clear_at_once_end_versions_once(tmp_path):
+    """The later commit does not bring back what the first one has ended, nor fails over it."""
+    home = new_home(tmp_path / "h")
+    for number in range(5):
+        put_batch(home, batch(number), SCHEMA, str(number))
+    before = home.version()
+    clear(home, keep=1, keep_for=0.0)
+    commit(home, Change("gc", oldest=2), before)
+    assert home.version().document["oldest"] == 5
+    assert clear(home, keep=1, keep_for=0.0).ended == 2
+
+
+def test_what_is_committed_while_somebody_clears_stays(tmp_path, monkeypatch):
+    """A table with the bytes of one of a version that ended: it was touched after that, so it stays."""
+    home = new_home(tmp_path / "h")
+    put_batch(home, batch(0), SCHEMA, "0")
+    make_order(home, 0, "place")
+    sizes = type(home.folder).sizes
+    ran = []
+
+    def meanwhile(folder, *parts):
+        if not ran:
+            ran.append(True)
+            drop_orders(home, ["place"])  # its table of files is that of version 1
+        return sizes(folder, *parts)
+
+    monkeypatch.setattr(type(home.folder), "sizes", meanwhile)
+    clear(home, now=True)
+    assert ran
+    assert state(new_home(tmp_path / "h"))[0] == len(batch(0))
