@@ -8,6 +8,7 @@ from dtoss.history.care.clear import clear
 from dtoss.history.care.dropping import forget
 from dtoss.history.committing import Change, commit
 from dtoss.history.orders.settle import drop_orders, make_order
+from tests.dtoss.history.care.crowd import crowd
 from tests.dtoss.history.care.faults import SCHEMA, STEPS, batch, faulty, full, kill, made_home, silent, state
 from tests.dtoss.history.worlds import new_home, put_batch
 
@@ -73,3 +74,12 @@ def test_what_is_committed_while_somebody_clears_stays(tmp_path, monkeypatch):
     clear(home, now=True)
     assert ran
     assert state(new_home(tmp_path / "h"))[0] == len(batch(0))
+
+
+@pytest.mark.slow
+def test_a_crowd_at_one_history(tmp_path):
+    """Appenders that send each other's batches, one who rewrites, one who clears, one who asks."""
+    told = crowd(str(tmp_path / "h"), 2, 16)
+    assert told["repeated"] == 17, "each batch stands once"
+    assert told["changes"] > 0
+    assert told["seen"] > 0
