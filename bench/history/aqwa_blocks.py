@@ -2,13 +2,14 @@
 
 ``python -m bench.history.aqwa_blocks`` asks the questions of `bench.history.worlds.phases` of one place order that
 begins with 64 leaves. Costs are in MB a question at 1 MB a request, with what cuts have rewritten: read once, and
-written at twice the price. Four ways:
+written at twice the price. Five ways:
 
 - never cut, files read whole: what SpatialHadoop's k-d tree is in the paper;
 - AQWA: the paper's counters decide, files are read whole;
 - the same cuts, but rows lie by time inside a leaf and only blocks that a question touches are read;
 - AQWA's rule on blocks: (1) to (4) with the bytes of those blocks for the points of a partition. Still no price of a
-  request, still every question counted at every cut above it, still no merges.
+  request, still every question counted at every cut above it, still no merges;
+- ours: `dtoss.history.adapting.decide`, which has those.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.history.layouts import Layout, laid_out, reads
+from bench.history.online import Online, leaf_of, play
 from bench.history.worlds import PHASES, World, cabspotting, phases
 from bench.measuring.points import missing
+from dtoss.history.adapting.cost import Prices
 from dtoss.history.aqwa.counts import PointCounts
 from dtoss.history.aqwa.grid import GRID_LINES, Rectangle, even_grid
 from dtoss.history.aqwa.layout import FADE_EVERY, FADING, Aqwa, Rule, first_parts
@@ -186,6 +189,17 @@ def _cut(world: World, leaf: Kept, asked: Questions, weights: Floats, least: flo
     return best
 
 
+def ours(world: World, questions: Questions, least: float) -> Played:
+    """Return what the leaves cost that the product cuts and merges."""
+    aqwa, leaves = started(world, least)
+    prices = Prices(REQUEST, block_rows=world.block_rows, least=least)
+    cells = [aqwa.grid.box(aqwa.rectangle(number)) for number in leaves]
+    held = [leaf_of(world, leaf.rows, cell, 0, prices) for leaf, cell in zip(leaves.values(), cells, strict=True)]
+    online = Online(world, prices, held)
+    done = play(online, questions, every=TOGETHER)
+    return Played(done.reads, done.paid, online.cuts, online.rewritten)
+
+
 def shown(name: str, played: Played, size: float) -> None:
     """Print a row: the mean cost of each phase in MB, the mean of all, cuts and what they rewrote."""
     cost = (played.read[:, 0] * REQUEST + played.read[:, 1] + played.paid) / 1e6
@@ -213,6 +227,7 @@ def main() -> None:
         shown(f"the same leaves, by time inside, blocks, {name}", blocks, size)
         if least != size:
             shown(f"AQWA's rule on blocks, {name}", on_blocks(world, questions, least), size)
+            shown(f"ours, {name.replace('minCount', 'no leaf below')}", ours(world, questions, least), size)
 
 
 if __name__ == "__main__":
