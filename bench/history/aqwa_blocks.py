@@ -14,12 +14,13 @@ written at twice the price. Five ways:
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.history.layouts import Layout, laid_out, reads
+from bench.history.layouts import Layout, laid_out, reads, time_order
 from bench.history.online import Online, leaf_of, play
 from bench.history.worlds import PHASES, World, cabspotting, phases
 from bench.measuring.points import missing
@@ -37,8 +38,8 @@ REQUEST = 1e6
 """Bytes: g."""
 REWRITE = 3.0
 """Bytes that are read once, and written at twice the price."""
-LEASTS = (128 * 2**20, 8 * 2**20, 2**20)
-"""minCount, as bytes."""
+LEASTS = (128.0, 8.0, 1.0)
+"""minCount, as MB."""
 TOGETHER = 20
 """Questions after which the rule on blocks looks at its leaves: a batch of the paper's 7.2."""
 
@@ -189,45 +190,54 @@ def _cut(world: World, leaf: Kept, asked: Questions, weights: Floats, least: flo
     return best
 
 
-def ours(world: World, questions: Questions, least: float) -> Played:
-    """Return what the leaves cost that the product cuts and merges."""
+def ours(world: World, questions: Questions, least: float, elsewhere: Floats | None = None) -> Played:
+    """Return what the leaves cost that the product cuts and merges, with another order beside it or none."""
     aqwa, leaves = started(world, least)
     prices = Prices(REQUEST, block_rows=world.block_rows, least=least)
     cells = [aqwa.grid.box(aqwa.rectangle(number)) for number in leaves]
     held = [leaf_of(world, leaf.rows, cell, 0, prices) for leaf, cell in zip(leaves.values(), cells, strict=True)]
     online = Online(world, prices, held)
-    done = play(online, questions, every=TOGETHER)
+    done = play(online, questions, elsewhere, every=TOGETHER)
     return Played(done.reads, done.paid, online.cuts, online.rewritten)
 
 
-def shown(name: str, played: Played, size: float) -> None:
-    """Print a row: the mean cost of each phase in MB, the mean of all, cuts and what they rewrote."""
-    cost = (played.read[:, 0] * REQUEST + played.read[:, 1] + played.paid) / 1e6
-    means = [float(part.mean()) for part in np.array_split(cost, len(PHASES))]
-    whole = f"{played.read[:, 0].mean():.0f} / {played.read[:, 1].mean() / 1e6:.0f}"
-    cells = [*(f"{mean:,.0f}" for mean in (*means, float(cost.mean()))), whole]
-    print(f"| {name} | {' | '.join(cells)} | {played.cuts} | {played.rewritten / size:.2f} |", flush=True)
+def shown(name: str, played: Played, size: float, other: Floats, beside: Played | None = None) -> None:
+    """Print a row: the mean cost of each phase in MB and of all, the same with an order by time beside it, cuts."""
+    cost = played.read[:, 0] * REQUEST + played.read[:, 1]
+    means = [float(part.mean()) / 1e6 for part in np.array_split(cost + played.paid, len(PHASES))]
+    two = played if beside is None else beside
+    together = np.minimum(two.read[:, 0] * REQUEST + two.read[:, 1], other) + two.paid
+    reads = f"{played.read[:, 0].mean():.0f} / {played.read[:, 1].mean() / 1e6:,.0f}"
+    cells = [f"{mean:,.0f}" for mean in (*means, float(np.mean(means)), float(together.mean()) / 1e6)]
+    print(f"| {name} | {' | '.join(cells)} | {reads} | {played.cuts} | {played.rewritten / size:.2f} |", flush=True)
 
 
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--least", type=float, nargs="*", default=LEASTS, help="MB that each half of a cut has more of")
+    options = parser.parse_args()
     if (reason := missing("taxi")) is not None:
         print(reason)
         return
     world = cabspotting()
     questions, _ = phases(world)
     size = len(world.t) * world.row_bytes
+    read = reads(time_order(world), questions)
+    other = read[:, 0] * REQUEST + read[:, 1]
     print(f"{len(world.t):,} rows that stand for {size / 1e9:.1f} GB, {len(questions):,} questions, {LEAVES} leaves\n")
-    print("| layout | I | II | III | IV | mean | ranges / MB | cuts | rewritten, of all bytes |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for least in (size, *LEASTS):
-        name = "never cut" if least == size else f"minCount {least / 2**20:.0f} MB"
+    print("| layout | I | II | III | IV | mean | with a time order | ranges / MB | cuts | rewritten, of all bytes |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for bound in (None, *options.least):
+        least = size if bound is None else bound * 2**20
+        name = "never cut" if bound is None else f"minCount {bound:g} MB"
         whole, blocks = by_counters(world, questions, least)
-        shown(f"AQWA, files read whole, {name}", whole, size)
-        shown(f"the same leaves, by time inside, blocks, {name}", blocks, size)
-        if least != size:
-            shown(f"AQWA's rule on blocks, {name}", on_blocks(world, questions, least), size)
-            shown(f"ours, {name.replace('minCount', 'no leaf below')}", ours(world, questions, least), size)
+        shown(f"AQWA, files read whole, {name}", whole, size, other)
+        shown(f"the same leaves, by time inside, blocks, {name}", blocks, size, other)
+        if bound is not None:
+            shown(f"AQWA's rule on blocks, {name}", on_blocks(world, questions, least), size, other)
+            two = ours(world, questions, least, other)
+            shown(f"ours, no leaf below {bound:g} MB", ours(world, questions, least), size, other, two)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.history.aqwa import STARTS, asked, begin, main, rivals
-from bench.history.aqwa_blocks import by_counters, on_blocks
+from bench.history.aqwa_blocks import Played, by_counters, on_blocks, ours, shown
 from bench.history.aqwa_worlds import SLOTS, START_SECONDS, Fixed, World, even_parts, ranges, spent
 from bench.history.worlds import World as Rows
 from bench.history.worlds import phases
@@ -67,6 +67,7 @@ def test_cuts_on_blocks_keep_every_row():
     for least in (size, 100_000.0):
         whole, blocks = by_counters(rows, questions, least)
         own = on_blocks(rows, questions, least)
+        assert len(ours(rows, questions, least).read) == len(questions)
         assert (blocks.read[:, 1] <= whole.read[:, 1]).all()
         for played in (whole, own):
             held = np.concatenate([leaf.rows for leaf in played.leaves.values()])
@@ -76,6 +77,13 @@ def test_cuts_on_blocks_keep_every_row():
             assert np.array_equal(own.read, blocks.read)
         else:
             assert whole.cuts > 0 < own.cuts
+
+
+def test_a_row_of_the_table_has_both_means(capsys):
+    """A question of two ranges and 3 MB costs 5; one whose order by time is cheaper is asked there."""
+    played = Played(np.tile([2, 3_000_000], (8, 1)), np.zeros(8))
+    shown("x", played, 1.0, np.array([1e6] * 4 + [9e6] * 4))
+    assert capsys.readouterr().out == "| x | 5 | 5 | 5 | 5 | 5 | 3 | 2 / 3 | 0 | 0.00 |\n"
 
 
 def test_without_the_taxis_the_fleet_is_the_world(monkeypatch, capsys):
