@@ -251,7 +251,7 @@ def main(
     count: Annotated[int, typer.Option(help="Streams.")] = 200,
     rows: Annotated[int, typer.Option(help="Of the made year.")] = 2_000_000,
     periods: Annotated[int, typer.Option(help="Of the made year.")] = 7,
-    aqwa: Annotated[bool, typer.Option(help="Whether AQWA as written is among the phases.")] = True,
+    aqwa: Annotated[bool, typer.Option("--aqwa", help="AQWA as written among the phases, too.")] = False,
 ) -> None:
     """Print one table of costs."""
     if part in ("layouts", "phases") and (reason := missing("taxi")) is not None:
