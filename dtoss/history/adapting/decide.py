@@ -74,7 +74,7 @@ class Look:
     share: float
 
 
-NEVER = 0
+NEVER_LOOKED = 0
 """Of a look that there was not: before the first question."""
 
 
@@ -162,7 +162,7 @@ def decide(
     weights = questions.weights()
     held = looks or {}
     shares = [look.share for key, look in held.items() if len(key) == 1]
-    unknown = Look(NEVER, (1.0 + sum(shares)) / (1.0 + len(shares)))
+    unknown = Look(NEVER_LOOKED, (1.0 + sum(shares)) / (1.0 + len(shares)))
     found: list[tuple[tuple[int, ...], Rewriting | Look]] = []
     for number, leaf in enumerate(leaves):
         look = held.get((number,), unknown)
@@ -278,7 +278,7 @@ def _worth_a_look(
     A leaf that was never looked at is taken for one like those that were, and the first of all could save everything.
     Between two looks half of the price has to be lost: more than a look reads.
     """
-    if look.number == NEVER:
+    if look.number == NEVER_LOOKED:
         return bool(float(cost @ counts) * max(look.share, 1.0 / _DOUBTED) >= price)
     fresh = number > look.number
     lately = float(cost[fresh] @ counts[fresh])
@@ -315,7 +315,7 @@ def _merges(
         left, right = _reads_within(served[a], rows), _reads_within(served[b], rows)
         most = (left[:, 0] + right[:, 0] - 1) * prices.request + np.minimum(left[:, 1], right[:, 1])
         size = leaves[a].run.size + leaves[b].run.size
-        price, look = prices.to_rewrite(size), looks.get((a, b), Look(NEVER, 1.0))
+        price, look = prices.to_rewrite(size), looks.get((a, b), Look(NEVER_LOOKED, 1.0))
         if not _worth_a_look(np.asarray(most, np.float64), weights[rows], questions.number[rows], price, look):
             continue
         if not _still_a_tree(leaves, found, (a, b)):
