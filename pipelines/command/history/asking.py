@@ -33,6 +33,9 @@ OfVersion = Annotated[
     int | None,
     typer.Option("--version", help="Number of the history's version; the newest one if not given.", metavar="N"),
 ]
+NoLearn = Annotated[
+    bool, typer.Option("--no-learn", help="Do not note what is asked: shape and interval, by which the layout adapts.")
+]
 Explain = Annotated[
     bool, typer.Option("--explain", help="Say what is read instead: orders, ranges, bytes, what was pruned.")
 ]
@@ -70,13 +73,18 @@ def range_(
     where: Where = None,
     having: Having = None,
     version: OfVersion = None,
+    no_learn: NoLearn = False,
     explain: Explain = False,
     as_json: Json = False,
     geojson: GeoJson = False,
     limit: Limit = None,
 ) -> None:
     """Print all rows within a radius of a place, nearest first."""
-    past, form, names = _opened(history, version), _form(as_json, geojson, limit, explain), column_list(columns)
+    past, form, names = (
+        _opened(history, version, no_learn),
+        _form(as_json, geojson, limit, explain),
+        column_list(columns),
+    )
     metres = in_space("--radius", radius, past.space)
     if explain:
         print_explained(past.explain("range", at, metres, between=between, where=where, having=having), as_json)
@@ -92,6 +100,7 @@ def within(
     columns: Carry = "",
     where: Where = None,
     version: OfVersion = None,
+    no_learn: NoLearn = False,
     explain: Explain = False,
     as_json: Json = False,
     geojson: GeoJson = False,
@@ -100,7 +109,11 @@ def within(
     """Print all rows in a box or polygon, by id and time."""
     if (box is None) == (polygon is None):
         raise ValueError("one of --box W S E N and --polygon FILE is wanted")
-    past, form, names = _opened(history, version), _form(as_json, geojson, limit, explain), column_list(columns)
+    past, form, names = (
+        _opened(history, version, no_learn),
+        _form(as_json, geojson, limit, explain),
+        column_list(columns),
+    )
     shape: Any = read_polygon(polygon) if polygon is not None else box
     if explain:
         kind = "box" if polygon is None else "within"
@@ -129,13 +142,18 @@ def knn(
     where: Where = None,
     having: Having = None,
     version: OfVersion = None,
+    no_learn: NoLearn = False,
     explain: Explain = False,
     as_json: Json = False,
     geojson: GeoJson = False,
     limit: Limit = None,
 ) -> None:
     """Print the k objects, or rows, that came nearest to a place."""
-    past, form, names = _opened(history, version), _form(as_json, geojson, limit, explain), column_list(columns)
+    past, form, names = (
+        _opened(history, version, no_learn),
+        _form(as_json, geojson, limit, explain),
+        column_list(columns),
+    )
     furthest = None if max_distance is None else in_space("--max-distance", max_distance, past.space)
     asked: dict[str, Any] = {
         "per": per, "max_distance": furthest, "between": between, "where": where, "having": having,
@@ -155,6 +173,7 @@ def count(
     between: Between = None,
     where: Where = None,
     version: OfVersion = None,
+    no_learn: NoLearn = False,
     explain: Explain = False,
     as_json: Json = False,
 ) -> None:
@@ -163,7 +182,7 @@ def count(
         raise ValueError("--at LON LAT and --radius LENGTH go together: one of them is missing")
     if sum(value is not None for value in (at, box, polygon)) > 1:
         raise ValueError("one of --at, --box and --polygon is wanted")
-    past = _opened(history, version)
+    past = _opened(history, version, no_learn)
     asked: dict[str, Any] = {"between": between, "where": where}
     given: tuple[Any, ...] = ()
     kind = "count"
@@ -192,6 +211,7 @@ def trajectory(
         str, typer.Option("--gap", help="With --line: a longer silence begins a new line.", metavar="TIME")
     ] = "10min",
     version: OfVersion = None,
+    no_learn: NoLearn = False,
     explain: Explain = False,
     as_json: Json = False,
     geojson: GeoJson = False,
@@ -199,7 +219,7 @@ def trajectory(
 ) -> None:
     """Print the rows of objects by time, or write them as lines."""
     form = form_of(as_json, geojson, limit, "--explain" if explain else "--line" if line else None)
-    past, names = _opened(history, version), column_list(columns)
+    past, names = _opened(history, version, no_learn), column_list(columns)
     ids = ids_of(past.schema, id_)
     if explain:
         print_explained(past.explain("trajectory", ids, between=between, where=where), as_json)
@@ -223,13 +243,18 @@ def at(
     columns: Carry = "",
     where: Where = None,
     version: OfVersion = None,
+    no_learn: NoLearn = False,
     explain: Explain = False,
     as_json: Json = False,
     geojson: GeoJson = False,
     limit: Limit = None,
 ) -> None:
     """Print where each object was at a time: its latest row by then."""
-    past, form, names = _opened(history, version), _form(as_json, geojson, limit, explain), column_list(columns)
+    past, form, names = (
+        _opened(history, version, no_learn),
+        _form(as_json, geojson, limit, explain),
+        column_list(columns),
+    )
     seconds = seconds_or_none(max_age)
     if explain:
         print_explained(past.explain("at", time, max_age=seconds, where=where), as_json)
@@ -237,10 +262,10 @@ def at(
     print_rows(past, past.at(time, max_age=seconds, where=where, columns=names), form, names)
 
 
-def _opened(history: str, version: int | None) -> History:
+def _opened(history: str, version: int | None, no_learn: bool) -> History:
     import dtoss
 
-    return dtoss.history.open(history, version=version)
+    return dtoss.history.open(history, version=version, learn=not no_learn)
 
 
 def _form(as_json: bool, geojson: bool, limit: int | None, explain: bool) -> Form:

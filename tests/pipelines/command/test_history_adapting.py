@@ -1,0 +1,79 @@
+"""``dtoss history adapt`` and ``calibrate`` on the command line, and what commands that ask note for them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dtoss.history.asked_files import ASKED, gather
+from dtoss.history.orders.settle import settle
+from pipelines.command.main import main
+from tests.dtoss.history.adapting.test_adapt import PLANE, batch
+from tests.dtoss.history.worlds import new_home, put_batch, schema_of
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A history in a plane, one leaf by place."""
+    schema = schema_of(PLANE, t_type="int64")
+    home = new_home(tmp_path / "H")
+    put_batch(home, batch(schema, 60_000, 0), schema, "one")
+    settle(home, leaf_bytes=1e9, period_bytes=1.0)
+    return home
+
+
+def run(capsys, *words, code=0):
+    with pytest.raises(SystemExit) as done:
+        main(["history", *words])
+    assert done.value.code in ((0, None) if code == 0 else (code,))
+    return capsys.readouterr()
+
+
+def ask(home, capsys, *more):
+    run(capsys, "count", "--history", home.path, "--at", "100", "100", "--radius", "30", *more)
+
+
+def test_what_commands_ask_is_noted_unless_it_is_not_wanted(home, capsys, monkeypatch):
+    """A question a command; none with --no-learn."""
+    monkeypatch.setattr("dtoss.history.asking.learning.NOTED_AT_ONCE", 1)
+    ask(home, capsys, "--no-learn")
+    assert home.folder.files(ASKED) == []
+    ask(home, capsys)
+    questions = gather(home, 2).questions
+    assert len(questions) == 1
+    assert questions.low.tolist() == [[100.0, 100.0]]
+
+
+def test_a_dry_run_a_run_and_another(home, capsys):
+    """Says what is cut and what that costs; the second finds nothing that has paid."""
+    import dtoss
+
+    history = dtoss.history.open(home.path)
+    for _ in range(40):
+        history.range([(100.0, 100.0)], 30.0)
+    history.listen.flush()
+    words = ("adapt", "--history", home.path, "--request-bytes", "20000")
+    assert "would be cut" in run(capsys, *words, "--dry-run").out
+    done = json.loads(run(capsys, *words, "--json").out)
+    assert done["cut"] == 1
+    assert done["made"] > 1
+    assert done["waste"] >= done["bytes"]
+    assert home.version().options["request_bytes"] == 20_000
+    assert "nothing has paid" in run(capsys, *words).out
+
+
+def test_calibrate_says_and_keeps_the_price(home, capsys):
+    """In milliseconds, MB/s and bytes."""
+    assert "it costs" in run(capsys, "calibrate", "--history", home.path, "--dry-run").out
+    assert "request_bytes" not in home.version().options
+    found = json.loads(run(capsys, "calibrate", "--history", home.path, "--json").out)
+    assert home.version().options["request_bytes"] == found["request_bytes"] >= 1
+
+
+def test_bad_input_is_one_line(home, capsys, tmp_path):
+    """A price that is none, a folder that is no history: exit code 2."""
+    error = run(capsys, "adapt", "--history", home.path, "--request-bytes", "0", code=2).err
+    assert "a positive number is wanted" in error
+    error = run(capsys, "adapt", "--history", str(tmp_path / "none"), code=2).err
+    assert "is no history" in error
