@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dtoss.history.blocks import BY_OBJECT, BY_PLACE, BY_TIME, id_words
 from dtoss.history.data_file import FILE_BYTES, NewFile, Part, write_file
-from dtoss.history.orders.rows_in_parts import PART_ROWS, Source, by_time, in_buckets
+from dtoss.history.orders.rows_in_parts import PART_BYTES, PART_ROWS, Source, by_time, in_buckets, rows_at_a_time
+from dtoss.history.orders.shape import weights_of
 from dtoss.history.orders.tree import Tree, even_tree
 from dtoss.history.rows import sorted_rows
 
@@ -31,52 +32,48 @@ class Sizes:
         Of a leaf of the order by place.
     file_bytes
         Of a file, about which a new one is begun.
-    part_rows
-        Rows that are in memory at a time.
+    part_rows, part_bytes
+        Rows that are in memory at a time, and what they take there: the lesser of both.
     """
 
     leaf_bytes: float
     file_bytes: int = FILE_BYTES
     part_rows: int = PART_ROWS
+    part_bytes: int = PART_BYTES
 
 
 def time_files(source: Source, sizes: Sizes) -> list[NewFile]:
     """Return the files of rows by (t, id)."""
-    return _files(source, BY_TIME, ((rows, None) for rows in by_time(source, sizes.part_rows)), sizes)
+    return _files(source, BY_TIME, ((rows, None) for rows in by_time(source, _part_rows(source, sizes))), sizes)
 
 
-def place_files(
-    source: Source, sizes: Sizes, shape: Callable[[NDArray[np.float64]], Tree] | None = None
-) -> list[NewFile]:
+def place_files(source: Source, sizes: Sizes) -> list[NewFile]:
     """Return the files of rows by (leaf, t, id): the leaves of a k-d tree from left to right, each by time.
 
-    Parameters
-    ----------
-    source
-        The rows.
-    sizes
-        Of leaves, files and parts.
-    shape
-        Makes a tree of a sample of positions; an even one when None.
+    Leaves are even, but no larger than those that questions have cut before (:mod:`dtoss.history.orders.shape`).
     """
-    space = source.version.schema.space
     sample = _sample(source, sizes)
     share = len(sample) / max(source.rows, 1)
-    most = max(sizes.leaf_bytes / _row_bytes(source) * share, 1.0)
-    tree = even_tree(sample, most, degrees=space.geographic) if shape is None else shape(sample)
-    count = max(-(-source.rows // sizes.part_rows), 1)
+    leaf_rows = sizes.leaf_bytes / _row_bytes(source)
+    weights = weights_of(source, sample, leaf_rows)
+    tree = even_tree(
+        sample, max(leaf_rows * share, 1.0), degrees=source.version.schema.space.geographic, weights=weights
+    )
+    part_rows = _part_rows(source, sizes)
+    count = max(-(-source.rows // part_rows), 1)
     bucket_of_leaf = _even_buckets(np.bincount(tree.leaf_of(sample), minlength=len(tree.cells)), count)
 
     def bucket_of(rows: pa.Table) -> NDArray[np.int64]:
         return bucket_of_leaf[tree.leaf_of(_positions(rows))]
 
-    buckets = in_buckets(by_time(source, sizes.part_rows), bucket_of, int(bucket_of_leaf[-1]) + 1)
+    buckets = in_buckets(by_time(source, part_rows), bucket_of, int(bucket_of_leaf[-1]) + 1)
     return _files(source, BY_PLACE, _leaves(buckets, tree), sizes)
 
 
 def object_files(source: Source, sizes: Sizes) -> list[NewFile]:
     """Return the files of rows by (id, t)."""
-    count = max(-(-source.rows // sizes.part_rows), 1)
+    part_rows = _part_rows(source, sizes)
+    count = max(-(-source.rows // part_rows), 1)
     step = max(len(source.blocks) // 64, 1)
     words = np.sort(id_words(source.read(np.arange(0, len(source.blocks), step), ["id"]).column("id")))
     cuts = np.unique(words[np.arange(1, count) * len(words) // count])
@@ -85,7 +82,7 @@ def object_files(source: Source, sizes: Sizes) -> list[NewFile]:
         # equal ids, and texts that begin alike, stay together
         return np.searchsorted(cuts, id_words(rows.column("id")), side="right").astype(np.int64)
 
-    buckets = in_buckets(by_time(source, sizes.part_rows), bucket_of, len(cuts) + 1)
+    buckets = in_buckets(by_time(source, part_rows), bucket_of, len(cuts) + 1)
     parts: Iterator[Part] = ((sorted_rows(rows, "object"), None) for rows in buckets)
     return _files(source, BY_OBJECT, parts, sizes)
 
@@ -99,19 +96,22 @@ MAKERS: dict[int, Callable[[Source, Sizes], list[NewFile]]] = {
 
 
 def _files(source: Source, order: int, parts: Iterable[Part], sizes: Sizes) -> list[NewFile]:
-    """Write parts to files of about so many bytes each."""
+    """Write parts to files of about so many bytes each; parts are in memory one after another."""
     most = max(sizes.file_bytes / _row_bytes(source), 1.0)
+    coming = (part for part in parts if len(part[0]))
+    part: Part | None = next(coming, None)
+
+    def of_one_file() -> Iterator[Part]:
+        nonlocal part
+        rows = 0
+        while part is not None and (rows == 0 or rows + len(part[0]) <= most):
+            rows += len(part[0])
+            yield part
+            part = next(coming, None)
+
     done: list[NewFile] = []
-    waiting: list[Part] = []
-    rows = 0
-    for part in parts:
-        if waiting and rows + len(part[0]) > most:
-            done.append(write_file(source.home.folder, order, waiting, source.version.schema))
-            waiting, rows = [], 0
-        waiting.append(part)
-        rows += len(part[0])
-    if rows:
-        done.append(write_file(source.home.folder, order, waiting, source.version.schema))
+    while part is not None:
+        done.append(write_file(source.home.folder, order, of_one_file(), source.version.schema))
     return done
 
 
@@ -147,6 +147,10 @@ def _even_buckets(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 def _positions(rows: pa.Table) -> NDArray[np.float64]:
     return np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
+
+
+def _part_rows(source: Source, sizes: Sizes) -> int:
+    return rows_at_a_time(source, sizes.part_rows, sizes.part_bytes)
 
 
 def _row_bytes(source: Source) -> float:

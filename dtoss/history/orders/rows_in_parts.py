@@ -12,13 +12,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.history.blocks import BY_TIME, Blocks, joined
+from dtoss.history.blocks import BLOCK_ROWS, BY_TIME, Blocks, joined
 from dtoss.history.reading import read_blocks
 from dtoss.history.rows import sorted_rows, t_numbers
 from dtoss.history.versions import Home, Version
 
 PART_ROWS = 2_000_000
 """Rows that are in memory at a time, about."""
+PART_BYTES = 128 * 2**20
+"""What they take there at most, about, once; sorting takes some times as much."""
+_LOOKS = 8
+"""Blocks that tell how much a row takes in memory."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class Source:
     ----------
     home, version
         Of the history.
+    periods
+        Their numbers, int32.
     names
         The file of each block.
     blocks
@@ -37,6 +43,7 @@ class Source:
 
     home: Home
     version: Version
+    periods: NDArray[np.int32]
     names: list[str]
     blocks: Blocks
 
@@ -65,7 +72,16 @@ def source_of(home: Home, version: Version, periods: NDArray[np.int32], order: i
     mine = mine[np.lexsort((leaves.offset[mine], leaves.file[mine]))]
     parts = [version.blocks(int(leaf)) for leaf in mine]
     names = [version.files.name[leaves.file[leaf]] for leaf in mine for _ in range(int(leaves.count[leaf]))]
-    return Source(home, version, names, joined(parts))
+    return Source(home, version, periods, names, joined(parts))
+
+
+def rows_at_a_time(source: Source, most: int, size: int) -> int:
+    """Return how many rows take so many bytes in memory, judged by some blocks: at most ``most``, and at least one."""
+    if source.rows <= BLOCK_ROWS:
+        return most
+    chosen = np.unique(np.linspace(0, len(source.blocks) - 1, _LOOKS).astype(np.int64))
+    rows = source.read(chosen)
+    return max(min(most, size * len(rows) // max(rows.nbytes, 1)), 1)
 
 
 def by_time(source: Source, most: int = PART_ROWS) -> Iterator[pa.Table]:

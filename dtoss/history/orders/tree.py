@@ -47,7 +47,9 @@ class Tree:
         return out
 
 
-def even_tree(positions: NDArray[np.float64], most: float, *, degrees: bool) -> Tree:
+def even_tree(
+    positions: NDArray[np.float64], most: float, *, degrees: bool, weights: NDArray[np.float64] | None = None
+) -> Tree:
     """Return a tree whose leaves hold at most so many positions, unless they are all at one place.
 
     Parameters
@@ -58,6 +60,8 @@ def even_tree(positions: NDArray[np.float64], most: float, *, degrees: bool) -> 
         Positions of a leaf.
     degrees
         Whether they are lon, lat: a degree of longitude is shorter away from the equator.
+    weights
+        float64 (n,). As how many positions each counts; as one where None.
 
     Notes
     -----
@@ -69,13 +73,13 @@ def even_tree(positions: NDArray[np.float64], most: float, *, degrees: bool) -> 
     right: list[int] = []
     cells: list[tuple[float, float, float, float]] = []
 
-    def grow(points: NDArray[np.float64], cell: tuple[float, float, float, float]) -> int:
+    def grow(points: NDArray[np.float64], heavy: NDArray[np.float64], cell: tuple[float, float, float, float]) -> int:
         node = len(axis)
         axis.append(-1)
         cut.append(0.0)
         left.append(len(cells))
         right.append(NO_LEAF)
-        chosen = None if len(points) <= most else _best_cut(points, degrees)
+        chosen = None if heavy.sum() <= most else _best_cut(points, degrees)
         if chosen is None:
             cells.append(cell)
             return node
@@ -84,11 +88,13 @@ def even_tree(positions: NDArray[np.float64], most: float, *, degrees: bool) -> 
         inner, outer = list(cell), list(cell)
         inner[2 + side], outer[side] = where, where
         axis[node], cut[node] = side, where
-        left[node] = grow(points[low], (inner[0], inner[1], inner[2], inner[3]))
-        right[node] = grow(points[~low], (outer[0], outer[1], outer[2], outer[3]))
+        left[node] = grow(points[low], heavy[low], (inner[0], inner[1], inner[2], inner[3]))
+        right[node] = grow(points[~low], heavy[~low], (outer[0], outer[1], outer[2], outer[3]))
         return node
 
-    grow(np.asarray(positions, np.float64).reshape(-1, 2), (-np.inf, -np.inf, np.inf, np.inf))
+    points = np.asarray(positions, np.float64).reshape(-1, 2)
+    heavy = np.ones(len(points)) if weights is None else weights
+    grow(points, heavy, (-np.inf, -np.inf, np.inf, np.inf))
     return Tree(
         np.array(axis, np.int8),
         np.array(cut, np.float64),

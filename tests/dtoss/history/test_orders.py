@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,8 +12,11 @@ from hypothesis import strategies as st
 
 from dtoss.errors import InputError
 from dtoss.history.blocks import BY_OBJECT, BY_PLACE, BY_TIME, ORDER_NAMES
+from dtoss.history.committing import Change, commit
+from dtoss.history.data_file import write_file
+from dtoss.history.orders import making, shape
 from dtoss.history.orders.making import MAKERS, Sizes
-from dtoss.history.orders.rows_in_parts import by_time, in_buckets, source_of
+from dtoss.history.orders.rows_in_parts import by_time, in_buckets, rows_at_a_time, source_of
 from dtoss.history.orders.settle import drop_orders, make_order, settle
 from dtoss.history.orders.tree import even_tree, tree_of_cells
 from dtoss.history.reading import read_blocks
@@ -157,6 +162,64 @@ def test_full_periods_get_their_orders_and_lose_them(tmp_path):
     again = make_order(home, 8, "place", leaf_bytes=1e9)
     assert (again.leaves.order == BY_PLACE).sum() == 1
     assert settle(home).version.number == again.number  # nothing is left to do
+
+
+def test_what_was_cut_finer_stays_so_when_periods_merge(tmp_path, monkeypatch):
+    """A corner with small leaves has as small ones afterwards; elsewhere leaves are even."""
+    monkeypatch.setattr(shape, "BLOCK_ROWS", 4)
+    places = np.stack(np.meshgrid(np.arange(40.0), np.arange(40.0)), axis=-1).reshape(-1, 2)
+    corner = (places < 10).all(axis=1)
+    counts = {}
+    for finer in (False, True):
+        home = new_home(tmp_path / str(finer))
+        for i in range(8):
+            version = put_batch(home, many_rows(1600, seed=i, places=places), SCHEMA, str(i))
+        if finer:
+            source = source_of(home, version, np.array([0], np.int32))
+            rows = source.read(np.arange(len(source.blocks)))
+            tree = even_tree(places, 1.0, degrees=False, weights=np.where(corner, 0.25, 0.002))
+            leaf = tree.leaf_of(np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1))
+            parts = [(rows.filter(pa.array(leaf == i)), tuple(cell)) for i, cell in enumerate(tree.cells.tolist())]
+            version = commit(home, Change("adapt", ((write_file(home.folder, BY_PLACE, parts, SCHEMA), 0),)), version)
+        size = float(version.periods.bytes.sum()) / 12  # sixteen leaves, if they are even
+        version = settle(home, orders=["place"], period_bytes=1.0, leaf_bytes=size).version
+        assert version.leaves.rows[version.leaves.order == BY_PLACE].sum() == 8 * 1600
+        cells = version.leaves.cell[version.leaves.order == BY_PLACE]
+        inside = (cells[:, 2:] < 10).all(axis=1)
+        counts[finer] = int(inside.sum()), len(cells)
+    assert counts[False][1] == 16
+    assert counts[True][0] >= 25
+    assert counts[True][1] - counts[True][0] <= 40
+
+
+def test_parts_are_smaller_where_rows_are_wide(tmp_path):
+    """What is in memory is bounded by bytes, not by rows alone; a file ends where it is full, whatever the parts."""
+    home = new_home(tmp_path / "h")
+    version = put_batch(home, many_rows(20_000), SCHEMA, "a")
+    source = source_of(home, version, version.periods.number)
+    wide = source.read(np.arange(len(source.blocks))).nbytes / 20_000
+    assert rows_at_a_time(source, 5000, 10**9) == 5000
+    assert rows_at_a_time(source, 5000, int(100 * wide)) == pytest.approx(100, abs=2)
+    assert rows_at_a_time(source, 5000, 1) == 1
+    held = []
+
+    def watched(folder, order, parts, schema):
+        assert not isinstance(parts, list)
+        held.append(0)
+
+        def counted():
+            for part in parts:
+                held[-1] += len(part[0])
+                yield part
+
+        return write_file(folder, order, counted(), schema)
+
+    with mock.patch.object(making, "write_file", watched):
+        sizes = Sizes(leaf_bytes=1e9, file_bytes=version.files.bytes[0] // 3, part_rows=1000)
+        files = MAKERS[BY_TIME](source, sizes)
+    assert held == [file.rows for file in files]
+    assert len(files) >= 3
+    assert max(held) <= 20_000 / 3 + 1000
 
 
 def test_one_place_is_one_leaf(tmp_path):
