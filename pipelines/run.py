@@ -153,7 +153,7 @@ def run(
         As :func:`pipelines.cycle.cycle`.
     history
         Path or URI of a history of positions, to which all rows that are not rejected are appended before they become
-        current, and which is settled between beats; None for none.
+        current, and which is settled and adapts between beats; None for none.
     **options
         Other arguments of :func:`pipelines.cycle.cycle`.
 
@@ -367,13 +367,15 @@ def _append(loop: _Loop, session: SparkSession, inputs: Inputs, columns: Columns
 
 
 def _settle(loop: _Loop) -> None:
-    """Merge small files of the history; what fails is tried again after the next cycle."""
+    """Merge small files of the history, and cut where questions go; what fails is tried again after the next cycle."""
     if loop.history is None:
         return
+    from dtoss.history.adapting.adapt import adapt
     from dtoss.history.orders.settle import settle
 
     try:
         settle(home_of(loop.history))
+        adapt(home_of(loop.history))
     except (DtossError, OSError) as error:
         loop.warn(f"the history is not settled: {said(error)}")
 

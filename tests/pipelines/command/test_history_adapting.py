@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+import dtoss
 from dtoss.history.asked_files import ASKED, gather
+from dtoss.history.committing import Change, commit
 from dtoss.history.orders.settle import settle
 from pipelines.command.main import main
+from pipelines.run import _settle
 from tests.dtoss.history.adapting.test_adapt import PLANE, batch
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of
 
@@ -47,8 +51,6 @@ def test_what_commands_ask_is_noted_unless_it_is_not_wanted(home, capsys, monkey
 
 def test_a_dry_run_a_run_and_another(home, capsys):
     """Says what is cut and what that costs; the second finds nothing that has paid."""
-    import dtoss
-
     history = dtoss.history.open(home.path)
     for _ in range(40):
         history.range([(100.0, 100.0)], 30.0)
@@ -77,3 +79,18 @@ def test_bad_input_is_one_line(home, capsys, tmp_path):
     assert "a positive number is wanted" in error
     error = run(capsys, "adapt", "--history", str(tmp_path / "none"), code=2).err
     assert "is no history" in error
+
+
+def test_it_adapts_between_beats(home):
+    """After settling; a history that cannot be read is a warning, and the loop goes on."""
+    history = dtoss.history.open(home.path)
+    for _ in range(40):
+        history.range([(100.0, 100.0)], 30.0)
+    history.listen.flush()
+    told = []
+    commit(home, Change("options", options={"request_bytes": 20_000}), home.version())
+    _settle(SimpleNamespace(history=home.path, warn=told.append))
+    assert home.version().what == "adapt"
+    assert told == []
+    _settle(SimpleNamespace(history=home.path + "-none", warn=told.append))
+    assert len(told) == 1
