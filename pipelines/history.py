@@ -6,22 +6,27 @@ of ``dtoss history append``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dtoss.errors import InputError
+import pyarrow as pa
+
+from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space, space_of
 from dtoss.history.batches import Appended, Key, changed_sources, commit_batch, unknown
 from dtoss.history.committing import Repeated
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
+from dtoss.snapshots.manifest import space_of_manifest
+from pipelines.cycle import check_cycle
 from pipelines.past.file_keys import KeyedFile, check_unchanged, keyed
 from pipelines.past.into_files import Written, history_schema, write_rows
 from pipelines.past.place import home_of
-from pipelines.rows.inputs import Inputs
-from pipelines.rows.positions import Columns, Positions, from_frame, screened
+from pipelines.rebuild import check_arguments, check_wrap
+from pipelines.rows.inputs import Inputs, some_of
+from pipelines.rows.positions import Columns, Positions, attribute_column, from_frame, screened
 from pipelines.rows.read_files import read_positions
 
 if TYPE_CHECKING:
@@ -46,7 +51,9 @@ def append(
     deleted: str | None = None,
     max_bad: float = 0.10,
     max_ahead: float | None = None,
+    now: Any = None,
     wrap: bool = False,
+    space: Space | None = None,
     before: Callable[[], None] | None = None,
 ) -> Appended:
     """Append positions to a history as one batch, and return what was done.
@@ -70,8 +77,12 @@ def append(
         The share of rows that may be set aside; with more nothing is appended.
     max_ahead
         Seconds after now from which on a row is set aside; None for never.
+    now
+        The moment at which this happens: ISO 8601 (UTC), or a number as the times; the clock's when None.
     wrap
         Take 360 from longitudes above 180.
+    space
+        Of the positions where it is known, as that of a store; ``crs`` and ``metric`` do not matter then.
     before
         Is called when all is written and before it is committed: may raise.
 
@@ -81,25 +92,32 @@ def append(
         If there is no time, too many rows are bad, or the rows do not fit the history.
     StoreError, OSError
         If the history cannot be read or written.
+    ValueError
+        If an argument is out of its bounds.
 
     Notes
     -----
     One job: tasks sort and write their rows, nothing is shuffled. Rows that were set aside are in ``quarantine/``.
     """
+    check_cycle(max_ahead=max_ahead)
+    check_arguments(max_bad=max_bad)
+    keys = [Key(batch)] if isinstance(batch, str) else list(batch)
+    if not keys or not all(isinstance(key, Key) for key in keys):
+        raise ValueError(f"batch is {batch!r}: a text that tells this batch from all others is wanted")
     home = home_of(history)
     version = home.head()
-    keys = [Key(batch)] if isinstance(batch, str) else list(batch)
     if len(unknown(version, keys)) < len(keys):
         return Appended(None if version is None else version.number, 0, len(keys))
     if not isinstance(positions, Positions):
         named = Columns(id=id, x=x, y=y, time=time, attributes=columns, deleted=deleted)
         positions = from_frame(positions, named)
-    space = space_for(version, crs, metric, positions.crs)
+    space = space or space_for(version, crs, metric, positions.crs)
+    check_wrap(wrap, space)
     positions = screened(positions, space, wrap)
     schema = history_schema(positions, space)
     if version is not None:
         version.schema.merged(schema)
-    written = write_rows(positions, home, schema, max_ahead)
+    written = write_rows(positions, home, schema, " ".join(key.key for key in keys), max_ahead, now)
     _judge(written, max_bad)
     if before is not None:
         before()
@@ -115,6 +133,7 @@ def append_files(
     warn: Callable[[str], None],
     schema: str = "union",
     read: Positions | None = None,
+    files: Sequence[KeyedFile] | None = None,
     **options: Any,
 ) -> Appended:
     """Append the files of which the history does not know the bytes, as one batch, and return what was done.
@@ -135,45 +154,51 @@ def append_files(
         Of Parquet files: "union" or "strict".
     read
         The positions of all these files, where they were read already.
+    files
+        Their keys, which were taken before that.
     **options
-        Of :func:`append`: ``crs``, ``metric``, ``max_bad``, ``max_ahead``, ``wrap``.
+        Of :func:`append`: ``crs``, ``metric``, ``space``, ``max_bad``, ``max_ahead``, ``now``, ``wrap``.
 
     Raises
     ------
     InputError
         As :func:`append`; or if files cannot be listed, or one changes while it is read.
     StoreError, OSError
+        As :func:`append`; or if others have appended some of the files meanwhile, three times in a row.
+    ValueError
         As :func:`append`.
     """
     if not inputs.files:
         raise InputError(f"{', '.join(inputs.paths)} cannot be listed, so its files have no keys: name files")
     home = home_of(history)
-    files = keyed(inputs.files)
-    done = Appended(None, 0, 0)
+    files = keyed(inputs) if files is None else files
     for _ in range(RACES):
         version = home.head()
-        fresh_keys = {key.key for key in unknown(version, [file.key for file in files])}
-        fresh = _first_of_each([file for file in files if file.key.key in fresh_keys])
+        chosen = _fresh(version, files)
+        fresh = [files[i] for i in chosen]
         repeated = len(files) - len(fresh)
         if not fresh:
-            return replace(done, version=None if version is None else version.number, repeated=repeated)
+            return Appended(None if version is None else version.number, 0, repeated)
         for path in changed_sources(version, [file.key for file in fresh]):
             warn(f"{path} has other bytes than when it was appended before: it counts as a new batch")
         positions = read if read is not None and repeated == 0 else None
         own = positions is None
         if positions is None:
-            some = replace(inputs, paths=tuple(file.path for file in fresh), files=tuple(file.path for file in fresh))
+            some = inputs if not repeated else some_of(inputs, chosen, schema=schema, encoding=columns.encoding)
             wanted = {} if version is None else types_wanted(version, columns)
             positions = read_positions(session(), some, columns, schema=schema, wanted=wanted)
         try:
             keys = [file.key for file in fresh]
-            done = append(positions, history, batch=keys, before=partial(check_unchanged, fresh), **options)
+            valued = _with_values(positions, inputs)
+            done = append(valued, history, batch=keys, before=partial(check_unchanged, fresh), **options)
         finally:
             if own:
                 positions.release()
         if not done.repeated:
             return replace(done, repeated=repeated)
-    return done
+    raise StoreError(
+        f"others have appended some of these files to {home.shown} meanwhile, {RACES} times in a row: start again"
+    )
 
 
 def space_for(version: Version | None, crs: str | None, metric: str | None, found: str | None) -> Space:
@@ -184,6 +209,30 @@ def space_for(version: Version | None, crs: str | None, metric: str | None, foun
         held = version.schema.space
         return space_of(found, "sphere" if held.to_lonlat else None)
     return space_of(crs if crs is not None or metric == "plane" else found, metric)
+
+
+def options_of_cycle(manifest: Mapping[str, Any] | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of :func:`append` with which it takes the rows that a cycle takes.
+
+    Parameters
+    ----------
+    manifest
+        Of the snapshot that stands; None where there is none.
+    options
+        Of :func:`pipelines.cycle.cycle`.
+    """
+    first = options.get("first") or {}
+    now = options.get("now")
+    by_data = now is None and options.get("clock", "wall") == "data"
+    return {
+        "space": None if manifest is None else space_of_manifest(dict(manifest)),
+        "crs": first.get("crs"),
+        "metric": first.get("metric"),
+        "max_bad": options.get("max_bad", 0.10),
+        "max_ahead": None if by_data else options.get("max_ahead", 300.0),
+        "now": now,
+        "wrap": options.get("wrap", False),
+    }
 
 
 def types_wanted(version: Version, columns: Columns) -> dict[str, str]:
@@ -223,11 +272,21 @@ def _committed(home: Home, schema: Schema, written: Written, keys: Sequence[Key]
     return Appended(made.number, written.rows, 0, written.rejected, written.quarantine)
 
 
-def _first_of_each(files: Sequence[KeyedFile]) -> list[KeyedFile]:
-    """Return files, of those with the same bytes the first one."""
-    found: dict[str, KeyedFile] = {}
-    for file in files:
-        found.setdefault(file.key.key, file)
+def _with_values(positions: Positions, inputs: Inputs) -> Positions:
+    """Return positions without columns that have no value in any file: Spark gives them the type of whole numbers."""
+    if inputs.schema is None:
+        return positions
+    empty = [attribute_column(field.name) for field in inputs.schema if pa.types.is_null(field.type)]
+    return replace(positions, frame=positions.frame.drop(*empty)) if empty else positions
+
+
+def _fresh(version: Version | None, files: Sequence[KeyedFile]) -> list[int]:
+    """Return the numbers of the files that the history does not know, of those with the same bytes the first one."""
+    wanted = {key.key for key in unknown(version, [file.key for file in files])}
+    found: dict[str, int] = {}
+    for number, file in enumerate(files):
+        if file.key.key in wanted:
+            found.setdefault(file.key.key, number)
     return list(found.values())
 
 

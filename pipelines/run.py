@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dtoss.errors import DtossError, InputError, StoreError
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
-from pipelines.history import append_files
+from pipelines.history import append_files, options_of_cycle
 from pipelines.loop.arriving import Arrived, Patience, arrived
 from pipelines.loop.disposal import Disposal, dispose
 from pipelines.loop.expiry import something_expires
 from pipelines.loop.known import columns_of, current_manifest, ledger_of
 from pipelines.loop.metrics import Metrics
 from pipelines.loop.stopping import Stopping
+from pipelines.past.file_keys import KeyedFile, keyed
 from pipelines.past.place import home_of
 from pipelines.rows.described import types_of
 from pipelines.rows.inputs import Inputs
@@ -317,10 +318,11 @@ def _cycle(loop: _Loop, found: Arrived, manifest: dict[str, Any] | None) -> dict
         session = loop.sessions()
         loop.stopping.listen_again()
         wanted = types_of(manifest, columns)
+        keys = [] if loop.history is None or inputs is None else keyed(inputs)
         positions = None if inputs is None else read_positions(session, inputs, columns, wanted=wanted)
         try:
             if loop.history is not None and inputs is not None:
-                _append(loop, session, inputs, columns, positions)
+                _append(loop, session, inputs, columns, positions, keys, manifest)
             return cycle(
                 positions,
                 loop.home.path,
@@ -346,10 +348,17 @@ def _cycle(loop: _Loop, found: Arrived, manifest: dict[str, Any] | None) -> dict
             lock.release()
 
 
-def _append(loop: _Loop, session: SparkSession, inputs: Inputs, columns: Columns, positions: Positions | None) -> None:
+def _append(
+    loop: _Loop,
+    session: SparkSession,
+    inputs: Inputs,
+    columns: Columns,
+    positions: Positions | None,
+    keys: Sequence[KeyedFile],
+    manifest: Mapping[str, Any] | None,
+) -> None:
     """Append what has arrived to the history: first, so that what is current was kept."""
     assert loop.history is not None
-    first = loop.options.get("first") or {}
     append_files(
         lambda: session,
         inputs,
@@ -358,11 +367,8 @@ def _append(loop: _Loop, session: SparkSession, inputs: Inputs, columns: Columns
         warn=loop.warn,
         schema=loop.schema,
         read=positions,
-        crs=first.get("crs"),
-        metric=first.get("metric"),
-        max_bad=loop.options.get("max_bad", 0.10),
-        max_ahead=loop.options.get("max_ahead"),
-        wrap=loop.options.get("wrap", False),
+        files=keys,
+        **options_of_cycle(manifest, loop.options),
     )
 
 

@@ -12,7 +12,7 @@ from dtoss.errors import InputError
 from dtoss.history.batches import OF_STREAM, Key, check_stream
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
-from pipelines.history import append
+from pipelines.history import append, options_of_cycle
 from pipelines.loop.known import columns_of, current_manifest, ledger_of
 from pipelines.past.place import home_of
 from pipelines.rows.positions import Positions, from_frame
@@ -113,17 +113,8 @@ def _append(
     """
     if not past.new_source:
         check_stream(home_of(past.history).head(), query, home.path)
-    first = options.get("first") or {}
-    append(
-        positions,
-        past.history,
-        batch=[Key(f"{query}:{number}", OF_STREAM, home.path, number)],
-        crs=first.get("crs"),
-        metric=first.get("metric"),
-        max_bad=options.get("max_bad", 0.10),
-        max_ahead=options.get("max_ahead", 300.0),
-        wrap=options.get("wrap", False),
-    )
+    key = Key(f"{query}:{number}", OF_STREAM, home.path, number)
+    append(positions, past.history, batch=[key], **options)
 
 
 def _merge(
@@ -151,7 +142,7 @@ def _merge(
     batch = batch.persist()  # a source may be asked once only
     try:
         if past is not None:
-            _append(past, home, from_frame(batch, columns), query, number, options)
+            _append(past, home, from_frame(batch, columns), query, number, options_of_cycle(manifest, options))
         made = cycle(from_frame(batch, columns), home.path, deleted=columns.deleted, ledger=read, warn=warn, **options)
     finally:
         batch.unpersist()

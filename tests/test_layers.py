@@ -119,6 +119,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "files",
             "rows",
             "loop",
+            "past",
             "spark",
             "sql",
             "command/asking",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError
@@ -73,7 +74,7 @@ def append(
     TypeError
         If it is no frame.
     ValueError
-        If ids or positions are missing or not legal.
+        If ids or positions are missing or not legal, or the batch has no key.
     StoreError, OSError
         If the history cannot be read or written.
 
@@ -81,9 +82,9 @@ def append(
     -----
     Nothing is set aside here: one bad row refuses the batch. ``dtoss history append`` quarantines. Cost O(n log n).
     """
+    key = Key(batch)
     home = Home(str(history))
     version = home.head()
-    key = Key(batch)
     if not unknown(version, [key]):
         return Appended(None if version is None else version.number, 0, 1)
     if version is not None and crs is None and metric is None:
@@ -92,7 +93,8 @@ def append(
     rows, schema = rows_of_frame(frame, id, time, geometry, x, y, columns, deleted, crs, metric)
     if version is not None:
         version.schema.merged(schema)
-    files = [write_file(home.folder, BY_TIME, [(sorted_rows(rows, "time"), None)], schema)] if len(rows) else []
+    parts = [(sorted_rows(rows, "time"), None)]
+    files = [write_file(home.folder, BY_TIME, parts, schema, of=key.key)] if len(rows) else []
     try:
         made = commit_batch(home, schema, files, [key])
     except Repeated:
@@ -136,9 +138,11 @@ def rows_of_frame(
     t = _one(there(table, timed, "time"))
     gone = np.zeros(len(t), np.bool_)
     if deleted is not None:
-        gone = np.asarray(_one(there(table, deleted, "deleted")).cast(pa.bool_()).fill_null(False)).astype(np.bool_)
+        gone = _marks(_one(there(table, deleted, "deleted")), deleted)
     positions = _checked(np.asarray(objects.positions, np.float64), gone, space)
-    left = {name: value for name, value in objects.columns.items() if name not in (timed, deleted)}
+    # a column without a value has no type yet
+    valued = {name: value for name, value in objects.columns.items() if not pa.types.is_null(value.type)}
+    left = {name: value for name, value in valued.items() if name not in (timed, deleted)}
     called = attribute_names(list(left))
     held = {called[name]: _one(value) for name, value in left.items()}
     schema = Schema(
@@ -161,6 +165,22 @@ def _time_column(table: Table, time: str | None) -> Any:
     if len(found) != 1:
         raise InputError(NEEDS_TIME)
     return found[0]
+
+
+def _marks(values: pa.Array, name: str) -> NDArray[np.bool_]:
+    """Return which rows delete their objects, bool (n,); no mark is no.
+
+    Raises
+    ------
+    ValueError
+        If a mark is neither true nor false.
+    """
+    legal = pa.types.is_boolean(values.type) or pa.types.is_null(values.type)
+    if not legal and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+        legal = bool(pc.all(pc.is_in(values, pa.array([0, 1, None], values.type))).as_py() in (True, None))
+    if not legal:
+        raise ValueError(f"column {name!r} marks deletions by {values.type}: booleans, or 1 and 0, are wanted")
+    return np.asarray(values.cast(pa.bool_()).fill_null(False)).astype(np.bool_)
 
 
 def _checked(positions: NDArray[np.float64], gone: NDArray[np.bool_], space: Space) -> NDArray[np.float64]:

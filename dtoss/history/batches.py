@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from dtoss.errors import InputError
 from dtoss.history.blocks import BY_TIME
 from dtoss.history.committing import Change, Entry, NewPeriod, commit, keys_known
@@ -30,12 +33,21 @@ class Key:
         The path, or what the stream reads.
     batch
         The number of a stream's batch; else -1.
+
+    Raises
+    ------
+    ValueError
+        If the key is no text, or an empty one.
     """
 
     key: str
     kind: str = OF_CALLER
     source: str = ""
     batch: int = -1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, str) or not self.key.strip():
+            raise ValueError(f"batch is {self.key!r}: a text that tells this batch from all others is wanted")
 
 
 @dataclass(frozen=True)
@@ -77,9 +89,9 @@ def changed_sources(version: Version | None, keys: Sequence[Key]) -> list[str]:
     """Return the paths of files under which other bytes were appended before."""
     if version is None:
         return []
-    ledger = version.ledger()
-    said = set(zip(ledger.column("kind").to_pylist(), ledger.column("source").to_pylist(), strict=True))
-    return sorted({key.source for key in keys if (OF_FILE, key.source) in said and key.kind == OF_FILE})
+    sources = _said(version, OF_FILE).column("source")
+    asked = pa.array([key.source for key in keys if key.kind == OF_FILE], sources.type)
+    return sorted(set(sources.filter(pc.is_in(sources, asked)).to_pylist()))
 
 
 def check_stream(version: Version | None, query: str, source: str) -> None:
@@ -94,14 +106,20 @@ def check_stream(version: Version | None, query: str, source: str) -> None:
     """
     if version is None:
         return
-    ledger = version.ledger()
-    held = zip(*(ledger.column(name).to_pylist() for name in ("kind", "source", "key")), strict=True)
-    queries = {key.rpartition(":")[0] for kind, said, key in held if kind == OF_STREAM and said == source}
-    if queries and query not in queries:
+    said = _said(version, OF_STREAM)
+    keys = said.column("key").filter(pc.equal(said.column("source"), source))
+    if len(keys) and not pc.any(pc.starts_with(keys, f"{query}:")).as_py():
+        other = keys[0].as_py().rpartition(":")[0]
         raise InputError(
-            f"the history has batches of another query ({sorted(queries)[0]}) that read {source}: was the checkpoint "
-            "deleted? all would be appended twice; --new-source says that this is another source"
+            f"the history has batches of another query ({other}) that led to {source}: was the checkpoint deleted? all "
+            "would be appended twice; new_source=True says that this one reads another source"
         )
+
+
+def _said(version: Version, kind: str) -> pa.Table:
+    """Return the entries of the ledger of one kind."""
+    ledger = version.ledger()
+    return ledger.filter(pc.equal(ledger.column("kind"), kind))
 
 
 def commit_batch(home: Home, schema: Schema, files: Sequence[NewFile], keys: Sequence[Key]) -> Version:

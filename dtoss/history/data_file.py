@@ -24,6 +24,8 @@ FILE_BYTES = 128 * 2**20
 EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
 """The cell of what no tree has cut."""
 POINT_COLUMN = "geometry"
+ORIGIN = "dtoss_of"
+"""The entry of a file's metadata that tells it from one with the same rows: else both had one name."""
 _NAMED = 16
 """Hexadecimal digits of a file's hash in its name."""
 
@@ -79,7 +81,7 @@ Part = tuple[pa.Table, tuple[float, float, float, float] | None]
 """The rows of a leaf, at least one, in the order of the file, and its cell."""
 
 
-def write_file(folder: Folder, order: int, parts: Iterable[Part], schema: Schema) -> NewFile:
+def write_file(folder: Folder, order: int, parts: Iterable[Part], schema: Schema, of: str = "") -> NewFile:
     """Write a file of rows and return what it is. It is not synced: a commit does that.
 
     Parameters
@@ -92,6 +94,8 @@ def write_file(folder: Folder, order: int, parts: Iterable[Part], schema: Schema
         The leaves; each begins a block. All of them stay in memory, compressed, until the file is whole.
     schema
         Of the rows.
+    of
+        The batch, or what the rows were read from: files of the same rows that come from elsewhere have other names.
 
     Raises
     ------
@@ -113,6 +117,8 @@ def write_file(folder: Folder, order: int, parts: Iterable[Part], schema: Schema
         kept = _stored(rows, schema)
         if writer is None:
             writer = pq.ParquetWriter(sink, kept.schema, **_encodings(kept.schema))
+            if of:
+                writer.add_key_value_metadata({ORIGIN: hashlib.sha256(of.encode()).hexdigest()[:_NAMED]})
         ends = [*starts[1:].tolist(), len(rows)]
         for begin, end in zip(starts.tolist(), ends, strict=True):
             writer.write_table(kept.slice(begin, end - begin), row_group_size=end - begin)

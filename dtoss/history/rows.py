@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.history.latest import order_keys
-from dtoss.history.schema import OWN, Schema
+from dtoss.history.schema import OWN, TIME_TYPES, Schema
 
 
 def rows_of(table: pa.Table, schema: Schema) -> pa.Table:
@@ -110,6 +110,8 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedAr
             column = column.cast(column.type.value_type)
         if pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type) and column.type.tz is None:
             column = column.cast(pa.timestamp(column.type.unit, "UTC"))  # a time without zone is UTC
+        if column.type == pa.timestamp("ns", "UTC") and kind == TIME_TYPES["timestamp"]:
+            column = pc.floor_temporal(column, unit="microsecond")  # as Spark reads them
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InputError(f"column {name!r} cannot be kept as {kind}: {str(error).splitlines()[0]}") from None

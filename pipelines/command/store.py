@@ -153,6 +153,7 @@ def rebuild(
     from dtoss.snapshots.store import on_stderr
     from pipelines.cycle import cycle
     from pipelines.history import append_files
+    from pipelines.past.file_keys import keyed
     from pipelines.rebuild import check_arguments, check_wrap, summary
     from pipelines.rebuild import rebuild as run
     from pipelines.rows.delimited import check_text
@@ -186,6 +187,7 @@ def rebuild(
     inputs = look(positions, schema=schema, encoding=encoding)
     _say_skipped(inputs)
     with nullcontext() if dry_run else StorePlace(store).writer(lease=lease == "on") as lock:
+        keys = [] if history is None or dry_run else keyed(inputs)
         session = start_spark(master, driver_memory)
         stages = Stages(session, shown=not quiet())
         with stages.stage("read"):
@@ -194,8 +196,9 @@ def rebuild(
             if history is not None and not dry_run:
                 with stages.stage("history"):
                     append_files(
-                        lambda: session, inputs, history, named, warn=on_stderr, schema=schema, read=read, crs=crs,
-                        metric=metric, max_bad=max_bad, max_ahead=ahead, wrap=wrap,
+                        lambda: session, inputs, history, named, warn=on_stderr, schema=schema, read=read, files=keys,
+                        crs=crs, metric=metric, max_bad=max_bad, wrap=wrap, now=now,
+                        max_ahead=None if clock == "data" and now is None else ahead,
                     )  # fmt: skip
             if deleted is not None or expire is not None:
                 manifest = cycle(

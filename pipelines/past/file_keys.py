@@ -1,4 +1,7 @@
-"""Files by what they hold: the SHA-256 of their bytes, so that one that was moved, copied or touched is the same."""
+"""Files by what they hold: the SHA-256 of their bytes, so that one that was moved, copied or touched is the same.
+
+Where the names of folders are values of columns, they are part of what a file holds.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from pyarrow import fs
+
 from dtoss.errors import InputError
 from dtoss.history.batches import OF_FILE, Key
-from dtoss.snapshots.place import filesystem_of
+from pipelines.rows.inputs import Inputs
 
 _PIECE = 1 << 22
 _AT_ONCE = 4
@@ -22,21 +27,22 @@ class KeyedFile:
 
     Parameters
     ----------
-    path
-        As Spark is to read it.
+    filesystem, path
+        Where it is.
     key
         By its bytes.
     size, mtime_ns
         When it was read for the key.
     """
 
+    filesystem: fs.FileSystem
     path: str
     key: Key
     size: int
     mtime_ns: int
 
 
-def keyed(paths: Sequence[str]) -> list[KeyedFile]:
+def keyed(inputs: Inputs) -> list[KeyedFile]:
     """Return the keys of files; each is read once more than Spark reads it. Cost O(bytes).
 
     Raises
@@ -45,7 +51,7 @@ def keyed(paths: Sequence[str]) -> list[KeyedFile]:
         If one cannot be read.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(_keyed, paths))
+        return list(pool.map(_keyed, inputs.places, inputs.named, inputs.folders))
 
 
 def check_unchanged(files: Sequence[KeyedFile]) -> None:
@@ -57,24 +63,25 @@ def check_unchanged(files: Sequence[KeyedFile]) -> None:
         If one has changed while it was read: its rows are not those of its key.
     """
     for file in files:
-        if _facts(file.path) != (file.size, file.mtime_ns):
-            raise InputError(f"{file.path} has changed while it was read: nothing was appended; start again")
+        if _facts(file.filesystem, file.path) != (file.size, file.mtime_ns):
+            raise InputError(f"{file.key.source} has changed while it was read: nothing was appended; start again")
 
 
-def _keyed(path: str) -> KeyedFile:
-    size, mtime = _facts(path)
+def _keyed(place: tuple[fs.FileSystem, str], named: str, folders: str) -> KeyedFile:
+    filesystem, path = place
+    source = path if named.startswith("file://") else named
     digest = hashlib.sha256()
-    place, root = filesystem_of(path)
     try:
-        with place.open_input_stream(root, compression=None) as stream:
+        size, mtime = _facts(filesystem, path)
+        with filesystem.open_input_stream(path, compression=None) as stream:
             while data := stream.read(_PIECE):
                 digest.update(data)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
-    return KeyedFile(path, Key(f"sha256:{digest.hexdigest()}", OF_FILE, path), size, mtime)
+        raise InputError(f"{source} cannot be read: {error}") from None
+    key = f"sha256:{digest.hexdigest()}" + (f" {folders}" if folders else "")
+    return KeyedFile(filesystem, path, Key(key, OF_FILE, source), size, mtime)
 
 
-def _facts(path: str) -> tuple[int, int]:
-    place, root = filesystem_of(path)
-    info = place.get_file_info(root)
+def _facts(filesystem: fs.FileSystem, path: str) -> tuple[int, int]:
+    info = filesystem.get_file_info(path)
     return info.size or 0, info.mtime_ns or 0

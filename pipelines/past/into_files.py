@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +24,11 @@ from dtoss.history.data_file import NewFile, write_file
 from dtoss.history.rows import rows_of, sorted_rows, t_numbers
 from dtoss.history.schema import Schema, attribute_names, plain_type, time_type_of
 from dtoss.history.segments import put
+from dtoss.history.times import moment_of
 from dtoss.history.versions import Home
-from pipelines.rows.positions import AHEAD, DELETED, RAW, REASON, Positions, attribute_name
+from pipelines.rows.positions import AHEAD, DELETED, RAW, REASON, UNREADABLE_TIME, Positions, attribute_name
 from pipelines.rows.quarantine import SCHEMA as QUARANTINED
+from pipelines.rows.texts import LAST_SECOND
 from pipelines.spark.settled import settled
 
 if TYPE_CHECKING:
@@ -81,7 +84,9 @@ def history_schema(positions: Positions, space: Space) -> Schema:
     return Schema(space, "string" if positions.string_ids else "int64", time_type_of(types["t"]), attributes)
 
 
-def write_rows(positions: Positions, home: Home, schema: Schema, max_ahead: float | None) -> Written:
+def write_rows(
+    positions: Positions, home: Home, schema: Schema, of: str, max_ahead: float | None, now: Any = None
+) -> Written:
     """Write positions to files of a history, which are of no version yet, and bad ones to its quarantine.
 
     Parameters
@@ -92,13 +97,19 @@ def write_rows(positions: Positions, home: Home, schema: Schema, max_ahead: floa
         The history, which executors reach too.
     schema
         Of the rows.
+    of
+        The batch, which tells its files from those of other batches with the same rows.
     max_ahead
         Seconds after now from which on a row is set aside, because its clock is wrong; None for never.
+    now
+        As :func:`pipelines.history.append`.
+
+    Raises
+    ------
+    InputError
+        If now is no time.
     """
-    latest = None
-    if max_ahead is not None:
-        latest = (time.time() + max_ahead) * (_MICROSECONDS if schema.t_type == "timestamp" else 1.0)
-    write = _writer(home, schema, _attributes(positions), latest)
+    write = _writer(home, schema, _attributes(positions), of, _latest(schema, max_ahead, now))
     found = _frame(positions).mapInArrow(settled(write), _OUT).toArrow().to_pylist()
     files: list[NewFile] = []
     rejected: Counter[str] = Counter()
@@ -114,17 +125,40 @@ def write_rows(positions: Positions, home: Home, schema: Schema, max_ahead: floa
     return Written(tuple(sorted(files, key=lambda file: file.name)), dict(rejected), tuple(sorted(aside)))
 
 
+def _latest(schema: Schema, max_ahead: float | None, now: Any) -> float | None:
+    """Return the time after which rows are ahead of now, as times are stored; numbers are seconds."""
+    if max_ahead is None:
+        return None
+    second = _MICROSECONDS if schema.t_type == "timestamp" else 1.0
+    moment = time.time() * second if now is None else moment_of(now, schema.t_type, "now")
+    return moment + max_ahead * second
+
+
 def _frame(positions: Positions) -> DataFrame:
-    """Return the rows with times that are written as numbers of seconds or milliseconds as times."""
+    """Return the rows with times that are numbers of seconds or milliseconds since 1970 as times, where that is said.
+
+    What is no time then, or is not finite, is a bad row.
+    """
     from pyspark.sql import functions as F
+    from pyspark.sql import types as T
 
     frame, source = positions.frame, positions.source
     written = None if source is None else source.time_format
-    if written == "epoch_ms":
-        return frame.withColumn("t", F.timestamp_millis(F.col("t").cast("bigint")))
-    if written == "epoch_s":
-        return frame.withColumn("t", F.timestamp_micros((F.col("t") * _MICROSECONDS).cast("bigint")))
-    return frame
+    kind, t = frame.schema["t"].dataType, F.col("t")
+    if not isinstance(kind, T.NumericType):
+        return frame  # of text: they are times already
+    if written in ("epoch_s", "epoch_ms"):
+        a_second = 1000 if written == "epoch_ms" else 1
+        made = F.timestamp_millis(t) if written == "epoch_ms" else F.timestamp_seconds(t)
+        if not isinstance(kind, T.IntegralType):
+            made = F.timestamp_seconds(t.cast("double") / a_second)
+        t = F.when(F.abs(t) <= LAST_SECOND * a_second, made)
+    elif isinstance(kind, (T.FloatType, T.DoubleType)):
+        t = F.when(F.abs(t) < float("inf"), t)
+    else:
+        return frame
+    reason = F.coalesce(F.col(REASON), F.when(t.isNull(), F.lit(UNREADABLE_TIME)))
+    return frame.withColumn(REASON, reason).withColumn("t", t)
 
 
 def _attributes(positions: Positions) -> dict[str, str]:
@@ -132,14 +166,21 @@ def _attributes(positions: Positions) -> dict[str, str]:
     time_column = None if positions.source is None else positions.source.time or "t"
     columns = [name for name in positions.frame.columns if name.startswith("a:")]
     columns = [column for column in columns if attribute_name(column) != time_column]
+    # a column without a value has no type yet
+    columns = [column for column in columns if positions.frame.schema[column].dataType.typeName() != "void"]
     stored = attribute_names([attribute_name(column) for column in columns])
     return {column: stored[attribute_name(column)] for column in columns}
 
 
 def _writer(
-    home: Home, schema: Schema, attributes: Mapping[str, str], latest: float | None
+    home: Home, schema: Schema, attributes: Mapping[str, str], of: str, latest: float | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        # a task that is tried again writes the same files
+        origins = (f"{of} {task.partitionId() if task else 0} {number}" for number in count())
         waiting: list[pa.Table] = []
         rejected: list[pa.Table] = []
         rows = 0
@@ -151,10 +192,10 @@ def _writer(
                 waiting.append(good)
                 rows += len(good)
             if rows >= FILE_ROWS:
-                yield _answer("file", _file(home, waiting, schema))
+                yield _answer("file", _file(home, waiting, schema, next(origins)))
                 waiting, rows = [], 0
         if rows:
-            yield _answer("file", _file(home, waiting, schema))
+            yield _answer("file", _file(home, waiting, schema, next(origins)))
         if rejected:
             table = pa.concat_tables(rejected)
             counts = pc.value_counts(table.column("reason"))
@@ -187,9 +228,9 @@ def _judged(
     return rows, aside.cast(QUARANTINED)
 
 
-def _file(home: Home, parts: list[pa.Table], schema: Schema) -> NewFile:
+def _file(home: Home, parts: list[pa.Table], schema: Schema, of: str) -> NewFile:
     rows = sorted_rows(pa.concat_tables(parts).combine_chunks(), "time")
-    return write_file(home.folder, BY_TIME, [(rows, None)], schema)
+    return write_file(home.folder, BY_TIME, [(rows, None)], schema, of)
 
 
 def _aside(home: Home, table: pa.Table) -> str:

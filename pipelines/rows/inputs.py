@@ -58,6 +58,14 @@ class Inputs:
         Whether some files lack columns that others have.
     mark
         "utf-16" or "utf-32" where the text begins with such a mark.
+    places
+        Of each file, its file system and the path there.
+    named
+        Of each file, how Spark is told of it.
+    folders
+        Of each file, the folders between ``below`` and it, where their names are values of columns; else nothing.
+    below
+        The directory whose directories ``name=value`` are columns; None where there are none, or several.
     """
 
     paths: tuple[str, ...]
@@ -68,6 +76,10 @@ class Inputs:
     schema: pa.Schema | None = None
     differ: bool = False
     mark: str | None = None
+    places: tuple[tuple[fs.FileSystem, str], ...] = ()
+    named: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    below: str | None = None
 
     def facts(self) -> dict[str, object]:
         """Return what was read, for programs."""
@@ -118,10 +130,49 @@ def look(paths: Sequence[str], *, schema: str = "union", encoding: str | None = 
         files=tuple(file for one in found for file in one.files),
         skipped=tuple(skipped for one in found for skipped in one.skipped),
         base=found[0].base if len(found) == 1 else None,
+        places=tuple(places),
+        named=tuple(name for one in found for name in one.named),
+        folders=tuple(folders for one in found for folders in one.folders),
+        below=found[0].below if len(found) == 1 else None,
     )
     if not all(one.files for one in found):
         return replace(whole, files=())
-    return _inside(whole, places, schema, encoding)
+    return _inside(whole, schema, encoding)
+
+
+def some_of(inputs: Inputs, chosen: Sequence[int], *, schema: str = "union", encoding: str | None = None) -> Inputs:
+    """Return some of the files of inputs, by their numbers.
+
+    Parameters
+    ----------
+    inputs
+        Whose files are known.
+    chosen
+        At least one.
+    schema, encoding
+        As :func:`look`.
+
+    Raises
+    ------
+    InputError
+        As :func:`look`, or if folders of several paths say values of columns, which Spark reads as a whole only.
+    """
+    if any(inputs.folders) and inputs.below is None:
+        raise InputError(
+            f"{', '.join(inputs.paths)} hold folders whose names are values of a column, and some of their files are "
+            "not to be read: name one path at a time"
+        )
+    named = tuple(inputs.named[i] for i in chosen)
+    some = replace(
+        inputs,
+        paths=named,
+        files=tuple(inputs.files[i] for i in chosen),
+        base=inputs.below,
+        places=tuple(inputs.places[i] for i in chosen),
+        named=named,
+        folders=tuple(inputs.folders[i] for i in chosen),
+    )
+    return _inside(some, schema, encoding)
 
 
 def look_in(
@@ -145,16 +196,25 @@ def look_in(
     InputError
         As :func:`look`.
     """
-    wanted = set(files)
-    valued = _valued(
-        where.path, [folders for file, folders in zip(where.files, where.folders, strict=True) if file in wanted]
+    folders = dict(zip(where.files, where.folders, strict=True))
+    base = where.path if _valued(where.path, [folders[file] for file in files]) else None
+    named = tuple(where.named(file) for file in files)
+    whole = Inputs(
+        named,
+        kind,
+        tuple(files),
+        base=base,
+        places=tuple((where.filesystem, file) for file in files),
+        named=named,
+        folders=tuple("/".join(folders[file]) if base else "" for file in files),
+        below=base,
     )
-    whole = Inputs(tuple(where.named(file) for file in files), kind, tuple(files), base=where.path if valued else None)
-    return _inside(whole, [(where.filesystem, file) for file in files], schema, encoding)
+    return _inside(whole, schema, encoding)
 
 
-def _inside(inputs: Inputs, places: Sequence[tuple[fs.FileSystem, str]], schema: str, encoding: str | None) -> Inputs:
+def _inside(inputs: Inputs, schema: str, encoding: str | None) -> Inputs:
     """Return inputs with what the first or last bytes of their files say."""
+    places = inputs.places
     if inputs.kind == "parquet":
         together, differ = union(_each(places, footer), inputs.files, strict=schema == "strict")
         return replace(inputs, schema=together, differ=differ)
@@ -191,8 +251,17 @@ def _at(path: str) -> tuple[Inputs, list[tuple[fs.FileSystem, str]]]:
     valued = _valued(path, below)
     named = where.whole and len(files) == len(where.files) and (valued or not any(below))
     paths = (path,) if named else tuple(where.named(file) for file in files)
-    base = path if valued and not named else None
-    return Inputs(paths, known[0], files, tuple(skipped), base), [(where.filesystem, file) for file in files]
+    found = Inputs(
+        paths,
+        known[0],
+        files,
+        tuple(skipped),
+        base=path if valued and not named else None,
+        named=tuple(where.named(file) for file in files),
+        folders=tuple("/".join(folders) if valued else "" for folders in below),
+        below=path if valued else None,
+    )
+    return found, [(where.filesystem, file) for file in files]
 
 
 def _valued(path: str, folders: Sequence[tuple[str, ...]]) -> bool:

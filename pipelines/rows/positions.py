@@ -34,6 +34,7 @@ TOO_LARGE = "id does not fit in 64 bits"
 AHEAD = "time is ahead of now"
 UNMARKED = "mark of a deletion is neither true nor false"
 OUTSIDE = "position outside the bounds"
+UNREADABLE_TIME = "time cannot be read"
 MISTYPED = "value is of another type than the column"
 DELETED = "deleted"
 """The column that says whether a row deletes its object."""
@@ -45,7 +46,7 @@ REASONS = (
     "id is not an integer as the others are",
     TOO_LARGE,
     "no time",
-    "time cannot be read",
+    UNREADABLE_TIME,
     AHEAD,
     UNMARKED,
     "no position",
@@ -227,7 +228,7 @@ def from_frame(
             cast = texts.as_type(exactly(time), types[time], wanted[time])
             t = t if cast is None else cast
         selected.append(t.alias("t"))
-        rules += [_Rule("no time", _missing(time, types[time])), _Rule("time cannot be read", t.isNull())]
+        rules += [_Rule("no time", _missing(time, types[time])), _Rule(UNREADABLE_TIME, t.isNull())]
     stands: Column = F.lit(True)
     if columns.deleted is not None:
         gone = _mark(columns.deleted, types[columns.deleted])

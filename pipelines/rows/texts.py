@@ -27,7 +27,7 @@ _PLAIN = r"^(-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?|NaN|-?Infin
 LOOSE = r"^\s*([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|(?i:nan|[-+]?inf(inity)?))\s*$"
 _KINDS = {"bigint": WHOLE, "double": NUMBER, "string": TEXT, "timestamp": TEXT}
 """What text of a column of this type is."""
-_LAST_SECOND = 253_402_300_799
+LAST_SECOND = 253_402_300_799
 """Of the year 9999, which is the last one of a timestamp."""
 
 
@@ -181,7 +181,7 @@ def moment(value: Column, kind: str, pattern: str | None, decimal: str = ".") ->
 
     if pattern in ("epoch_s", "epoch_ms"):
         seconds = number(value, decimal) / (1000.0 if pattern == "epoch_ms" else 1.0)
-        return F.when(F.abs(seconds) <= float(_LAST_SECOND), F.timestamp_seconds(seconds))
+        return F.when(F.abs(seconds) <= float(LAST_SECOND), F.timestamp_seconds(seconds))
     if pattern is not None:
         return F.try_to_timestamp(value, F.lit(pattern))
     return F.try_to_timestamp(value) if kind == TEXT else typed(value, kind, decimal)

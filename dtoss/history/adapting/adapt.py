@@ -223,7 +223,11 @@ def _files(home: Home, version: Version, held: PlaceLeaves, rewritings: list[Rew
     def parts(group: list[Rewriting]) -> list[Part]:
         return [part for one in group for part in _parts(home, version, held, one)]
 
-    return [write_file(home.folder, BY_PLACE, parts(group), version.schema) for group in groups]
+    def origin(group: list[Rewriting]) -> str:
+        keys = held.keys
+        return " ".join(f"{keys[held.numbers[number]]}" for one in group for number in one.leaves)
+
+    return [write_file(home.folder, BY_PLACE, parts(group), version.schema, origin(group)) for group in groups]
 
 
 def _parts(home: Home, version: Version, held: PlaceLeaves, one: Rewriting) -> list[Part]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand, step
+from dtoss.history.asking.asked import first_since
 from dtoss.history.blocks import BLOCK_ROWS
 from dtoss.history.questions import Questions
 from dtoss.history.reading import READ_OVER
@@ -192,19 +193,6 @@ def _asks(low, high, i, begin, piece_low, piece_high, reach, question):
     return met
 
 
-@kernel
-def _from(times, moment):
-    """Return the first of ascending times that is not before a moment."""
-    low, high = 0, times.size
-    while low < high:
-        middle = (low + high) // 2
-        if times[middle] < moment:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @kernel(
     "void(float64[::1], float64[::1], float64[:, ::1], float64[:, ::1], int64[::1], float64[::1], float64[::1], "
     "int64[::1], float64[:, ::1], float64[:, ::1], float64[::1], int64, int64[:, ::1])"
@@ -212,7 +200,7 @@ def _from(times, moment):
 def _reads(t_from, t_to, low, high, size, first, last, begin, piece_low, piece_high, reach, gap, out):
     for question in range(first.size):
         ranges, total, between = 0, 0, -1
-        for i in range(_from(t_to, first[question]), t_from.size):
+        for i in range(first_since(t_to, 0, t_to.size, first[question]), t_from.size):
             if t_from[i] > last[question]:
                 break
             if not _asks(low, high, i, begin, piece_low, piece_high, reach, question):
@@ -234,7 +222,7 @@ def _reads(t_from, t_to, low, high, size, first, last, begin, piece_low, piece_h
 )
 def _matched(t, vectors, first, last, begin, piece_low, piece_high, reach, out):
     for question in range(first.size):
-        for i in range(_from(t, first[question]), t.size):
+        for i in range(first_since(t, 0, t.size, first[question]), t.size):
             if t[i] > last[question]:
                 break
             if vectors[i, 0] == vectors[i, 0] and _asks(

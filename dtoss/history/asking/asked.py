@@ -121,3 +121,15 @@ def _meet_each(low, high, centres, chords, question, met):
         for i in range(low.shape[0]):
             if _apart(low, high, centres, i, j) <= chords[j] * chords[j]:
                 met[question[j], i] = True
+
+
+@kernel
+def first_since(times, begin, end, moment):
+    """Return the first place from ``begin`` on, at most ``end``, whose time is not before a moment; times ascend."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if times[middle] < moment:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin

@@ -13,6 +13,7 @@ from dtoss.geometry.distance import EARTH_RADIUS, chord_of, plane_distance, sphe
 from dtoss.geometry.place import SPHERE
 from dtoss.geometry.rounding import NEARLY_AS_NEAR, TINY
 from dtoss.geometry.space import Space
+from dtoss.history.asking.asked import first_since
 from dtoss.history.asking.scan import Piece
 from dtoss.history.blocks import Blocks
 
@@ -252,18 +253,6 @@ def _pairs(low, high, begin, end, vectors, limit2, first, last, block, place):
     return n
 
 
-@kernel
-def _from(t, begin, end, first):
-    """Return the first row from ``begin`` on whose time is not before ``first``; times ascend."""
-    while begin < end:
-        middle = (begin + end) // 2
-        if t[middle] < first:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
-
-
 @kernel(
     "int64(int64[::1], int64[::1], float64[:, ::1], uint8[::1], int32[::1], int32[::1], "
     f"{_ASKED.replace('int64[::1], int64[::1]', 'float64[::1], int64[::1], int64[::1]')}, boolean, "
@@ -278,14 +267,15 @@ def _answers(
         q = places[p]
         at, end = begin[blocks[p]], begin[blocks[p] + 1]
         if by_time:
-            at = _from(t, at, end, first[q])
+            at = first_since(t, at, end, first[q])
         while at < end:
             if t[at] > last[q] and by_time:
                 break
             if counts[at] and first[q] <= t[at] <= last[q]:
                 far2 = 0.0
                 for i in range(rows.shape[1]):
-                    far2 += (rows[at, i] - vectors[q, i]) ** 2
+                    gap = rows[at, i] - vectors[q, i]
+                    far2 += gap * gap
                 if far2 <= limit2[q]:
                     if rows.shape[1] == SPHERE:
                         far = sphere_distance(

@@ -152,7 +152,8 @@ def _change(
             rows, total = rows + count, total + part_sum
             left[period] -= count
         if parts:
-            files.append((write_file(home.folder, order, parts, version.schema), period))
+            name = version.files.name[file]
+            files.append((write_file(home.folder, order, parts, version.schema, name), period))
     if not gone:
         return None, 0
     empty = tuple(period for period, number in left.items() if number == 0)

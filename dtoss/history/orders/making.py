@@ -111,7 +111,9 @@ def _files(source: Source, order: int, parts: Iterable[Part], sizes: Sizes) -> l
 
     done: list[NewFile] = []
     while part is not None:
-        done.append(write_file(source.home.folder, order, of_one_file(), source.version.schema))
+        # files of the same rows that come from elsewhere have other names
+        origin = " ".join([*dict.fromkeys(source.names), str(len(done))])
+        done.append(write_file(source.home.folder, order, of_one_file(), source.version.schema, origin))
     return done
 
 

@@ -167,6 +167,7 @@ def check(history, oracle, data):
     assert [one[2:] for one in answers(standing)] == oracle.at(moment(schema, second), age)
 
 
+@pytest.mark.checked
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(SCHEMAS), st.sampled_from(["time", "place", "object", "all", "mixed"]), st.data())
 def test_every_question_from_every_layout(tmp_path_factory, schema, layout, data):

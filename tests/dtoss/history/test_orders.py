@@ -75,6 +75,7 @@ def test_longitudes_are_measured_where_they_are():
     assert even_tree(points, 25, degrees=False).axis[0] == 0
 
 
+@pytest.mark.checked
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(small_rows(SCHEMA, most=25), min_size=1, max_size=5),
@@ -203,7 +204,7 @@ def test_parts_are_smaller_where_rows_are_wide(tmp_path):
     assert rows_at_a_time(source, 5000, 1) == 1
     held = []
 
-    def watched(folder, order, parts, schema):
+    def watched(folder, order, parts, schema, of):
         assert not isinstance(parts, list)
         held.append(0)
 
@@ -212,7 +213,7 @@ def test_parts_are_smaller_where_rows_are_wide(tmp_path):
                 held[-1] += len(part[0])
                 yield part
 
-        return write_file(folder, order, counted(), schema)
+        return write_file(folder, order, counted(), schema, of)
 
     with mock.patch.object(making, "write_file", watched):
         sizes = Sizes(leaf_bytes=1e9, file_bytes=version.files.bytes[0] // 3, part_rows=1000)

@@ -47,6 +47,7 @@ def test_sorted_rows_are_those_of_a_sort_by_python(schema, data):
         ]
 
 
+@pytest.mark.checked
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(SCHEMAS), st.data())
 def test_a_sum_knows_neither_the_order_nor_how_rows_are_split(schema, data):

@@ -70,6 +70,7 @@ def told(parts):
     return sorted(found, key=lambda hit: hit[0])
 
 
+@pytest.mark.checked
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_as_plain_python_says(tmp_path_factory, data):

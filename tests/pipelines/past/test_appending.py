@@ -15,13 +15,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from dtoss.errors import InputError
-from dtoss.history.batches import OF_STREAM, Key, check_stream, commit_batch
+from dtoss.errors import InputError, StoreError
+from dtoss.geometry.space import Space
+from dtoss.history.adapting.adapt import adapt
+from dtoss.history.batches import OF_STREAM, Appended, Key, check_stream, commit_batch
+from dtoss.history.care.dropping import forget
+from dtoss.history.care.verify import verify
+from dtoss.history.orders.settle import settle
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
 from dtoss.snapshots.store import Store
 from pipelines.command.main import main
-from pipelines.history import append
+from pipelines.history import append, append_files
+from pipelines.past.file_keys import keyed
+from pipelines.rows.inputs import look
+from pipelines.rows.positions import Columns
 from pipelines.run import run
 from pipelines.stream import stream
 from tests.dtoss.history.worlds import schema_of
@@ -114,6 +122,106 @@ def test_text_is_read_as_the_history_has_it_and_bad_rows_are_set_aside(spark, tm
     assert len(dtoss.history.open(str(place))) == 70
 
 
+def test_times_that_are_numbers_are_times_where_that_is_said(spark, tmp_path, capfd):
+    """Text and Parquet, seconds and milliseconds; what is no time is set aside and fails nothing."""
+    stamps = [EPOCH + timedelta(milliseconds=123), EPOCH + timedelta(seconds=1)]
+    numbers = {"epoch_s": [1714521600.123, 1714521601.0], "epoch_ms": [1714521600123, 1714521601000]}
+    for form, good in numbers.items():
+        bad = 2**62 if form == "epoch_ms" else np.inf
+        frame = pd.DataFrame({"id": [1, 2, 3], "t": [*good, bad], "lon": 1.0, "lat": 1.0})
+        frame.to_parquet(tmp_path / f"{form}.parquet")
+        frame.to_csv(tmp_path / f"{form}.csv", index=False)
+        for kind in ("parquet", "csv"):
+            place = tmp_path / f"{form} {kind}"
+            words = (tmp_path / f"{form}.{kind}", "--time-format", form, "--max-bad", "0.5")
+            assert command("history", "append", *words, "--history", place) == 0
+            assert [row[1] for row in rows_in(place)] == stamps
+            assert "1 quarantined (1 time cannot be read)" in capfd.readouterr().out
+    plain = append(spark.createDataFrame(frame.assign(t=[1.5, 2.5, np.inf])), str(tmp_path / "h"), batch="a", max_bad=1)
+    assert (plain.rows, dict(plain.rejected)) == (2, {"time cannot be read": 1})
+
+
+def test_folders_whose_names_are_values_are_part_of_a_file(spark, tmp_path, capfd):
+    """The same bytes in two of them are two files; a file that comes later still has its column, odd names too."""
+    place, files = tmp_path / "h", tmp_path / "fi[l]es"
+    for day in (1, 2):
+        (files / f"day={day}").mkdir(parents=True)
+        frame_of(20).to_parquet(files / f"day={day}" / "p.parquet")
+    assert command("history", "append", files, "--history", place) == 0
+    (files / "day=3").mkdir()
+    frame_of(10, 1).assign(kind="taxi").to_parquet(files / "day=3" / "p.parquet")
+    assert command("history", "append", files, "--history", place, "--json") == 0
+    said = capfd.readouterr().out.splitlines()
+    assert "40 rows" in said[0]
+    assert (json.loads(said[1])["rows"], json.loads(said[1])["repeated"]) == (10, 2)
+    days = dtoss.history.open(str(place)).box([-180, -90, 180, 90], columns=["day"]).columns["day"].to_pylist()
+    assert sorted(days) == [1] * 20 + [2] * 20 + [3] * 10
+
+
+def test_a_column_without_values_has_no_type_yet(spark, tmp_path):
+    """It fits whatever comes later, and whatever was there."""
+    frame = frame_of(20)
+    nothing, something = frame.assign(kind=None), frame.assign(kind="taxi")
+    for name, order in (("first", (nothing, something)), ("then", (something, nothing))):
+        for number, rows in enumerate(order):
+            rows.to_parquet(tmp_path / f"{name}{number}.parquet")
+            words = ("append", tmp_path / f"{name}{number}.parquet", "--history", tmp_path / name)
+            assert command("history", *words) == 0
+            dtoss.history.append(rows, str(tmp_path / f"{name} here"), batch=str(number))
+        for place in (name, f"{name} here"):
+            version = Home(str(tmp_path / place)).version()
+            assert (version.rows, dict(version.schema.attributes)["kind"]) == (40, pa.large_string())
+
+
+def test_the_same_rows_in_two_batches_have_files_of_their_own(tmp_path):
+    """So that leaves of one can be cut, and a file of one be lost, without those of the other."""
+    home, frame = Home(str(tmp_path / "h")), frame_of(60_000)
+    for batch in "ab":
+        dtoss.history.append(frame, home.path, batch=batch)
+    settle(home, orders=["time", "place", "object"], period_bytes=1000, leaf_bytes=1e9)
+    adapt(home, request_bytes=20_000)
+    version = home.version()
+    assert len(set(version.files.name)) == len(version.files.name) == 6
+    history = dtoss.history.open(home.path)
+    for _ in range(40):
+        history.range([[-0.8, -0.8]], 5000.0)
+    history.listen.flush()
+    assert adapt(home).cut == 2
+    assert len(set(home.version().files.name)) == len(home.version().files.name)
+    assert forget(home, [int(frame.id[0])]).rows == 2 * int((frame.id == frame.id[0]).sum())
+    assert not list(verify(home))
+
+
+def test_keys_are_texts_and_others_who_are_faster_are_told(spark, tmp_path, monkeypatch):
+    """Without a key nothing is appended; files that could not be appended are an error, not nothing."""
+    for batch in ("", " ", None, 7):
+        with pytest.raises(ValueError, match="a text that tells this batch from all others"):
+            dtoss.history.append(frame_of(3), str(tmp_path / "h"), batch=batch)
+    for batch in ([], ["a"], ""):
+        with pytest.raises(ValueError, match="a text that tells this batch"):
+            append(spark.createDataFrame(frame_of(3)), str(tmp_path / "h"), batch=batch)
+    for option, said in (({"max_bad": float("nan")}, "max_bad"), ({"max_ahead": -1.0}, "max_ahead")):
+        with pytest.raises(ValueError, match=f"{said} is "):
+            append(spark.createDataFrame(frame_of(3)), str(tmp_path / "h"), batch="a", **option)
+    frame_of(3).to_parquet(tmp_path / "a.parquet")
+    monkeypatch.setattr("pipelines.history.append", lambda *rest, **more: Appended(1, 0, 1))
+    inputs = look([str(tmp_path / "a.parquet")])
+    with pytest.raises(StoreError, match="3 times in a row: start again"):
+        append_files(lambda: spark, inputs, str(tmp_path / "h"), Columns(), warn=print)
+
+
+def test_a_file_that_changes_while_it_is_read_is_told(spark, tmp_path):
+    """Its key was taken before: its rows would stand under the key of others."""
+    path = tmp_path / "a.parquet"
+    frame_of(3).to_parquet(path)
+    inputs = look([str(path)])
+    keys = keyed(inputs)
+    frame_of(4).to_parquet(path)
+    with pytest.raises(InputError, match="has changed while it was read: nothing was appended"):
+        append_files(lambda: spark, inputs, str(tmp_path / "h"), Columns(), warn=print, files=keys)
+    assert Home(str(tmp_path / "h")).head() is None
+
+
 def test_what_does_not_fit_is_one_line(spark, tmp_path, capfd):
     """No time, another CRS, type of ids or of a column; both named, nothing appended."""
     place = tmp_path / "h"
@@ -199,6 +307,23 @@ def test_a_rebuild_keeps_all_rows_and_a_loop_too(spark, tmp_path, capfd):
     assert rows_in(place) == plain(pd.concat([one, two]))
 
 
+def test_a_loop_takes_rows_as_its_store_does(spark, tmp_path, capfd):
+    """Its space where the history is new, and what it takes for now."""
+    place, store, updates = str(tmp_path / "h"), str(tmp_path / "store"), tmp_path / "updates"
+    plain = frame_of(20, 1).rename(columns={"lon": "x", "lat": "y"})
+    plain.to_parquet(tmp_path / "one.parquet")
+    words = ("--store", store, "--metric", "plane", "--partitions", 1)
+    assert command("rebuild", tmp_path / "one.parquet", *words) == 0
+    updates.mkdir()
+    years = pd.Timedelta(days=365 * 60)
+    for name, options in (("now", {"now": "2090-01-01"}), ("data", {"clock": "data"})):
+        plain.assign(t=plain.t + years).to_parquet(updates / f"{name}.parquet")
+        run(str(updates), store, lambda: spark, cycles=1, every=0.1, history=place, deleted_for=None, **options)
+        years += pd.Timedelta(days=3650)
+    version = Home(place).version()
+    assert (version.rows, version.schema.space) == (40, Space("none", "plane"))
+
+
 def test_a_stream_appends_each_batch_once_and_no_stranger(spark, tmp_path):
     """A batch that Spark gives again is skipped; a new query over the same source is refused, unless it is said."""
     source, place, store = tmp_path / "in", str(tmp_path / "h"), str(tmp_path / "store")
@@ -232,6 +357,6 @@ def test_queries_of_a_source(tmp_path):
     version = commit_batch(home, schema_of(), [], [Key("q1:0", OF_STREAM, "store", 0)])
     check_stream(version, "q1", "store")
     check_stream(version, "q2", "another store")
-    with pytest.raises(InputError, match=r"another query \(q1\) that read store: .* --new-source"):
+    with pytest.raises(InputError, match=r"another query \(q1\) that led to store: .* new_source=True"):
         check_stream(version, "q2", "store")
     assert sum_of(schema_of().arrow.empty_table()) == 0

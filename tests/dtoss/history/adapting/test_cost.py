@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def scenes(draw):
     return points_of(t, xy), draw(st.integers(1, 7)), draw(st.sampled_from([0, 10, 25])), questions
 
 
+@pytest.mark.checked
 @settings(max_examples=200, deadline=None)
 @given(scenes())
 def test_reads_and_answers_equal_plain_loops(scene):

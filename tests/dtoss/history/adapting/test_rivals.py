@@ -62,6 +62,7 @@ def asked_of(space, m, seed, span=3 * DAY):
     return discs_asked(space, rng.uniform(-35, 35, (m, 2)), radii, spans)
 
 
+@pytest.mark.checked
 @pytest.mark.parametrize("space", [PLANE, SPHERE], ids=["plane", "sphere"])
 @pytest.mark.parametrize("gap", [0, READ_OVER])
 def test_reads_equal_brute_force(space, gap):
