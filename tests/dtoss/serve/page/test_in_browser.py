@@ -444,7 +444,7 @@ def test_a_link_shows_what_was_seen(driver, server):
         seen.page.keyboard.press("m")
         seen.page.keyboard.press("Enter")
         seen.page.locator("#answer table tbody tr").first.wait_for()
-        seen.page.wait_for_function("location.hash.includes('nearest=')")
+        seen.page.wait_for_url(lambda url: "nearest=" in url)
         link = seen.page.url.removeprefix(server.url)
         said = shown_ids(seen.page)
     assert len(said) == 3
