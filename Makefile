@@ -33,6 +33,7 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m tests.dtoss.snapshots.flips
 	@$(BIN)/python -m tests.dtoss.history.care.faults
 	@$(BIN)/python -m tests.dtoss.history.care.crowd
+	@$(BIN)/python -m tests.dtoss.history.care.operations
 	@$(BIN)/python -m tests.dtoss.serve.hostile.fuzz_streams
 	@$(BIN)/python -m tests.dtoss.serve.hostile.fuzz
 	@$(BIN)/python -m bench.worlds

@@ -25,7 +25,8 @@ from bench.history.kept import cab_rows
 from bench.measuring.points import DATA
 from datasets.tables.command import run, say
 from dtoss.history.blocks import BY_TIME, ORDER_NAMES
-from dtoss.history.committing import Change, Entry, NewPeriod, commit
+from dtoss.history.change import Change, Entry, NewPeriod
+from dtoss.history.committing import commit
 from dtoss.history.data_file import write_file
 from dtoss.history.orders.settle import make_order, settle
 from dtoss.history.rows import sorted_rows

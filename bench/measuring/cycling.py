@@ -77,13 +77,21 @@ class Cycling:
     def store(self) -> str:
         return str(self.folder / "cycles")
 
-    def cycle(self, newer: pa.Table, **options: Any) -> Spent:
-        """Merge newer rows into the store by a cycle."""
+    def cycle(self, newer: pa.Table, history: str | None = None, **options: Any) -> Spent:
+        """Merge newer rows into the store by a cycle, and append them to a history before where there is one."""
         from pipelines.cycle import cycle
 
         self.rows = merged(self.rows, newer)
         read = self._read(newer)
-        return self._spent(lambda stages: cycle(read(), self.store, keep_for=0.0, stages=stages, **options))
+
+        def work(stages: Costs) -> dict[str, Any]:
+            positions = read()
+            if history is not None:
+                with stages.stage("history"):
+                    self._append(history, positions)
+            return cycle(positions, self.store, keep_for=0.0, stages=stages, **options)
+
+        return self._spent(work)
 
     def full(self) -> Spent:
         """Rebuild all rows as they stand."""
@@ -98,14 +106,20 @@ class Cycling:
 
         return min((floor(self.store, newer) for _ in range(turns)), key=lambda seconds: sum(seconds.values()))
 
+    def _append(self, history: str, positions: Any) -> None:
+        from pipelines.history import append_files
+        from pipelines.rows.inputs import look
+
+        inputs = look([str(self.folder / f"rows-{self.commits}.parquet")])
+        append_files(lambda: self.session, inputs, history, _columns(), warn=print, read=positions)
+
     def _read(self, rows: pa.Table) -> Callable[[], Any]:
-        from pipelines.rows.positions import Columns
         from pipelines.rows.read_files import read_positions
 
         self.commits += 1
         path = self.folder / f"rows-{self.commits}.parquet"
         pq.write_table(rows, path)
-        return lambda: read_positions(self.session, [str(path)], Columns(time="t", attributes=("uid", "occupied")))
+        return lambda: read_positions(self.session, [str(path)], _columns())
 
     def _spent(self, work: Callable[[Costs], dict[str, Any]]) -> Spent:
         costs = Costs(self.session)
@@ -135,3 +149,9 @@ def cycling(rows: pa.Table, partitions: int, heap: str = "2g") -> Iterator[Cycli
         rebuild(running._read(rows)(), running.store, partitions=partitions)
         yield running
         session.stop()
+
+
+def _columns() -> Any:
+    from pipelines.rows.positions import Columns
+
+    return Columns(time="t", attributes=("uid", "occupied"))

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from dtoss.errors import InputError
 from dtoss.history.blocks import BY_TIME
-from dtoss.history.committing import Change, Entry, NewPeriod, commit, keys_known
+from dtoss.history.change import Change, Entry, NewPeriod
+from dtoss.history.committing import commit, keys_known
 from dtoss.history.data_file import NewFile
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version

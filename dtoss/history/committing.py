@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,12 @@ from numpy.typing import NDArray
 from dtoss.commits.chain import Conflict
 from dtoss.errors import StoreError
 from dtoss.history.blocks import BY_TIME, ORDER_NAMES, Blocks, joined
+from dtoss.history.change import Change
 from dtoss.history.data_file import NewFile
+from dtoss.history.leaves import Files, Leaves
 from dtoss.history.schema import TIME_TYPES, Schema
 from dtoss.history.segments import SEGMENTS, Segment, read_segment, write_segment
-from dtoss.history.versions import HISTORY_FORMAT, KIND, LEDGER, Files, Home, Leaves, Version
+from dtoss.history.versions import HISTORY_FORMAT, KIND, LEDGER, Home, Version
 
 TRIES = 1000
 """Races that a change may lose before it gives up."""
@@ -52,79 +54,6 @@ class Repeated(StoreError):
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__(f"{len(keys)} batches are in the history already: {', '.join(keys[:3])}")
         self.keys = tuple(keys)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An entry of the ledger: a batch that came, or rows that went (then ``rows`` and ``sum`` are negative).
-
-    Parameters
-    ----------
-    key
-        What tells the batch from others.
-    kind
-        "file", "stream", "given", "forget" or "retain".
-    source
-        The path or query.
-    batch
-        The number of a stream's batch; else -1.
-    rows, sum
-        Of it.
-    """
-
-    key: str
-    kind: str
-    source: str
-    batch: int
-    rows: int
-    sum: int
-
-
-@dataclass(frozen=True, slots=True)
-class NewPeriod:
-    """A period that a change makes."""
-
-    tier: int
-
-
-@dataclass(frozen=True)
-class Change:
-    """What is to become of a version.
-
-    Parameters
-    ----------
-    what
-        In a word, such as "append".
-    files
-        Files that were written, each with its period: the number of one that stands, or -1 - i for ``periods[i]``.
-    gone
-        Leaves that go and have to stand still: the name of the file and the number of the first row group.
-    gone_periods
-        Periods that go with all their leaves.
-    periods
-        That are new.
-    entries
-        Of the ledger.
-    schema
-        Of the rows that come; None where none do.
-    detail
-        What the version says of itself.
-    options
-        Of the history, where they change.
-    oldest
-        The oldest version that can be asked from now on; 0 where that does not change.
-    """
-
-    what: str
-    files: tuple[tuple[NewFile, int], ...] = ()
-    gone: tuple[tuple[str, int], ...] = ()
-    gone_periods: tuple[int, ...] = ()
-    periods: tuple[NewPeriod, ...] = ()
-    entries: tuple[Entry, ...] = ()
-    schema: Schema | None = None
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    oldest: int = 0
 
 
 def commit(home: Home, change: Change, after: Version | None) -> Version:

@@ -71,7 +71,7 @@ def read_blocks(
     home
         The history.
     name
-        Of the file, as :class:`dtoss.history.versions.Files` has it.
+        Of the file, as :class:`dtoss.history.leaves.Files` has it.
     blocks
         By ascending row groups.
     schema
@@ -104,6 +104,8 @@ def read_blocks(
         source = _source(home.folder, name, path, spans, footer)
         file = pq.ParquetFile(source, metadata=footer, page_checksum_verification=True)
         stored = {POINT_COLUMN if column.name in ("x", "y") else column.name for column in wanted} & there
+        if not blocks.marks.any():
+            stored.discard(OWN[-1])
         table = file.read_row_groups(blocks.row_group.tolist(), columns=sorted(stored), use_threads=False)
     except FileNotFoundError:
         raise gone(path) from None

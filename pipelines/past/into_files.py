@@ -109,8 +109,9 @@ def write_rows(
     InputError
         If now is no time.
     """
-    write = _writer(home, schema, _attributes(positions), of, _latest(schema, max_ahead, now))
-    found = _frame(positions).mapInArrow(settled(write), _OUT).toArrow().to_pylist()
+    latest = _latest(schema, max_ahead, now)
+    write = _writer(home, schema, _attributes(positions), of, latest)
+    found = _bad_as_text(_frame(positions), schema, latest).mapInArrow(settled(write), _OUT).toArrow().to_pylist()
     files: list[NewFile] = []
     rejected: Counter[str] = Counter()
     aside: list[str] = []
@@ -159,6 +160,17 @@ def _frame(positions: Positions) -> DataFrame:
         return frame
     reason = F.coalesce(F.col(REASON), F.when(t.isNull(), F.lit(UNREADABLE_TIME)))
     return frame.withColumn(REASON, reason).withColumn("t", t)
+
+
+def _bad_as_text(frame: DataFrame, schema: Schema, latest: float | None) -> DataFrame:
+    """Return the rows with the text of bad ones only: it costs more than all else of a row."""
+    from pyspark.sql import functions as F
+
+    bad = F.col(REASON).isNotNull()
+    if latest is not None:
+        t = F.unix_micros("t") if schema.t_type == "timestamp" else F.col("t")
+        bad |= t > F.lit(latest)
+    return frame.withColumn(RAW, F.when(bad, F.col(RAW)))
 
 
 def _attributes(positions: Positions) -> dict[str, str]:

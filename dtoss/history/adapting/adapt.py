@@ -15,7 +15,8 @@ from dtoss.history.adapting.decide import Decision, Rewriting, decide
 from dtoss.history.adapting.period import PlaceLeaves, cost_by, object_due, place_leaves, prices_of
 from dtoss.history.asked_files import gather, keep
 from dtoss.history.blocks import BY_PLACE, BY_TIME
-from dtoss.history.committing import Change, Stale, commit
+from dtoss.history.change import Change
+from dtoss.history.committing import Stale, commit
 from dtoss.history.data_file import FILE_BYTES, NewFile, Part, write_file
 from dtoss.history.orders.settle import make_order
 from dtoss.history.questions import Questions

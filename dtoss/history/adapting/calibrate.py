@@ -12,7 +12,8 @@ import numpy as np
 
 from dtoss.commits.folder import RemoteFolder
 from dtoss.errors import InputError
-from dtoss.history.committing import Change, commit
+from dtoss.history.change import Change
+from dtoss.history.committing import commit
 from dtoss.history.versions import Home
 
 SHORT_BYTES, LONG_BYTES = 4096, 8 * 2**20

@@ -316,7 +316,7 @@ def _guessed(low, high, begin, end, vectors, limit2, first, last, rows, wanted, 
         few, enough = -1, _DOUBLINGS
         while enough - few > 1:
             middle = (few + enough) // 2
-            radius = finest * 2.0**middle
+            radius = finest * (1 << middle)
             expected = 0.0
             for b in range(rows.size):
                 if _in_time(boxes, b, places, q):
@@ -327,7 +327,7 @@ def _guessed(low, high, begin, end, vectors, limit2, first, last, rows, wanted, 
                 enough = middle
             else:
                 few = middle
-        out[q] = finest * 2.0**enough if enough < _DOUBLINGS else np.inf
+        out[q] = finest * (1 << enough) if enough < _DOUBLINGS else np.inf
 
 
 @kernel

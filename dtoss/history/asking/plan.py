@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,13 +129,17 @@ def blocks_met(version: Version, asked: Asked, order: int) -> Chosen:
     rows = np.flatnonzero(met)
     rows = rows[np.lexsort((leaves.offset[rows], leaves.file[rows]))]
     found = every_block(version, rows)
-    t_from, t_to = gathered(version, found, "t_from"), gathered(version, found, "t_to")
-    found = found.take((t_from <= last) & (t_to >= first))
+    inside = (leaves.t_from[rows] >= first) & (leaves.t_to[rows] <= last)
+    if not inside.all():
+        t_from, t_to = gathered(version, found, "t_from"), gathered(version, found, "t_to")
+        found = found.take((t_from <= last) & (t_to >= first))
     if asked.words is not None:
         id_from, id_to = gathered(version, found, "id_from"), gathered(version, found, "id_to")
         found = found.take(_holds_word(id_from, id_to, asked.words))
-    if asked.centres is not None:
-        found = found.take(near_blocks(gathered(version, found, "low"), gathered(version, found, "high"), asked))
+    if asked.centres is not None and len(found):
+        found = found.take(
+            np.concatenate([near_blocks(b.low[at], b.high[at], asked) for b, at in _runs(version, found)])
+        )
     return found
 
 
@@ -156,17 +160,22 @@ def every_block(version: Version, rows: NDArray[np.int64]) -> Chosen:
 
 def gathered(version: Version, chosen: Chosen, name: str) -> NDArray[Any]:
     """Return a column of :class:`dtoss.history.blocks.Blocks` for chosen blocks."""
-    segments = np.unique(chosen.segment)
-    if not len(segments):
+    if not len(chosen):
         return _no_values(version, name)
-    parts = [getattr(version.segment_blocks(int(segment)), name) for segment in segments]
-    if len(segments) == 1:
-        return np.asarray(parts[0][chosen.block])
-    out = np.empty((len(chosen), *parts[0].shape[1:]), parts[0].dtype)
-    for segment, values in zip(segments.tolist(), parts, strict=True):
-        mine = chosen.segment == segment
-        out[mine] = values[chosen.block[mine]]
-    return out
+    parts = [getattr(blocks, name)[at] for blocks, at in _runs(version, chosen)]
+    return np.asarray(parts[0]) if len(parts) == 1 else np.concatenate(parts)
+
+
+def _runs(version: Version, chosen: Chosen) -> Iterator[tuple[Blocks, slice | NDArray[np.int64]]]:
+    """Yield chosen blocks, at least one, as segments and which of theirs: those of a file are in one, side by side."""
+    cuts = np.flatnonzero(chosen.segment[1:] != chosen.segment[:-1]) + 1
+    for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(chosen)], strict=True):
+        mine = chosen.block[begin:end]
+        blocks = version.segment_blocks(int(chosen.segment[begin]))
+        if int(mine[-1]) - int(mine[0]) == len(mine) - 1 and bool((mine[1:] > mine[:-1]).all()):
+            yield blocks, slice(int(mine[0]), int(mine[-1]) + 1)
+        else:
+            yield blocks, mine
 
 
 def blocks_of(version: Version, chosen: Chosen) -> Blocks:
@@ -183,17 +192,17 @@ def costs(
     """
     begin = gathered(version, chosen, "offset")
     end = begin + gathered(version, chosen, "bytes")
-    ranges, size = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
     if not len(chosen):
-        return ranges, size
+        return np.zeros(groups, np.int64), np.zeros(groups, np.int64)
     fresh = np.ones(len(chosen), np.bool_)
     fresh[1:] = (chosen.file[1:] != chosen.file[:-1]) | (group[1:] != group[:-1])
     gap = np.zeros(len(chosen), np.int64)
     gap[1:] = begin[1:] - end[:-1]
     fresh |= gap > READ_OVER
-    np.add.at(ranges, group, fresh)
-    np.add.at(size, group, end - begin + np.where(fresh, 0, gap))
-    return ranges, size
+    read = end - begin + np.where(fresh, 0, gap)
+    # whole numbers below 2^53 are exact
+    ranges, size = (np.bincount(group, weights=values, minlength=groups) for values in (fresh, read))
+    return ranges.astype(np.int64), size.astype(np.int64)
 
 
 def joined_chosen(parts: list[Chosen]) -> Chosen:

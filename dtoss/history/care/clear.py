@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from dtoss.commits.folding import clear_passing, fold
 from dtoss.history.blocks import ORDER_NAMES
-from dtoss.history.committing import Change, commit
+from dtoss.history.change import Change
+from dtoss.history.committing import commit
 from dtoss.history.segments import SEGMENTS
 from dtoss.history.versions import Home, Version
 

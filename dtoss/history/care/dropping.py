@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.history.blocks import BY_TIME, id_words
-from dtoss.history.committing import WORD, Change, Entry, Stale, commit
+from dtoss.history.change import Change, Entry
+from dtoss.history.committing import WORD, Stale, commit
 from dtoss.history.data_file import NewFile, Part, write_file
 from dtoss.history.orders.settle import keys_of
 from dtoss.history.reading import read_blocks

@@ -10,7 +10,8 @@ import numpy as np
 from dtoss.errors import StoreError
 from dtoss.history.blocks import BY_TIME, ORDER_NAMES
 from dtoss.history.care.verify import verify
-from dtoss.history.committing import Change, commit
+from dtoss.history.change import Change
+from dtoss.history.committing import commit
 from dtoss.history.orders.making import MAKERS
 from dtoss.history.orders.rows_in_parts import source_of
 from dtoss.history.orders.settle import keys_of, sizes_of

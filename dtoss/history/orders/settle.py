@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from dtoss.commits.folder import LocalFolder
 from dtoss.errors import InputError
 from dtoss.history.blocks import BY_TIME, ORDER_NAMES
-from dtoss.history.committing import Change, NewPeriod, Stale, commit
+from dtoss.history.change import Change, NewPeriod
+from dtoss.history.committing import Stale, commit
 from dtoss.history.data_file import NewFile
 from dtoss.history.orders.making import MAKERS, Sizes
 from dtoss.history.orders.rows_in_parts import source_of
 from dtoss.history.orders.tiers import due
 from dtoss.history.versions import Home, Version
 
-LOCAL_LEAF, REMOTE_LEAF = 2_500_000, 10_000_000
-"""Bytes of a leaf on a local disk, and on an object store where a request costs more."""
-PERIOD_BYTES = 64 * 2**20
-"""Bytes by time from which on a period is full, and gets derived orders."""
+LOCAL_LEAF, REMOTE_LEAF = 500_000, 10_000_000
+"""Bytes of a leaf on a local disk, and on an object store: what ten requests cost."""
+PERIOD_LEAVES = 8
+"""Leaves that a period is to have by place: with bytes by time for so many it is full, and gets derived orders."""
 SETTLE_TRIES = 8
 """How often a change is made where others rewrite the same meanwhile."""
 
@@ -69,7 +70,7 @@ def settle(
     leaf_bytes
         Of a leaf by place; kept for the history. By file system where nobody said.
     period_bytes
-        Bytes by time from which on a period is full; kept for the history. 64 MiB where nobody said.
+        Bytes by time from which on a period is full; kept for the history. Eight leaves where nobody said.
     most
         Changes after which it ends, so that one may settle between other work; None for all.
     say
@@ -160,7 +161,7 @@ def drop_orders(home: Home, orders: Sequence[str]) -> Version:
 
 
 def keys_of(version: Version, leaves: NDArray[np.int64]) -> tuple[tuple[str, int], ...]:
-    """Return leaves as :class:`dtoss.history.committing.Change` names those that go."""
+    """Return leaves as :class:`dtoss.history.change.Change` names those that go."""
     return tuple(
         (version.files.name[version.leaves.file[leaf]], int(version.blocks(int(leaf)).row_group[0]))
         for leaf in leaves.tolist()
@@ -180,6 +181,11 @@ def sizes_of(version: Version, options: dict[str, Any]) -> Sizes:
     return Sizes(float(given))
 
 
+def _full_bytes(version: Version, options: dict[str, Any]) -> float:
+    given = options.get("period_bytes", version.options.get("period_bytes"))
+    return PERIOD_LEAVES * sizes_of(version, options).leaf_bytes if given is None else float(given)
+
+
 @dataclass(frozen=True)
 class _Step:
     periods: NDArray[np.int32] | None
@@ -191,7 +197,7 @@ def _next(version: Version, options: dict[str, Any]) -> _Step | None:
     runs = due(version.periods)
     if runs:
         return _Step(runs[0])
-    full = float(options.get("period_bytes", version.options.get("period_bytes", PERIOD_BYTES)))
+    full = _full_bytes(version, options)
     periods = version.periods
     for name in wanted_orders(version, options):
         code = ORDER_NAMES.index(name)
@@ -211,7 +217,7 @@ def _change(home: Home, version: Version, step: _Step, options: dict[str, Any]) 
         return Change("settle", placed, gone=keys_of(version, old), detail=detail, options=options)
     source = source_of(home, version, step.periods)
     files = MAKERS[BY_TIME](source, sizes)
-    full = float(options.get("period_bytes", version.options.get("period_bytes", PERIOD_BYTES)))
+    full = _full_bytes(version, options)
     made: list[NewFile] = list(files)
     if sum(file.bytes for file in files) >= full:
         for name in wanted_orders(version, options):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.history.versions import Periods
+from dtoss.history.leaves import Periods
 
 TIER = 8
 """Periods of a tier that become one of the next."""

@@ -25,7 +25,8 @@ def settle(
         float | None, typer.Option(help="Of a leaf by place: 2.5e6 on disks, 1e7 on object stores, if never said.")
     ] = None,
     period_bytes: Annotated[
-        float | None, typer.Option(help="Bytes by time from which on a period is full: 67108864 if never said.")
+        float | None,
+        typer.Option(help="Bytes by time from which on a period is full: of eight leaves if never said."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from dtoss.history.asking.explain import QUESTIONS
 from dtoss.history.blocks import BY_PLACE, BY_TIME
-from dtoss.history.committing import Change, commit
+from dtoss.history.change import Change
+from dtoss.history.committing import commit
 from dtoss.history.data_file import EVERYWHERE, write_file
 from dtoss.history.questions import Questions
 from dtoss.history.reading import read_blocks

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from dtoss.errors import StoreError
 from dtoss.history.blocks import BLOCK_ROWS, BY_PLACE, described, joined, starts_of
-from dtoss.history.committing import Change, Entry, NewPeriod, Repeated, Stale, commit, keys_known
+from dtoss.history.change import Change, Entry, NewPeriod
+from dtoss.history.committing import Repeated, Stale, commit, keys_known
 from dtoss.history.data_file import write_file
 from dtoss.history.reading import Reads, ranges_of, read_blocks
 from dtoss.history.rows import sorted_rows

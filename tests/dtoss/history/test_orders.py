@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dtoss.errors import InputError
 from dtoss.history.blocks import BY_OBJECT, BY_PLACE, BY_TIME, ORDER_NAMES
-from dtoss.history.committing import Change, commit
+from dtoss.history.change import Change
+from dtoss.history.committing import commit
 from dtoss.history.data_file import write_file
 from dtoss.history.orders import making, shape
 from dtoss.history.orders.making import MAKERS, Sizes

@@ -8,11 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
+from datasets.geolife import geolife
 from dtoss.geometry.distance import distance
 from dtoss.history.orders.settle import settle
 from dtoss.history.rows import rows_of
 from dtoss.history.sums import sum_of
-from tests.data import real_set
+from tests.data import RAW, real_set
 from tests.dtoss.history.worlds import SPHERE, new_home, put_batch, schema_of
 
 SETS = {
@@ -22,16 +23,24 @@ SETS = {
     "earthquakes_usgs_month": "string",
     "gowalla_checkins": "int64",
     "brightkite_checkins": "int64",
+    "geolife": "int64",
 }
 ROWS = 40_000
 """Rows of each set, evenly chosen."""
 
 
 def rows_in(name, id_type):
-    table = pq.read_table(real_set(name), columns=["uid", "t", "lon", "lat"])
+    table = (geolife_rows() if name == "geolife" else pq.read_table(real_set(name))).select(["uid", "t", "lon", "lat"])
     step = max(len(table) // ROWS, 1)
     table = table.take(pa.array(np.arange(0, len(table), step))).rename_columns(["id", "t", "x", "y"])
     return rows_of(table, schema_of(SPHERE, id_type))
+
+
+def geolife_rows():
+    """Trips of one person, as GeoLife has them."""
+    if not (RAW / "geolife").is_dir():
+        pytest.skip(f"no raw samples in {RAW}")
+    return pa.Table.from_batches([rows for rows, _ in geolife([RAW / "geolife"])])
 
 
 @pytest.mark.parametrize("name", SETS)

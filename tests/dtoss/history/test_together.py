@@ -15,7 +15,8 @@ from dtoss.history.asking.plan import gathered
 from dtoss.history.asking.scan import Scan, condition_on
 from dtoss.history.asking.together import Wanted, chosen_for, cuts, near
 from dtoss.history.blocks import BY_PLACE
-from dtoss.history.committing import Change, commit
+from dtoss.history.change import Change
+from dtoss.history.committing import commit
 from dtoss.history.data_file import write_file
 from dtoss.history.reading import Reads
 from dtoss.history.rows import sorted_rows, t_numbers

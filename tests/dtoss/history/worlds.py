@@ -9,7 +9,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from dtoss.geometry.space import space_of
-from dtoss.history.committing import Change, Entry, NewPeriod, commit
+from dtoss.history.change import Change, Entry, NewPeriod
+from dtoss.history.committing import commit
 from dtoss.history.data_file import write_file
 from dtoss.history.rows import rows_of, sorted_rows
 from dtoss.history.schema import Schema

@@ -9,7 +9,8 @@ import pytest
 
 import dtoss
 from dtoss.history.asked_files import ASKED, gather
-from dtoss.history.committing import Change, commit
+from dtoss.history.change import Change
+from dtoss.history.committing import commit
 from dtoss.history.orders.settle import settle
 from pipelines.command.main import main
 from pipelines.run import _settle

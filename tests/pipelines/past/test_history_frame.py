@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from dtoss.errors import InputError, StoreError
-from dtoss.history.committing import Change, Entry, NewPeriod, commit
+from dtoss.history.change import Change, Entry, NewPeriod
+from dtoss.history.committing import commit
 from dtoss.history.data_file import write_file
 from dtoss.history.rows import sorted_rows
 from dtoss.history.times import interval_of

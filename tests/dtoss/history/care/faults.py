@@ -22,7 +22,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+import dtoss
 from dtoss.errors import StoreError
+from dtoss.history.adapting.adapt import adapt
+from dtoss.history.asking.learning import Learner
 from dtoss.history.blocks import ORDER_NAMES
 from dtoss.history.care.clear import clear, files_of
 from dtoss.history.care.dropping import forget, retain
@@ -34,17 +37,17 @@ from tests.dtoss.history.worlds import PLANE, put_batch, schema_of, table_of
 from tests.dtoss.snapshots.small_stores import faults_at
 
 SCHEMA = schema_of(PLANE, t_type="int64", kind=pa.large_string())
-BATCHES, ROWS = 9, 60
+BATCHES, ROWS, MANY = 9, 60, 60_000
 Step = Callable[[Home], Any]
 
 
-def batch(seed: int) -> pa.Table:
-    """Return the rows of a batch; the object 3 is in every one."""
+def batch(seed: int, rows: int = ROWS) -> pa.Table:
+    """Return the rows of a batch, an even number; the object 3 is in every one."""
     rng = np.random.default_rng(seed)
-    ids = np.append(rng.integers(0, 9, ROWS - 1), 3)
-    kinds = ["a", None] * (ROWS // 2)
+    ids = np.append(rng.integers(0, 9, rows - 1), 3)
+    kinds = ["a", None] * (rows // 2)
     return table_of(
-        SCHEMA, ids, rng.integers(10 * seed, 10 * seed + 50, ROWS), rng.uniform(0, 1, (ROWS, 2)), kind=kinds
+        SCHEMA, ids, rng.integers(10 * seed, 10 * seed + 50, rows), rng.uniform(0, 1, (rows, 2)), kind=kinds
     )
 
 
@@ -56,6 +59,25 @@ def made_home(folder: str) -> Home:
     for order in ORDER_NAMES[1:]:
         make_order(home, 0, order, leaf_bytes=500.0)
     return home
+
+
+def asked_home(folder: str) -> Home:
+    """Return a history of many blocks, one leaf by place, of which a corner was asked again and again."""
+    home = Home(folder)
+    put_batch(home, batch(0, MANY), SCHEMA, "0")
+    make_order(home, 0, "place", leaf_bytes=1e9)
+    adapt(home, request_bytes=1.0)
+    ask_corner(home, (0.2, 0.2), 40)
+    return home
+
+
+def ask_corner(home: Home, corner: tuple[float, float], times: int) -> None:
+    """Ask what is around a corner, so that it is noted."""
+    history = dtoss.history.open(home.path)
+    for _ in range(times):
+        history.range([corner], 0.03)
+    assert isinstance(history.listen, Learner)
+    history.listen.flush()
 
 
 def damaged(home: Home) -> None:
@@ -70,6 +92,7 @@ STEPS: dict[str, Step] = {
     "append": lambda home: put_batch(home, batch(99), SCHEMA, "99"),
     "settle": lambda home: settle(home, orders=["time", "place", "object"], leaf_bytes=900.0, period_bytes=1.0),
     "order": lambda home: make_order(home, 1, "place", leaf_bytes=500.0),
+    "adapt": lambda home: adapt(home, request_bytes=1.0),
     "drop": lambda home: drop_orders(home, ["place"]),
     "forget": lambda home: forget(home, [3]),
     "retain": lambda home: retain(home, 30),
@@ -105,13 +128,14 @@ def faulty(kind: str, place: Path, count: int, seed: int, fault: Callable[[str],
 
     After each, the history has the rows from before or from after, whoever comes next finishes, and nothing is left.
     """
-    first = made_home(str(place / "first"))
+    first = (asked_home if kind == "adapt" else made_home)(str(place / "first"))
     before = state(first)
     if kind == "restore":
         damaged(first)
     done = Home(str(shutil.copytree(first.path, place / "done")))
     steps = _steps(kind, done)
     after = state(done)
+    assert kind != "adapt" or done.version().what == "adapt", "nothing was cut"
     came = 0
     for step in sorted(random.Random(seed).sample(range(1, steps + 1), min(count, steps))):
         home = Home(str(shutil.copytree(first.path, place / f"{step}")))

@@ -6,10 +6,12 @@ import pytest
 
 from dtoss.history.care.clear import clear
 from dtoss.history.care.dropping import forget
-from dtoss.history.committing import Change, commit
+from dtoss.history.change import Change
+from dtoss.history.committing import commit
 from dtoss.history.orders.settle import drop_orders, make_order
 from tests.dtoss.history.care.crowd import crowd
 from tests.dtoss.history.care.faults import SCHEMA, STEPS, batch, faulty, full, kill, made_home, silent, state
+from tests.dtoss.history.care.operations import WHAT, operated
 from tests.dtoss.history.worlds import new_home, put_batch
 
 
@@ -19,6 +21,13 @@ from tests.dtoss.history.worlds import new_home, put_batch
 def test_a_fault_at_a_step_leaves_the_rows_from_before_or_after(tmp_path, kind, fault):
     """And what comes next finishes and leaves nothing behind."""
     assert faulty(kind, tmp_path / "place", 3, 5, fault) > 0
+
+
+def test_random_operations_keep_every_row(tmp_path):
+    """One after the other upon one history, of which the script does a thousand."""
+    done = operated(new_home(tmp_path / "h"), 60, 1)
+    assert len({*WHAT, "cut"} - set(done)) <= 2
+    assert done["cut"] > 0
 
 
 def test_flipped_bits_are_told_with_the_file(tmp_path):

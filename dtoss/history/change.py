@@ -1,0 +1,83 @@
+"""What is to become of a version: files and periods that come, leaves that go, entries of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtoss.history.data_file import NewFile
+from dtoss.history.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of the ledger: a batch that came, or rows that went (then ``rows`` and ``sum`` are negative).
+
+    Parameters
+    ----------
+    key
+        What tells the batch from others.
+    kind
+        "file", "stream", "given", "forget" or "retain".
+    source
+        The path or query.
+    batch
+        The number of a stream's batch; else -1.
+    rows, sum
+        Of it.
+    """
+
+    key: str
+    kind: str
+    source: str
+    batch: int
+    rows: int
+    sum: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewPeriod:
+    """A period that a change makes."""
+
+    tier: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is to become of a version.
+
+    Parameters
+    ----------
+    what
+        In a word, such as "append".
+    files
+        Files that were written, each with its period: the number of one that stands, or -1 - i for ``periods[i]``.
+    gone
+        Leaves that go and have to stand still: the name of the file and the number of the first row group.
+    gone_periods
+        Periods that go with all their leaves.
+    periods
+        That are new.
+    entries
+        Of the ledger.
+    schema
+        Of the rows that come; None where none do.
+    detail
+        What the version says of itself.
+    options
+        Of the history, where they change.
+    oldest
+        The oldest version that can be asked from now on; 0 where that does not change.
+    """
+
+    what: str
+    files: tuple[tuple[NewFile, int], ...] = ()
+    gone: tuple[tuple[str, int], ...] = ()
+    gone_periods: tuple[int, ...] = ()
+    periods: tuple[NewPeriod, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    schema: Schema | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    oldest: int = 0
