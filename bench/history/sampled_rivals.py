@@ -59,7 +59,7 @@ def costs(sample: Sample, asked: Questions) -> dict[str, float]:
     """Return what a question costs each rival in the mean, in bytes."""
     return {
         name: float((reads[:, 0] * REQUEST_BYTES + reads[:, 1]).mean())
-        for name, reads in rival_reads(sample, asked).items()
+        for name, reads in rival_reads(sample, asked, REQUEST_BYTES).items()
     }
 
 

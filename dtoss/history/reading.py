@@ -23,7 +23,7 @@ from dtoss.history.segments import gone
 from dtoss.history.versions import Home
 
 READ_OVER = 256 * 1024
-"""Bytes between two ranges up to which they are read as one."""
+"""Bytes between two ranges up to which they are read as one, where nothing else is said."""
 _FOOTERS = 1024
 """Files whose footers a process keeps."""
 _AT_ONCE = 8
@@ -63,6 +63,7 @@ def read_blocks(
     schema: Schema,
     columns: Sequence[str] | None = None,
     reads: Reads | None = None,
+    gap: int = READ_OVER,
 ) -> pa.Table:
     """Return the rows of blocks of one file, in its order.
 
@@ -80,6 +81,8 @@ def read_blocks(
         Names of the schema to read, in its order then; all when None.
     reads
         Counts what was read.
+    gap
+        Bytes between two ranges up to which they are read as one.
 
     Returns
     -------
@@ -96,7 +99,7 @@ def read_blocks(
     wanted = [column for column in schema.arrow if columns is None or column.name in columns]
     if not len(blocks):
         return pa.schema(wanted).empty_table()
-    spans = ranges_of(blocks)
+    spans = ranges_of(blocks, gap)
     path = home.folder.path(name)
     try:
         footer = _footer(_Place(path, home.folder))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dtoss.history.adapting.layouts import layout_reads, order_of
 from dtoss.history.adapting.rivals import Sample, StorePrices, rival_layouts
 from dtoss.history.asking.explain import QUESTIONS
-from dtoss.history.asking.plan import request_bytes
+from dtoss.history.asking.plan import read_over, request_bytes
 from dtoss.history.blocks import ORDER_NAMES
 from dtoss.history.questions import Questions
 from dtoss.history.versions import Version
@@ -60,18 +60,26 @@ def own_reads(version: Version, questions: Questions) -> tuple[NDArray[np.int64]
         has = (version.periods.orders >> np.uint8(code)) & np.uint8(1) == 1
         if not has.any():
             continue
-        found = layout_reads(order_of(version, code), questions)
+        found = layout_reads(order_of(version, code), questions, read_over(version))
         cost = np.where(has, found[:, :, 0] * g + found[:, :, 1], np.inf)
         better = cost < best
         best[better], winner[better], reads[better] = cost[better], code, found[better]
     return reads.sum(axis=1), {code: winner == code for code in range(len(ORDER_NAMES))}
 
 
-def rival_reads(sample: Sample, questions: Questions) -> dict[str, NDArray[np.int64]]:
-    """Return ranges and bytes that each question would read of each rival's files, int64 (m, 2) by their names."""
+def rival_reads(sample: Sample, questions: Questions, gap: int) -> dict[str, NDArray[np.int64]]:
+    """Return ranges and bytes that each question would read of each rival's files, int64 (m, 2) by their names.
+
+    Parameters
+    ----------
+    sample, questions
+        Rows, and what is asked of them.
+    gap
+        Bytes between two ranges up to which they are read as one, as ours are.
+    """
     if not len(sample):
         return {name: np.zeros((len(questions), 2), np.int64) for name in LABELS if name != "ours"}
-    return {name: layout_reads(layout, questions).sum(axis=1) for name, layout in rival_layouts(sample).items()}
+    return {name: layout_reads(layout, questions, gap).sum(axis=1) for name, layout in rival_layouts(sample).items()}
 
 
 def contestants(
@@ -200,7 +208,7 @@ def facts_of(
     """
     asked = compared(questions)
     g = request_bytes(version)
-    reads = {"ours": own_reads(version, asked)[0], **rival_reads(sample, asked)}
+    reads = {"ours": own_reads(version, asked)[0], **rival_reads(sample, asked, read_over(version))}
     kept = dict.fromkeys(reads, round(sample.row_bytes * version.rows))
     kept["ours"] = int(version.files.bytes.sum())
     return {

@@ -16,7 +16,7 @@ from dtoss.history.asking.explain import QUESTIONS
 from dtoss.history.asking.plan import request_bytes
 from dtoss.history.blocks import BY_OBJECT, BY_PLACE, BY_TIME, Blocks
 from dtoss.history.questions import Questions
-from dtoss.history.reading import read_blocks
+from dtoss.history.reading import READ_OVER, read_blocks
 from dtoss.history.rows import sorted_rows, t_numbers
 from dtoss.history.versions import Home, Version
 
@@ -28,7 +28,7 @@ def prices_of(version: Version, given: float | None = None) -> Prices:
     """Return what reads and writes of a version cost; a request what is given, or what the plan thinks."""
     request = float(request_bytes(version) if given is None else given)
     # reading a leaf takes as long as asking for it where it has as many bytes as a request costs
-    return Prices(request, least=max(request, LEAST_LEAF))
+    return Prices(request, gap=int(min(READ_OVER, request)), least=max(request, LEAST_LEAF))
 
 
 LEAST_LEAF = 2**18

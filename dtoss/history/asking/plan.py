@@ -69,6 +69,11 @@ def request_bytes(version: Version) -> int:
     return LOCAL_REQUEST if isinstance(version.folder, LocalFolder) else REMOTE_REQUEST
 
 
+def read_over(version: Version) -> int:
+    """Return up to how many bytes between two ranges are read as well: at most what another request costs."""
+    return min(READ_OVER, request_bytes(version))
+
+
 def plan(version: Version, asked: Asked, orders: tuple[int, ...] | None = None) -> Plan:
     """Return which blocks are read.
 
@@ -188,7 +193,7 @@ def costs(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many ranges and bytes are read of each group of chosen blocks, int64 (groups,) each.
 
-    Gaps of up to :data:`dtoss.history.reading.READ_OVER` bytes are read over, and count.
+    Gaps of up to :func:`read_over` bytes are read over, and count.
     """
     begin = gathered(version, chosen, "offset")
     end = begin + gathered(version, chosen, "bytes")
@@ -198,7 +203,7 @@ def costs(
     fresh[1:] = (chosen.file[1:] != chosen.file[:-1]) | (group[1:] != group[:-1])
     gap = np.zeros(len(chosen), np.int64)
     gap[1:] = begin[1:] - end[:-1]
-    fresh |= gap > READ_OVER
+    fresh |= gap > read_over(version)
     read = end - begin + np.where(fresh, 0, gap)
     # whole numbers below 2^53 are exact
     ranges, size = (np.bincount(group, weights=values, minlength=groups) for values in (fresh, read))

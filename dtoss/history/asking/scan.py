@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dtoss.commits.folder import LocalFolder
 from dtoss.conditions.parse import Condition, parse_condition
 from dtoss.history.asking.asked import Asked, pairs_of
-from dtoss.history.asking.plan import Chosen, blocks_of
+from dtoss.history.asking.plan import Chosen, blocks_of, read_over
 from dtoss.history.blocks import Blocks
 from dtoss.history.reading import Reads, read_blocks
 from dtoss.history.rows import t_numbers
@@ -180,7 +180,7 @@ def _piece(scan: Scan, chosen: Chosen) -> Piece:
     version = scan.version
     blocks = blocks_of(version, chosen)
     file = version.files.name[int(chosen.file[0])]
-    rows = read_blocks(scan.home, file, blocks, version.schema, scan.names, scan.reads)
+    rows = read_blocks(scan.home, file, blocks, version.schema, scan.names, scan.reads, read_over(version))
     good = np.ones(len(rows), np.bool_)
     if not scan.deletions and blocks.marks.any():
         good = ~rows.column("deleted").to_numpy(zero_copy_only=False)

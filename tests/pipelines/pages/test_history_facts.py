@@ -12,6 +12,7 @@ from dtoss.geometry.distance import distance
 from dtoss.history.adapting.layouts import layout_reads
 from dtoss.history.adapting.rivals import StorePrices, rival_layouts
 from dtoss.history.adapting.sampling import sample_of
+from dtoss.history.asking.plan import read_over
 from dtoss.history.history import History
 from dtoss.history.questions import no_questions
 from pipelines.history_report import history_report, prices_in
@@ -74,8 +75,8 @@ def test_a_day_costs_what_its_questions_cost(asked, told):
     home, questions = asked
     some = compared(questions)
     assert (told["questions"]["remembered"], told["questions"]["compared"]) == (100, 96)
-    sample = sample_of(home, home.version())
-    reads = {name: layout_reads(layout, some)[:, 0] for name, layout in rival_layouts(sample).items()}
+    sample, gap = sample_of(home, home.version()), read_over(home.version())
+    reads = {name: layout_reads(layout, some, gap)[:, 0] for name, layout in rival_layouts(sample).items()}
     reads = {"ours": own_reads(home.version(), some)[0], **reads}
     assert [one["name"] for one in told["contestants"]] == list(reads)
     prices, g = StorePrices(), told["requestBytes"]
