@@ -7,6 +7,7 @@ Also a script: ``python -m pipelines.plan PATTERNS --servers FILE --out FILE``, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -24,6 +25,7 @@ from ceps.problem import Progress
 from ceps.rollout.splits import split_advice
 from ceps.texts import how_many
 from pipelines.plan_files import checksum, load_plan, load_servers, read_patterns, with_bytes
+from pipelines.rows.shares import share_of
 
 SHOWN = 40
 """Servers that the table shows at the most."""
@@ -200,28 +202,26 @@ def growth_factor(text: str) -> float:
     return value
 
 
-def share_of(text: str | None) -> float | None:
-    """Return a share of a text such as 0.1% or 0.001.
+def risk_of(text: str | None) -> float | None:
+    """Return a share of the requests of a text such as 0.1% or 0.001.
 
     Raises
     ------
     ValueError
-        It is neither.
+        If it is neither, or is nothing or everything.
 
     Examples
     --------
-    >>> share_of("0.1%"), share_of("0.001"), share_of(None)
+    >>> risk_of("0.1%"), risk_of("0.001"), risk_of(None)
     (0.001, 0.001, None)
     """
     if text is None:
         return None
-    try:
-        value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1:
-        raise ValueError(f"risk {text!r} is no share of the requests: write one such as 0.1%, or 0.001")
-    return value
+    with suppress(ValueError):
+        value = share_of(text, "risk")
+        if 0 < value < 1:
+            return value
+    raise ValueError(f"risk {text!r} is no share of the requests: write one such as 0.1%, or 0.001")
 
 
 def pinned(pins: Sequence[str], patterns: Patterns) -> NDArray[np.int64]:

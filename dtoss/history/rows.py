@@ -45,6 +45,8 @@ def rows_of(table: pa.Table, schema: Schema) -> pa.Table:
             raise InputError(f"{columns[name].null_count} rows have no {name}: every row needs one")
     if schema.t_type == "double" and not bool(pc.all(pc.is_finite(columns["t"])).as_py() in (True, None)):
         raise InputError("a time is not finite: every row needs one")
+    if schema.t_type == "double":
+        columns["t"] = pc.add(columns["t"], 0.0)  # -0.0 is the same time as 0.0
     for name in ("x", "y"):
         columns[name] = columns[name].fill_null(float("nan"))
     rows = pa.table(columns, schema=schema.arrow)

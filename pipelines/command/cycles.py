@@ -88,7 +88,7 @@ def run(
     from pipelines.loop.metrics import Metrics
     from pipelines.rebuild import check_arguments
     from pipelines.rows.durations import seconds_of
-    from pipelines.rows.enough import share_of
+    from pipelines.rows.shares import share_of
     from pipelines.run import CyclesFailed
     from pipelines.run import run as loop
 
@@ -104,7 +104,7 @@ def run(
         "in_place_until": in_place_until,
     }
     check_cycle(**rules)
-    shrink = None if max_shrink is None else share_of(max_shrink)
+    shrink = None if max_shrink is None else share_of(max_shrink, "max_shrink")
     first = {"crs": crs, "metric": metric, "bounds": bounds, "partitions": partitions}
     first["objects_per_partition"] = objects_per_partition
     check_arguments(

@@ -15,6 +15,7 @@ from dtoss.compiled.kept_places import only_native
 from dtoss.compiled.notice import quiet
 from dtoss.errors import InputError
 from dtoss.export.targets import check_file, check_folder
+from pipelines.command import row_options
 from pipelines.command.asking.lengths import in_store, length_of
 from pipelines.command.asking.one_place import token_of
 from pipelines.command.notes import note
@@ -65,7 +66,7 @@ def patterns(
             help="Server types that dtoss calibrate measured: requests count as what they cost.", metavar="FILE"
         ),
     ] = None,
-    max_bad: Annotated[float, typer.Option(help="Share of bad rows from which on this fails.")] = 0.10,
+    max_bad: row_options.MaxBad = 0.10,
     snapshot: Annotated[str | None, typer.Option(help="Name of a snapshot; the current one if not given.")] = None,
     master: Annotated[str | None, typer.Option(help="Spark master; local[*] if not given.")] = None,
     driver_memory: Annotated[str | None, typer.Option(help="Heap of a local Spark, such as 4g.")] = None,
@@ -188,7 +189,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Choose servers and place the partitions on them at the least cost."""
-    from pipelines.plan import facts, growth_factor, server_rows, share_of, summary
+    from pipelines.plan import facts, growth_factor, risk_of, server_rows, summary
     from pipelines.plan import plan as run
     from pipelines.plan_files import load_plan
 
@@ -219,7 +220,7 @@ def plan(
         prove=prove,
         call_cost=call_cost,
         offer=offer,
-        risk=share_of(risk),
+        risk=risk_of(risk),
         zones=zones,
         at_least=at_least_servers,
         at_most_types=at_most_types,

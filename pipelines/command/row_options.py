@@ -6,6 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from dtoss.errors import InputError
+from pipelines.rows.shares import share_of
+
 Id = Annotated[str | None, typer.Option("--id", help="Column with the object's id: id, or as the store's rows had it.")]
 X = Annotated[
     str | None, typer.Option("--x", help="Column with lon or x: lon, x without a lon, or as the store's rows had it.")
@@ -36,7 +39,26 @@ Attributes = Annotated[
     str | None,
     typer.Option("--columns", help="Attributes to carry: names separated by commas, none, or all if not given."),
 ]
-MaxBad = Annotated[float, typer.Option(help="Share of bad rows above which nothing becomes current.")]
+
+
+def max_bad(text: str | float) -> float:
+    """Return the share of bad rows that are borne, as an option says it.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    try:
+        return share_of(text, "--max-bad")
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+MaxBad = Annotated[
+    float,
+    typer.Option(parser=max_bad, metavar="SHARE", help="Share of bad rows, such as 10%, above which nothing counts."),
+]
 Wrap = Annotated[bool, typer.Option("--wrap", help="Take 360 from longitudes above 180.")]
 MinObjects = Annotated[int, typer.Option(help="With fewer objects nothing becomes current.")]
 MaxShrink = Annotated[

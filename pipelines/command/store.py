@@ -157,14 +157,14 @@ def rebuild(
     from pipelines.rebuild import check_arguments, check_wrap, summary
     from pipelines.rebuild import rebuild as run
     from pipelines.rows.delimited import check_text
-    from pipelines.rows.enough import share_of
     from pipelines.rows.inputs import look
     from pipelines.rows.positions import Columns
     from pipelines.rows.read_files import read_positions, unreadable
+    from pipelines.rows.shares import share_of
     from pipelines.spark.progress import Stages
 
     kept_for, ahead = seconds_or_none(keep_for), seconds_or_none(max_ahead)
-    shrink = None if max_shrink is None else share_of(max_shrink)
+    shrink = None if max_shrink is None else share_of(max_shrink, "max_shrink")
     check_arguments(partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach, min_objects, shrink)
     space = space_of(crs, metric)
     if crs is not None or metric is not None:

@@ -61,25 +61,3 @@ def check_enough(
         raise InputError(f"{shrunk}, more than --max-shrink {max_shrink:.4g} allows; {stays}")
     if max_shrink is None and before - objects > TOLD * before:
         warn(f"{shrunk}; --max-shrink 50% would have refused that")
-
-
-def share_of(text: str) -> float:
-    """Return the share that a text such as ``50%`` or ``0.5`` means.
-
-    Raises
-    ------
-    ValueError
-        If it is neither, or not from 0 to 1.
-
-    Examples
-    --------
-    >>> share_of("50%"), share_of("0.25")
-    (0.5, 0.25)
-    """
-    try:
-        share = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-    except ValueError:
-        share = -1.0
-    if not 0.0 <= share <= 1.0:
-        raise ValueError(f"max_shrink is {text!r}: a share such as 50% or 0.5 is wanted")
-    return share

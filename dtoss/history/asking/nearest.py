@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.geometry.distance import distance
+from dtoss.geometry.rounding import TINY
 from dtoss.history.asking.asked import Asked, chords_of, least_chords
 from dtoss.history.asking.found import Found, in_order, joined_found
 from dtoss.history.asking.moments import Spans
@@ -164,7 +165,8 @@ def _guessed(scan: Scan, centre: NDArray[np.float64], span: Spans, wanted: float
     power = min(len(centre), 2)
     for _ in range(30):
         middle = (low + high) / 2
-        part = np.clip((middle - least) / np.maximum(most - least, 1e-300), 0.0, 1.0) ** power
+        with np.errstate(over="ignore"):  # boxes of one place in a wide plane
+            part = np.clip((middle - least) / np.maximum(most - least, TINY), 0.0, 1.0) ** power
         if float((part * rows).sum()) >= wanted:
             high = middle
         else:
@@ -178,7 +180,7 @@ def _share_of_time(blocks: Blocks, span: Spans) -> NDArray[np.float64]:
     length = blocks.t_to.astype(np.float64) - begin
     overlap = np.minimum(blocks.t_to, span.last[0]).astype(np.float64)
     overlap -= np.maximum(blocks.t_from, span.first[0]).astype(np.float64)
-    return np.where(length > 0, np.clip(overlap / np.maximum(length, 1e-300), 0.0, 1.0), 1.0)
+    return np.where(length > 0, np.clip(overlap / np.maximum(length, TINY), 0.0, 1.0), 1.0)
 
 
 def _kept(

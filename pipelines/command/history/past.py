@@ -57,10 +57,10 @@ def rebuild_past(
     from dtoss.snapshots.store import on_stderr
     from pipelines.as_of import as_of, moment_in
     from pipelines.rebuild import check_arguments, summary
-    from pipelines.rows.enough import share_of
+    from pipelines.rows.shares import share_of
     from pipelines.spark.progress import Stages
 
-    options["max_shrink"] = None if options["max_shrink"] is None else share_of(options["max_shrink"])
+    options["max_shrink"] = None if options["max_shrink"] is None else share_of(options["max_shrink"], "max_shrink")
     names = ("partitions", "objects_per_partition", "keep", "pivots", "reach", "min_objects", "max_shrink")
     check_arguments(**{name: options[name] for name in names})
     known = moment_in(history, moment, version)

@@ -136,3 +136,10 @@ def test_types_and_names_that_are_kept():
     assert [time_type_of(kind) for kind in (pa.date32(), pa.int16(), pa.float32())] == ["timestamp", "int64", "double"]
     with pytest.raises(InputError, match="times are of type large_string"):
         time_type_of(pa.large_string())
+
+
+def test_both_zeros_are_one_time():
+    """A deletion at -0.0 counts beside a position at 0.0."""
+    schema = schema_of(PLANE, "int64", "double")
+    rows = table_of(schema, [1, 1], [-0.0, 0.0], [[0, 0], [1, 1]], [True, False])
+    assert not np.signbit(rows.column("t").to_numpy()).any()
