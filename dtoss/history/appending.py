@@ -25,7 +25,7 @@ from dtoss.history.schema import Schema, attribute_names, plain_type, time_type_
 from dtoss.history.versions import Home
 from dtoss.ids import as_ids
 
-NEEDS_TIME = "history needs a time: --time names its column, or one is called t"
+NEEDS_TIME = "history needs a time: --time (in Python time=) names its column, or one is called t"
 """Said where there is none."""
 
 
@@ -87,7 +87,7 @@ def append(
     version = home.head()
     if not unknown(version, [key]):
         return Appended(None if version is None else version.number, 0, 1)
-    if version is not None and crs is None and metric is None:
+    if version is not None and crs is None and metric is None and getattr(frame, "crs", None) is None:
         crs = version.schema.space.crs
         metric = "sphere" if version.schema.space.to_lonlat else None
     rows, schema = rows_of_frame(frame, id, time, geometry, x, y, columns, deleted, crs, metric)

@@ -32,7 +32,7 @@ Between = Any
 """Two times, both included, either of which may be None or "-"; or as many pairs as there are questions."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class History:
     """A version of a history of positions, opened for questions.
 
@@ -68,6 +68,10 @@ class History:
 
     def __len__(self) -> int:
         return self.version.rows
+
+    def __repr__(self) -> str:
+        number = self.version.number
+        return f"<dtoss.History of {len(self):,} rows, {self.space.crs}, version {number} of {self.home.shown}>"
 
     def range(
         self,

@@ -8,6 +8,7 @@ import re
 import shutil
 from datetime import UTC, datetime, timedelta
 
+import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -274,6 +275,10 @@ def test_frames_in_this_process_are_the_same_rows(spark, tmp_path):
     assert dtoss.history.append(frame, str(tmp_path / "here"), batch="a").repeated == 1
     table = pa.Table.from_pandas(frame, preserve_index=False)
     assert dtoss.history.append(table, str(tmp_path / "here"), batch="b", deleted="gone").rows == 80
+    opened = dtoss.history.open(str(tmp_path / "here"))
+    assert repr(opened) == f"<dtoss.History of 160 rows, EPSG:4326, version 2 of {tmp_path / 'here'}>"
+    there = frame.dropna()
+    web = gpd.GeoDataFrame(there[["id", "t"]], geometry=gpd.points_from_xy(there.lon, there.lat, crs=4326)).to_crs(3857)
     place, bad = str(tmp_path / "x"), {"batch": "c"}
     for given, where, options, kind, said in (
         (frame.drop(columns="t"), place, {}, InputError, "needs a time"),
@@ -281,6 +286,7 @@ def test_frames_in_this_process_are_the_same_rows(spark, tmp_path):
         (frame, place, {}, ValueError, "rows have no lon"),
         (frame.assign(lat=100.0), place, {"deleted": "gone"}, ValueError, "positions row 1 is"),
         (frame.dropna(), str(tmp_path / "here"), {"crs": "EPSG:4267"}, InputError, "crs EPSG:4267 .*EPSG:4326"),
+        (web, str(tmp_path / "here"), {}, InputError, "crs EPSG:3857 .*EPSG:4326"),
     ):
         with pytest.raises(kind, match=said):
             dtoss.history.append(given, where, **bad, **options)
