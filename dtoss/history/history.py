@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.arguments import column_names, distances, whole_number
 from dtoss.frames.places import as_places
 from dtoss.geometry.space import Space
-from dtoss.history.asking import near, nearest, tracks
+from dtoss.history.asking import many, near, nearest, tracks
 from dtoss.history.asking.asked import Asked, discs
 from dtoss.history.asking.explain import QUESTIONS, Told
 from dtoss.history.asking.found import Found, as_hits
 from dtoss.history.asking.moments import Spans, ends_of, spans_of, stored_kind
 from dtoss.history.asking.scan import Scan, condition_on, read_columns
+from dtoss.history.asking.together import Wanted
 from dtoss.history.reading import Reads
 from dtoss.history.schema import Schema
 from dtoss.history.times import moment_of, seconds_before
@@ -118,7 +119,10 @@ class History:
         scan = self._scan(columns, where, having)
         asked = discs(centres, radii, spans, self.space)
         began = time.perf_counter()
-        found, facts = near.rows_of(scan, asked, near.disc_test(scan, centres, radii))
+        if len(centres) < many.TOGETHER_FROM:
+            found, facts = near.rows_of(scan, asked, near.disc_test(scan, centres, radii))
+        else:
+            found, facts = many.near_many(scan, centres, radii, spans, Wanted()), many.facts_of_many(scan, asked)
         return self._hits("range", asked, scan, facts, found, began, columns, having)
 
     def box(
@@ -226,9 +230,18 @@ class History:
         centres, spans = self._places(places, crs, between)
         scan = self._scan(columns, where, having)
         began = time.perf_counter()
-        found, rounds = nearest.nearest_rows(scan, centres, k, self._furthest(max_distance, len(centres)), spans, per)
-        asked = discs(centres, nearest.reached(found, len(centres)), spans, self.space)
-        return self._hits("knn", asked, scan, nearest.facts_of(rounds), found, began, columns, having)
+        furthest = self._furthest(max_distance, len(centres))
+        if len(centres) < many.TOGETHER_FROM:
+            found, rounds = nearest.nearest_rows(scan, centres, k, furthest, spans, per)
+            asked, facts = (
+                discs(centres, nearest.reached(found, len(centres)), spans, self.space),
+                nearest.facts_of(rounds),
+            )
+        else:
+            found = many.near_many(scan, centres, furthest, spans, Wanted(k, per == "object"))
+            asked = discs(centres, nearest.reached(found, len(centres)), spans, self.space)
+            facts = many.facts_of_many(scan, asked)
+        return self._hits("knn", asked, scan, facts, found, began, columns, having)
 
     def count(
         self,

@@ -126,5 +126,8 @@ def _read(place: _Place) -> pa.Table:
 
 
 def gone(path: str) -> StoreError:
-    """Return the error of who asks for a file that gc has taken."""
-    return StoreError(f"{path} is gone: the version that needs it was cleared; open the history again")
+    """Return the error of who asks for a file that gc has taken, or that is lost."""
+    return StoreError(
+        f"{path} is gone: its version was cleared, then open the history again; or it is lost, then run dtoss history "
+        "verify --restore"
+    )

@@ -148,6 +148,7 @@ def rebuild(
         raise InputError("--done is for --updates: files of POSITIONS stay")
     pivots = pivots or "balanced"
     say_compiling("build")
+    from dtoss.arguments import share_of
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
@@ -160,7 +161,6 @@ def rebuild(
     from pipelines.rows.inputs import look
     from pipelines.rows.positions import Columns
     from pipelines.rows.read_files import read_positions, unreadable
-    from pipelines.rows.shares import share_of
     from pipelines.spark.progress import Stages
 
     kept_for, ahead = seconds_or_none(keep_for), seconds_or_none(max_ahead)

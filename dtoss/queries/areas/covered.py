@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from dtoss.compiled.kernel import operand
+from dtoss.geometry.areas import areas_of
 from dtoss.geometry.disc_cover import Discs, cover_box, cover_polygon
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import Space
 from dtoss.queries.gather import take_ids, take_positions
+from dtoss.queries.kernels.zone_kernel import IN, UNSURE, held_kernel
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.raw_hits import RawHits
 
+WORTH_TABLES = 1 << 14
+"""Places times corners from which on it pays to sort the edges of a polygon into strips."""
 Search: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], RawHits]
 Test: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]
 
@@ -142,7 +148,19 @@ def _is_ring(shape: Any) -> bool:
 
 def shape_of(polygon: Any) -> Shape:
     """Return the shape of a polygon (:class:`dtoss.geometry.polygons.Polygon`)."""
-    return Shape(cover_polygon(polygon), lambda positions, vectors: inside(vectors, polygon))
+    areas = cache(lambda: areas_of([polygon]))
+
+    def holds(positions: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.bool_]:
+        if len(vectors) * len(polygon.corners) < WORTH_TABLES:
+            return inside(vectors, polygon)
+        told = np.empty(len(vectors), np.uint8)
+        held_kernel(operand(vectors), *areas(), told)
+        held = np.asarray(told == IN)
+        unsure = np.flatnonzero(told == UNSURE)
+        held[unsure] = inside(vectors[unsure], polygon)
+        return held
+
+    return Shape(cover_polygon(polygon), holds)
 
 
 def _box_test(box: NDArray[np.float64], space: Space) -> Test:

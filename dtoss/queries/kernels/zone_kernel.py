@@ -251,3 +251,21 @@ def zone_kernel(
                 count[int(shape[polygon])] += found
                 used += found if listing else 0
     return count, shapes[:used], items[:used], doubts[: 2 * unsure]
+
+
+@kernel(
+    "void(float64[:, ::1], float64[:, ::1], float64[:, :, ::1], float64[:, ::1], float64[:, ::1],"
+    " float64[:, ::1], int64[::1], int64[::1], int32[::1], uint8[::1])"
+)
+def held_kernel(
+    places: Any, facts: Any, sides: Any, begins: Any, ends: Any, flat: Any, strip: Any, listed: Any, edges: Any,
+    told: Any,
+) -> None:  # fmt: skip
+    """Tell of each place (n, dimension) whether the first polygon holds it: OUT, IN or UNSURE."""
+    tables = Tables(
+        pointer(facts), pointer(sides), pointer(begins), pointer(ends), pointer(flat), pointer(strip), pointer(listed),
+        pointer(edges),
+    )  # fmt: skip
+    sites = pointer(places)
+    for i in range(places.shape[0]):
+        told[i] = _holds(tables, 0, _site_at(sites, i, places.shape[1]))

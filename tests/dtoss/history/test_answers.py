@@ -15,6 +15,7 @@ import dtoss
 from dtoss.errors import InputError
 from dtoss.geometry.distance import distance
 from dtoss.history.asking import plan as planning
+from dtoss.history.asking.many import TOGETHER_FROM
 from dtoss.history.blocks import BY_TIME
 from dtoss.history.care.dropping import forget
 from dtoss.history.orders.settle import drop_orders, make_order, settle
@@ -182,6 +183,39 @@ def test_every_question_from_every_layout(tmp_path_factory, schema, layout, data
     assert len(history) == len(oracle.rows)
     for _ in range(2):
         check(history, oracle, data)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(SCHEMAS), st.sampled_from(["time", "all", "mixed"]), st.data())
+def test_many_places_at_once_are_answered_as_one_by_one(tmp_path_factory, schema, layout, data):
+    """Each with a radius and an interval of its own: they are asked together, by another way."""
+    home = new_home(tmp_path_factory.mktemp("h") / "h")
+    for i in range(2):
+        version = put_batch(home, data.draw(small_rows(schema, most=60)), schema, str(i))
+    laid_out(home, version, layout)
+    history = dtoss.history.open(home.path, learn=False)
+    places = data.draw(
+        st.lists(st.tuples(st.sampled_from(LON), st.sampled_from(LAT)), min_size=TOGETHER_FROM, max_size=20)
+    )
+    rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    radii = rng.choice(RADII[schema.space.metric], len(places))
+    ends = np.sort(rng.integers(-1, 11, (len(places), 2)), axis=1)
+    spans = [tuple(moment(schema, int(second)) for second in pair) for pair in ends]
+    k, per = int(rng.integers(1, 5)), str(rng.choice(["object", "row"]))
+
+    def asked(some):
+        at, reach, between = [places[i] for i in some], radii[some], [spans[i] for i in some]
+        return (
+            history.range(at, reach, between=between, where="id is not null"),
+            history.knn(at, k, per=per, between=between),
+            history.knn(at, k, per=per, max_distance=reach, having="t is not null"),
+        )
+
+    together = asked(list(range(len(places))))
+    alone = [asked([i]) for i in range(len(places))]
+    for number, found in enumerate(together):
+        wanted = [(i, *hit[1:]) for i, one in enumerate(alone) for hit in answers(one[number])]
+        assert answers(found) == wanted
 
 
 @settings(max_examples=15, deadline=None)
