@@ -24,8 +24,8 @@ from ceps.plans import DAYS_A_MONTH, bytes_text
 from ceps.problem import Progress
 from ceps.rollout.splits import split_advice
 from ceps.texts import how_many
-from dtoss.arguments import share_of
 from pipelines.plan_files import checksum, load_plan, load_servers, read_patterns, with_bytes
+from pipelines.rows.amounts import share_of
 
 SHOWN = 40
 """Servers that the table shows at the most."""

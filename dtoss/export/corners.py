@@ -221,7 +221,7 @@ def _planar(
 ) -> NDArray[np.float64]:
     """Return corners of a plane: of three sites, or of two and the side of the bounds that they are on."""
     span = float(np.hypot(bounds[2] - bounds[0], bounds[3] - bounds[1]))
-    step = 2.0 ** np.ceil(np.log2(max(_FINE * span, float(np.spacing(np.abs(bounds).max())))))
+    step = _grid_of(bounds)
     places = own.copy()
     met = np.flatnonzero((left >= 0) & (right >= 0) & (left != right))
     a, b, c = _sorted_rows(site[met], others[left[met]], others[right[met]])
@@ -244,9 +244,24 @@ def _planar(
                 rest = a[:, 1 - axis] + (h - d[:, axis] * (border[axis] - a[:, axis])) / d[:, 1 - axis]
                 on &= np.abs(rest - own[side, 1 - axis]) < _NEAR * span
             places[side[on], 1 - axis] = rest[on]
+    return on_plane(places, bounds)
+
+
+def on_plane(places: NDArray[np.float64], bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return places (n, 2) of a plane on a grid, those at its bounds upon them, and those that are as one as one.
+
+    Cost O(n log n).
+    """
+    step = _grid_of(bounds)
+    low, high = bounds[:2], bounds[2:]
     points = np.clip(np.round(places / step) * step, low, high)
     for axis in (0, 1):
         for border in (low, high):
             points[np.abs(places[:, axis] - border[axis]) <= step, axis] = border[axis]
     # a grid as fine as numbers are there has corners of their own a step apart
     return together(points, _STEPS * step) if step > _STEPS * np.spacing(np.abs(bounds).max()) else points
+
+
+def _grid_of(bounds: NDArray[np.float64]) -> float:
+    span = float(np.hypot(bounds[2] - bounds[0], bounds[3] - bounds[1]))
+    return float(2.0 ** np.ceil(np.log2(max(_FINE * span, float(np.spacing(np.abs(bounds).max()))))))

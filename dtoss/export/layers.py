@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dtoss.cells.cell_polygons import CellPolygons
 from dtoss.export.cell_rings import Cells, cells_of, rings_of
 from dtoss.export.clip import Boundary, inside, kept_in
-from dtoss.export.corners import corners_of, together
+from dtoss.export.corners import corners_of, on_plane, together
 from dtoss.export.geoparquet import Geometries, points_wkb, polygons_wkb, rings_wkb
 from dtoss.export.planar import (
     PLANAR_TOLERANCE,
@@ -243,11 +243,12 @@ def planar_regions(
     """Return the regions as valid shapely polygons of straight edges, None for one that is empty."""
     import shapely
 
-    shapes = region_shapes(regions, bounds)
+    lonlat, shapes = space_of(), region_shapes(regions, bounds)
     rings = [ring[:-1] for shape in shapes for piece in shape.polygons for ring in piece]
-    if bounds is None:
-        vectors = np.concatenate([np.zeros((0, 3)), *rings])
-        points = together(on_grid(space_of().positions(vectors)), _ONE)
+    if rings:
+        corners = np.concatenate(rings)
+        # neighbours have the same corners to some roundings: unions lose whole regions over those
+        points = on_plane(corners, bounds) if bounds is not None else together(on_grid(lonlat.positions(corners)), _ONE)
         rings = np.split(points, np.cumsum([len(ring) for ring in rings])[:-1])
     waiting = iter(rings)
     drawn = np.full(len(shapes), None, object)

@@ -82,13 +82,12 @@ def run(
 ) -> int:
     """Merge files that keep arriving, cycle after cycle."""
     say_compiling("build")
-    from dtoss.arguments import share_of
     from dtoss.snapshots.store import on_stderr
     from pipelines.cycle import check_cycle
     from pipelines.loop.disposal import disposal_of
     from pipelines.loop.metrics import Metrics
     from pipelines.rebuild import check_arguments
-    from pipelines.rows.durations import seconds_of
+    from pipelines.rows.amounts import seconds_of, share_of
     from pipelines.run import CyclesFailed
     from pipelines.run import run as loop
 

@@ -155,7 +155,7 @@ def seconds_or_none(text: str | None, never: str = "off") -> float | None:
     ValueError
         If it is neither.
     """
-    from pipelines.rows.durations import seconds_of
+    from pipelines.rows.amounts import seconds_of
 
     return None if text is None or text.strip() == never else seconds_of(text)
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from dtoss.arguments import share_of
 from dtoss.errors import InputError
+from pipelines.rows.amounts import share_of
 
 Id = Annotated[str | None, typer.Option("--id", help="Column with the object's id: id, or as the store's rows had it.")]
 X = Annotated[

@@ -157,7 +157,7 @@ def rate_of(text: str) -> float:
     ValueError
         If it is none.
     """
-    from pipelines.rows.durations import seconds_of
+    from pipelines.rows.amounts import seconds_of
 
     number, _, time = text.partition("/")
     try:
@@ -171,7 +171,7 @@ def rate_of(text: str) -> float:
 
 
 def _seconds(text: str) -> float:
-    from pipelines.rows.durations import seconds_of
+    from pipelines.rows.amounts import seconds_of
 
     return seconds_of(text)
 

@@ -148,7 +148,6 @@ def rebuild(
         raise InputError("--done is for --updates: files of POSITIONS stay")
     pivots = pivots or "balanced"
     say_compiling("build")
-    from dtoss.arguments import share_of
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
@@ -157,6 +156,7 @@ def rebuild(
     from pipelines.past.file_keys import keyed
     from pipelines.rebuild import check_arguments, check_wrap, summary
     from pipelines.rebuild import rebuild as run
+    from pipelines.rows.amounts import share_of
     from pipelines.rows.delimited import check_text
     from pipelines.rows.inputs import look
     from pipelines.rows.positions import Columns

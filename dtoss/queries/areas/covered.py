@@ -22,7 +22,7 @@ from dtoss.queries.kernels.zone_kernel import IN, UNSURE, held_kernel
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.raw_hits import RawHits
 
-WORTH_TABLES = 1 << 14
+WORTH_TABLES = 1 << 20
 """Places times corners from which on it pays to sort the edges of a polygon into strips."""
 Search: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], RawHits]
 Test: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]

@@ -53,11 +53,11 @@ def rebuild_past(
     if moment is None:
         raise InputError("--max-age and --version are for a past moment: name it (--as-of TIME)")
     say_compiling("build")
-    from dtoss.arguments import share_of
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
     from pipelines.as_of import as_of, moment_in
     from pipelines.rebuild import check_arguments, summary
+    from pipelines.rows.amounts import share_of
     from pipelines.spark.progress import Stages
 
     options["max_shrink"] = None if options["max_shrink"] is None else share_of(options["max_shrink"], "max_shrink")

@@ -102,6 +102,17 @@ def test_edges_stay_within_the_tolerance(tmp_path, tolerance):
     assert shapely.get_num_coordinates(cells.geometry.to_numpy()).sum() < 200_000 / np.sqrt(tolerance)
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("size", [1e-3, 1e3, 1e9])
+def test_regions_of_a_plane_have_the_same_corners(seed, size):
+    """Not nearly the same: GEOS's union of such lost whole regions."""
+    rng = np.random.default_rng(seed)
+    index = dtoss.build(np.arange(60), rng.normal(0.0, size, (60, 2)), crs="none", partitions=7)
+    held = index.regions().geometry
+    assert shapely.coverage_is_valid(held[~held.isna()].to_numpy())
+    assert held.union_all().area == pytest.approx(whole(index), rel=1e-9)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.one_of(st.tuples(st.just("sphere"), lonlat()), st.tuples(st.just("plane"), planar())), st.sampled_from([1, 2, 7])
