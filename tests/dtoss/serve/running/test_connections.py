@@ -6,7 +6,7 @@ import json
 import ssl
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -101,8 +101,9 @@ def test_what_is_no_http_is_said_to_be_none(server, bad):
 
 def test_headers_that_take_too_long_are_refused():
     """Drop by drop; a connection that says nothing is idle and may last longer; one that asks in time goes on."""
-    with started(*TRIVIAL, "header_seconds=1.5", "idle_seconds=4") as server:
-        slow, silent, again, patient = (dialled(server.port) for _ in range(4))
+    with ExitStack() as opened:
+        server = opened.enter_context(started(*TRIVIAL, "header_seconds=3", "idle_seconds=8"))
+        slow, silent, again, patient = (opened.enter_context(dialled(server.port)) for _ in range(4))
         began = time.monotonic()
         again.sendall(get("/"))
         assert answer(again)[0] == 200
@@ -121,15 +122,13 @@ def test_headers_that_take_too_long_are_refused():
                 pass
         slow.settimeout(20)
         told = problem_of(answer(slow))
-        assert (told["status"], told["limit"], told["bound"]) == (408, "header_seconds", 1.5)
-        assert 1.4 < time.monotonic() - began < 4
+        assert (told["status"], told["limit"], told["bound"]) == (408, "header_seconds", 3)
+        assert 2.9 < time.monotonic() - began < 20
         assert problem_of(answer(again))["status"] == 408
         assert answer(silent) is None
-        assert 3.9 < time.monotonic() - began < 8
+        assert 7.9 < time.monotonic() - began < 40
         assert answer(patient) is None
         assert server.until(r"^refused") == ["refused 408", "refused 408"]
-        for sock in (slow, silent, again, patient):
-            sock.close()
 
 
 def test_answers_that_nobody_reads_are_dropped():
@@ -217,7 +216,7 @@ def test_tls(tmp_path):
         with dialled(server.port) as silent:
             began = time.monotonic()
             assert silent.recv(1) == b""
-            assert time.monotonic() - began < 8
+            assert time.monotonic() - began < 20
         assert server.stop()[0] == 0
 
 
