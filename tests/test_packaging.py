@@ -75,7 +75,7 @@ def test_libraries_of_browsers_come_with_their_licences(wheel):
     packages = tomllib.loads((ROOT / vendor / "VENDOR.toml").read_text())["package"]
     held = {f"{vendor}/{name}" for package in packages for name in package["files"]}
     licences = {name for name in held if name.endswith(("LICENSE.txt", "NOTICE.txt"))}
-    assert len(licences) > len(packages)
+    assert len(licences) >= len(packages) > 0
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (metadata,) = (name for name in names if name.endswith("METADATA"))

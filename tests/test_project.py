@@ -57,6 +57,17 @@ def test_files_are_as_the_checks_before_a_commit_want_them():
         assert len(held) <= most, name
 
 
+def test_no_file_names_a_place_of_the_machine_that_it_was_made_on():
+    """Neither the folders round the checkout, nor home; nor what a lock file says of where packages were found."""
+    places = {str(ROOT), str(ROOT.parent), str(Path.home())} - {"/"}
+    locked = re.compile(rb'"(?:resolv|integrit)(?:ed|y)"\s*:')
+    looked_for = [re.compile(rb"(?<![\w./])" + re.escape(place).encode() + rb"(?=[/\"'\s])") for place in places]
+    assert all(any(one.search(f'"{place}/data"'.encode()) for one in looked_for) for place in places)
+    for name in files():
+        held = (ROOT / name).read_bytes()
+        assert not [one.pattern for one in [locked, *looked_for] if one.search(held)], name
+
+
 def test_what_is_cited_is_this_version():
     """And the length of lines is the same for editors and for ruff."""
     citation = (ROOT / "CITATION.cff").read_text()

@@ -22,7 +22,8 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import LogNorm
 from numpy.typing import NDArray
 
-from bench.history.worlds import DATA, HOTSPOTS, METRES, SPREAD
+from bench.history.worlds import HOTSPOTS, METRES, SPREAD
+from bench.measuring.points import DATA
 from dtoss.history.adapting.adapt import adapt
 from dtoss.history.adapting.layouts import leaf_rows, order_of
 from dtoss.history.appending import append

@@ -11,7 +11,8 @@ import time
 import numpy as np
 import pyarrow.parquet as pq
 
-from bench.history.worlds import DATA, HOTSPOTS, METRES, SPREAD
+from bench.history.worlds import HOTSPOTS, METRES, SPREAD
+from bench.measuring.points import DATA
 from dtoss.history.adapting.rivals import Sample
 from dtoss.history.adapting.sampling import SAMPLED_BLOCKS, SAMPLED_ROWS, sample_of
 from dtoss.history.appending import append

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from bench.measuring.points import DATA
 from dtoss.history.asking.explain import QUESTIONS
 from dtoss.history.questions import Questions, joined_questions
 
-DATA = Path("/work/shared/data")
 HOUR = 3600.0
 DAY = 24 * HOUR
 METRES = 111_195.0

@@ -22,8 +22,6 @@ from datasets.tables.command import BadInput, run, say
 VENDOR = Path(__file__).parents[2] / "dtoss" / "serve" / "static" / "vendor"
 SOURCES = {
     "maplibre-gl.LICENSE.txt": "LICENSE.txt",
-    "swagger-ui.LICENSE.txt": "LICENSE",
-    "swagger-ui.NOTICE.txt": "NOTICE",
 }
 """Files that have another name and place in their package."""
 
