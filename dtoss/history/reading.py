@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -104,7 +103,7 @@ def read_blocks(
     try:
         footer = _footer(_Place(path, home.folder))
         there = set(footer.schema.to_arrow_schema().names)
-        source = _source(home.folder, name, path, spans, footer)
+        source = _source(home.folder, path, spans)
         file = pq.ParquetFile(source, metadata=footer, page_checksum_verification=True)
         stored = {POINT_COLUMN if column.name in ("x", "y") else column.name for column in wanted} & there
         if not blocks.marks.any():
@@ -157,43 +156,21 @@ def _footer(place: _Place) -> pq.FileMetaData:
     return pq.read_metadata(place.path)
 
 
-def _source(folder: Folder, name: str, path: str, spans: list[tuple[int, int]], footer: Any) -> Any:
+def _source(folder: Folder, path: str, spans: list[tuple[int, int]]) -> Any:
     if isinstance(folder, LocalFolder):
         return pa.memory_map(path)
     assert isinstance(folder, RemoteFolder)
     stream = folder.filesystem.open_input_file(path)
+    # as long as the file, but only pages that are written to take memory. Not a file of Python's: Arrow's threads let
+    # go of those late, and a process that ends meanwhile is aborted
+    whole = pa.allocate_buffer(stream.size())
+    held = np.frombuffer(whole, np.uint8)
+
+    def fetch(span: tuple[int, int]) -> None:
+        begin, size = span
+        data = stream.read_at(size, begin)
+        held[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
+
     with ThreadPoolExecutor(min(_AT_ONCE, len(spans))) as pool:
-        parts = list(pool.map(lambda span: stream.read_at(span[1], span[0]), spans))
-    return pa.PythonFile(_Fetched([begin for begin, _ in spans], parts, stream.size()), mode="r")
-
-
-class _Fetched(io.RawIOBase):
-    """A file of which only some ranges are there."""
-
-    def __init__(self, begins: list[int], parts: list[bytes], size: int) -> None:
-        super().__init__()
-        self._begins, self._parts, self._size, self._at = np.array(begins), parts, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        part = int(np.searchsorted(self._begins, self._at, side="right")) - 1
-        begin = int(self._begins[part]) if part >= 0 else 0
-        held = self._parts[part] if part >= 0 else b""
-        end = len(held) if size is None or size < 0 else self._at - begin + size
-        if part < 0 or end > len(held):
-            raise OSError(f"bytes {self._at} to {begin + end} were not read")
-        data = held[self._at - begin : end]
-        self._at += len(data)
-        return data
+        list(pool.map(fetch, spans))
+    return pa.BufferReader(whole)

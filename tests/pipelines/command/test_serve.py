@@ -103,7 +103,7 @@ def test_a_server_answers_until_it_is_told_to_end(own_store):
             thread.join(20)
         assert wrong == []
         assert code == 0
-        assert seconds < 5
+        assert seconds < 20
         assert len(counts) == 8
         assert logged(own_store / "accesses") == sum(counts)
         assert [told["cut_off"] for told in events(server, "worker ended")] == [0, 0]

@@ -51,7 +51,7 @@ def test_workers_share_connections_and_end_together():
         assert sorted(line for line in server.lines if "hangup" in line) == ["hangup 0", "hangup 1"]
         code, seconds = server.stop(signal.SIGINT)
         assert code == 0
-        assert seconds < 5
+        assert seconds < 20
         assert gone(first[1])
         assert gone(second[1])
 
@@ -142,7 +142,7 @@ def test_who_has_asked_before_the_end_is_answered():
         assert answer(slow)[0] == 200
         assert answer(half) is None
         assert answer(idle) is None
-        assert seconds < 5
+        assert seconds < 20
         assert "left 0" in server.lines
         for sock in (slow, half, idle):
             sock.close()
@@ -155,7 +155,7 @@ def test_what_takes_too_long_is_cut_off_at_the_end():
         time.sleep(0.2)
         code, seconds = server.stop()
         assert (code, answer(sock)) == (0, None)
-        assert seconds < 5
+        assert seconds < 9.5
         assert "left 1" in server.lines
 
 
