@@ -6,15 +6,25 @@ import pytest
 
 from tests.dtoss.commits.races import USERS, _start, _told, race
 
+ROUNDS = 10
+"""Races that are run at the most until processes have met in one: on a busy machine they may take turns."""
+
+
+def met(user, place_of, writers, commits, versions):
+    """Race until writers were in each other's way and the reader saw more than so many versions."""
+    for number in range(ROUNDS):
+        found = race(user, place_of(number), writers, commits)
+        if found["conflicts"] > 0 and found["versions"] > versions:
+            return True
+    return False
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("writers", [2, 8])
 @pytest.mark.parametrize("user", USERS)
 def test_writers_at_once_on_a_disk(tmp_path, user, writers):
     """A reader sees versions go forward meanwhile, and never a mixture."""
-    found = race(user, str(tmp_path / "place"), writers, 48)
-    assert found["conflicts"] > 0, "they were never at it at once"
-    assert found["versions"] > 3
+    assert met(user, lambda number: str(tmp_path / str(number)), writers, 48, 3), "they were never at it at once"
 
 
 @pytest.mark.slow
@@ -23,9 +33,7 @@ def test_writers_at_once_on_a_disk(tmp_path, user, writers):
 )
 def test_writers_at_once_on_an_object_store(bucket, user, writers, commits):
     """The same through conditional puts."""
-    found = race(user, bucket.uri(), writers, commits)
-    assert found["conflicts"] > 0
-    assert found["versions"] > 1
+    assert met(user, lambda number: bucket.uri(), writers, commits, 1), "they were never at it at once"
 
 
 @pytest.mark.slow
