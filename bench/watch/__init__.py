@@ -1,0 +1,1 @@
+"""Experiments with standing questions: python -m bench.watch.X."""

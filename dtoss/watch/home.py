@@ -1,0 +1,99 @@
+"""Where a watch is: the folder ``STORE/watch/NAME``, and what is in it.
+
+::
+
+    STORE/watch/NAME/
+      CURRENT, commits/                 the chain of batches: what each made visible
+      LEASE                             who watches
+      events/<name>.parquet             events of a task, or of many batches folded
+      state/<name>.arrow                the rows before
+      quarantine/<name>.parquet         rows that were set aside
+      readers/<name>.json               cursors of named readers
+      subscriptions/
+        CURRENT, commits/               the chain of changes of subscriptions
+        changes/<name>.parquet          what a change adds and removes
+        built/<name>.arrow              indexes of subscriptions, mapped
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from dtoss.commits.chain import Chain
+from dtoss.commits.folder import Folder
+from dtoss.errors import InputError
+from dtoss.snapshots.place import folder_of
+
+WATCHES = "watch"
+"""The folder of a store that holds its watches."""
+DEFAULT_NAME = "default"
+"""The name of a watch where none is said."""
+EVENTS, STATE, QUARANTINED, READERS, SUBSCRIPTIONS = "events", "state", "quarantine", "readers", "subscriptions"
+CHANGES, BUILT = "changes", "built"
+"""Folders of :data:`SUBSCRIPTIONS`."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a watch is; small, and pickled as its two texts.
+
+    Parameters
+    ----------
+    store
+        Path or URI of the store.
+    name
+        Of the watch.
+
+    Raises
+    ------
+    InputError
+        If the name is none that a folder of every system can have.
+    """
+
+    store: str
+    name: str = DEFAULT_NAME
+
+    def __post_init__(self) -> None:
+        if not _NAME.match(self.name):
+            raise InputError(
+                f"watch {self.name!r} cannot be a name: up to 64 letters, digits, '.', '_' and '-' are wanted, the "
+                "first a letter or digit"
+            )
+
+    def __reduce__(self) -> tuple[type[Home], tuple[str, str]]:
+        return Home, (self.store, self.name)
+
+    @property
+    def path(self) -> str:
+        """Path or URI of the watch's folder."""
+        base, mark, options = self.store.partition("?")
+        return f"{base.rstrip('/')}/{WATCHES}/{self.name}{mark}{options}"
+
+    @property
+    def asked_path(self) -> str:
+        """Path or URI of the folder of its subscriptions."""
+        base, mark, options = self.path.partition("?")
+        return f"{base}/{SUBSCRIPTIONS}{mark}{options}"
+
+    @cached_property
+    def folder(self) -> Folder:
+        """The watch's folder."""
+        return folder_of(self.path)
+
+    @cached_property
+    def asked(self) -> Folder:
+        """The folder of its subscriptions."""
+        return folder_of(self.asked_path)
+
+    @property
+    def batches(self) -> Chain:
+        """The chain of batches."""
+        return Chain(self.folder)
+
+    @property
+    def changes(self) -> Chain:
+        """The chain of changes of subscriptions."""
+        return Chain(self.asked)

@@ -1,0 +1,1 @@
+"""Rows against an index of subscriptions: candidates, then exact matches, each once."""
