@@ -22,8 +22,8 @@ LIBRARIES = {
     "ceps": {"numpy", "scipy", "numba", "llvmlite"},
 }
 """What a layer may need where a module is imported; inside functions it may ask for more."""
-ABOVE = {("datasets", "demo.py"), ("datasets", "demo_picture.py")}
-"""The demo runs the jobs: it is an entrance, which nothing imports."""
+ABOVE = {("datasets", name) for name in ("demo.py", "demo_fence.py", "demo_picture.py", "replay.py")}
+"""The demo runs the jobs, a replay feeds them: they are entrances, which nothing else imports."""
 
 GROUND = {"errors", "names", "locks", "extras", "html_table"}
 NOUNS = GROUND | {"partition", "ids", "id_order", "hits", "arguments"}
