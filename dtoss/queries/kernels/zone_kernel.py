@@ -133,7 +133,7 @@ def _crossed(tables, edge, site, u, v, slack):
 
 
 @kernel
-def _holds(tables, polygon, site):
+def polygon_holds(tables, polygon, site):
     """Return whether a place lies in a polygon: OUT, IN or UNSURE."""
     f = polygon * FACT_COLUMNS
     facts = tables.facts
@@ -192,7 +192,7 @@ def _search_block(row, block, tables, asked, polygon, out, used, unsure):
     for site in range(first, stop):
         if asked.marks[site] == shape + 1:
             continue  # another polygon of the shape holds it
-        told = _holds(tables, polygon, _site_at(sites, site, asked.dimension))
+        told = polygon_holds(tables, polygon, _site_at(sites, site, asked.dimension))
         if told == IN:
             asked.marks[site] = shape + 1
             found += _taken(row, site, asked, shape, out, used + found)
@@ -268,4 +268,4 @@ def held_kernel(
     )  # fmt: skip
     sites = pointer(places)
     for i in range(places.shape[0]):
-        told[i] = _holds(tables, 0, _site_at(sites, i, places.shape[1]))
+        told[i] = polygon_holds(tables, 0, _site_at(sites, i, places.shape[1]))

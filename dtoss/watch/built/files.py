@@ -1,0 +1,128 @@
+"""An index of subscriptions as a file: Arrow IPC, whose buffers are the arrays, mapped and never read twice."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.commits.folder import Folder, LocalFolder
+from dtoss.errors import StoreError
+from dtoss.geometry.space import Space
+from dtoss.watch.built.built import Built, Unanswered
+from dtoss.watch.home import BUILT
+from dtoss.watch.subscription import SCHEMA
+
+_NAMED = 16
+_FORMAT = 1
+_ABOUT, _TABLE = b"dtoss", "table"
+
+
+def write_built(folder: Folder, built: Built, prefix: str) -> dict[str, Any]:
+    """Write an index to ``built/`` of the folder of subscriptions, and return what a commit says of it.
+
+    Parameters
+    ----------
+    folder
+        Of subscriptions.
+    built
+        The index.
+    prefix
+        Of the file's name, such as "base" or "delta".
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    data = encoded(built)
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"{prefix}-{digest[:_NAMED]}.arrow"
+    folder.make(BUILT)
+    if not folder.is_file(BUILT, name):
+        folder.write(data, BUILT, name)
+    folder.sync([(BUILT, name)])
+    return {"name": name, "rows": len(built), "bytes": data.size, "sha256": digest}
+
+
+def encoded(built: Built) -> pa.Buffer:
+    """Return the bytes of an index's file: a column of one value for each array, the table among them."""
+    table = pa.BufferOutputStream()
+    with pa.ipc.new_stream(table, SCHEMA) as stream:
+        stream.write_table(built.table)
+    columns: dict[str, pa.Array] = {_TABLE: _one(table.getvalue())}
+    shapes = {}
+    for name, array in built.arrays.items():
+        shapes[name] = [array.dtype.str, list(array.shape)]
+        columns[name] = _one(pa.py_buffer(np.ascontiguousarray(array)))
+    kept = pa.schema(list(built.schema.items())).serialize()
+    about = {
+        "format": _FORMAT,
+        "arrays": shapes,
+        "crs": built.space.crs,
+        "metric": built.space.metric,
+        "to_lonlat": built.space.to_lonlat,
+        "schema": base64.b64encode(kept).decode(),
+        "texts": list(built.texts),
+        "unanswered": [[one.row, one.id, one.reason] for one in built.unanswered],
+    }
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    batch = batch.replace_schema_metadata({_ABOUT: json.dumps(about, sort_keys=True)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as file:
+        file.write_batch(batch)
+    return sink.getvalue()
+
+
+def _one(data: pa.Buffer) -> pa.Array:
+    """Return a column whose single value is a buffer, without a copy."""
+    offsets = pa.py_buffer(np.array([0, data.size], np.int64))
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, data])
+
+
+def open_built(folder: Folder, name: str) -> Built:
+    """Return the index of a file, mapped on a disk and read whole from elsewhere.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing or is none; the message names it.
+    """
+    path = folder.path(BUILT, name)
+    try:
+        if isinstance(folder, LocalFolder):
+            source: Any = pa.memory_map(path)
+        else:
+            data = folder.read(BUILT, name)
+            if data is None:
+                raise FileNotFoundError(path)
+            source = pa.BufferReader(data)
+        return _decoded(pa.ipc.open_file(source).get_batch(0))
+    except FileNotFoundError:
+        raise StoreError(f"{path} is missing: subscribe again, or restore it") from None
+    except (pa.ArrowException, ValueError, KeyError, TypeError, IndexError) as error:
+        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
+
+
+def _decoded(batch: pa.RecordBatch) -> Built:
+    about = json.loads((batch.schema.metadata or {})[_ABOUT])
+    if about["format"] != _FORMAT:
+        raise ValueError(f"its format is {about['format']}, {_FORMAT} is known")
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, (kind, shape) in about["arrays"].items():
+        arrays[name] = np.frombuffer(batch.column(name)[0].as_buffer(), np.dtype(kind)).reshape(shape)
+    table = pa.ipc.open_stream(batch.column(_TABLE)[0].as_buffer()).read_all()
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
+    return Built(
+        table,
+        Space(about["crs"], about["metric"], about["to_lonlat"]),
+        {column.name: column.type for column in schema},
+        arrays,
+        tuple(about["texts"]),
+        tuple(Unanswered(*one) for one in about["unanswered"]),
+    )

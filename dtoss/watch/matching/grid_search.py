@@ -1,0 +1,223 @@
+"""Rows against a grid of places: the cells that hold a row, and of what stands there what holds it, each once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import pointer, shifted
+from dtoss.geometry.distance import plane_distance, sphere_distance
+from dtoss.geometry.place import SPHERE, Place
+from dtoss.geometry.space import QUARTER_TURN
+from dtoss.queries.kernels.zone_kernel import IN, OUT, Tables, polygon_holds
+from dtoss.watch.built.covers import CIRCULAR, RECTANGULAR
+from dtoss.watch.built.frame import cell_key, column_of, columns_of, row_of
+from dtoss.watch.built.grid_kernel import EMPTY, FACTS, begin_of, count_of, frame_in, place_in
+
+UNSURE_FROM = -2.0
+"""Distances from here down stand for polygons that rational numbers must tell of: -2 for polygon 0."""
+_SURE = 1.0 - 4e-11
+"""Share of the bound of a squared chord below which a row is within for sure."""
+_PLAIN_CHORD = 1.0
+"""Squared chord up to which chords and distances go together to the last digits but three."""
+_LEAST_CHORD = 1e-200
+_NORTH = 3
+_SHORT = 24
+"""Hits that are put in order by insertion."""
+
+
+class Row(NamedTuple):
+    """A row that is asked about: where it is, what it wants, whether it is on a sphere."""
+
+    x: Any
+    y: Any
+    place: Any
+    wants: Any
+
+
+class Told(NamedTuple):
+    """Pointers to what is told of subscriptions: what they want, and their radii."""
+
+    events: Any
+    radius: Any
+
+
+@kernel
+def _distance(row, facts):
+    """Return the squared chord to the centre of a circle, of which ``facts`` is the pointer."""
+    x, y = row.place.x - facts[0], row.place.y - facts[1]
+    z = row.place.z - facts[2] if row.place.dimension == SPHERE else 0.0
+    return x * x + y * y + z * z
+
+
+@kernel
+def within_circle(place, facts, radius, chord2):
+    """Return the reported distance to a circle's centre if it is at most the radius, else -1."""
+    if place.dimension == SPHERE:
+        far = sphere_distance(place.x, place.y, place.z, facts[0], facts[1], facts[2])
+    else:
+        far = plane_distance(place.x, place.y, facts[0], facts[1])
+    bound = facts[_NORTH]
+    sure = _LEAST_CHORD < bound <= _PLAIN_CHORD or place.dimension != SPHERE
+    if sure and bound > _LEAST_CHORD and chord2 <= bound * _SURE:
+        return far
+    return far if far <= radius else -1.0
+
+
+@kernel
+def in_rectangle(x, y, rect, sphere):
+    """Return whether a rectangle, of which ``rect`` is the pointer, holds a place, its border included."""
+    if not rect[1] <= y <= rect[_NORTH]:
+        return False
+    west, east = rect[0], rect[2]
+    if sphere and abs(y) == QUARTER_TURN:
+        return True
+    if west <= east or not sphere:
+        return west <= x <= east
+    return x >= west or x <= east
+
+
+@kernel
+def held_in(row, facts, tags, told, tables):
+    """Return the distance to a circle that holds a row, NaN for another place that does, -1 for none.
+
+    Below that it is a polygon of which rounding leaves unsure whether it holds the row.
+    """
+    shape = int(tags[1])
+    if shape == CIRCULAR:
+        chord2 = _distance(row, facts)
+        if chord2 > facts[_NORTH]:
+            return -1.0
+        if not told.events[tags[0]] & row.wants:
+            return -1.0
+        return within_circle(row.place, facts, told.radius[tags[0]], chord2)
+    if not in_rectangle(row.x, row.y, facts, row.place.dimension == SPHERE):
+        return -1.0
+    if not told.events[tags[0]] & row.wants:
+        return -1.0
+    if shape != RECTANGULAR:
+        z = row.place.z if row.place.dimension == SPHERE else 1.0
+        held = polygon_holds(tables, shape, Place(row.place.x, row.place.y, z, SPHERE))
+        if held == OUT:
+            return -1.0
+        if held != IN:
+            return UNSURE_FROM - shape
+    return np.nan
+
+
+@kernel
+def _put_in_order(subs, far, begin, end):
+    """Put hits in the order of subscriptions; those of each level are so already."""
+    for i in range(begin + 1, end):
+        sub, distance = subs[i], far[i]
+        j = i
+        while j > begin and subs[j - 1] > sub:
+            subs[j], far[j] = subs[j - 1], far[j - 1]
+            j -= 1
+        subs[j], far[j] = sub, distance
+
+
+@kernel
+def _merge(subs, far, begin, middle, end):
+    """Merge two ordered parts of hits."""
+    if end - begin <= _SHORT:
+        _put_in_order(subs, far, begin, end)
+        return
+    if subs[middle - 1] <= subs[middle]:
+        return
+    size = middle - begin
+    left, left_far = np.empty(size, np.int32), np.empty(size)
+    for i in range(size):
+        left[i], left_far[i] = subs[begin + i], far[begin + i]
+    i, j, at = 0, middle, begin
+    while i < size:
+        if j < end and subs[j] < left[i]:
+            subs[at], far[at] = subs[j], far[j]
+            j += 1
+        else:
+            subs[at], far[at] = left[i], left_far[i]
+            i += 1
+        at += 1
+
+
+@kernel
+def _row_at(positions, vectors, number, wants, dimension):
+    at = number * dimension
+    place = Place(vectors[at], vectors[at + 1], vectors[at + 2] if dimension == SPHERE else 0.0, dimension)
+    return Row(positions[2 * number], positions[2 * number + 1], place, wants)
+
+
+@kernel
+def _entry_of(slots, room, key):
+    """Return what stands in a cell's slot, 0 where there is no such cell."""
+    at = place_in(key, room)
+    while slots[2 * at] != key:
+        if slots[2 * at] == EMPTY:
+            return 0
+        at = (at + 1) & (room - 1)
+    return slots[2 * at + 1]
+
+
+_TABLE = (
+    "Array(float64, 2, 'C', readonly=True), Array(float64, 3, 'C', readonly=True), Array(float64, 2, 'C',"
+    " readonly=True), Array(float64, 2, 'C', readonly=True), Array(float64, 2, 'C', readonly=True), Array(int64, 1,"
+    " 'C', readonly=True), Array(int64, 1, 'C', readonly=True), Array(int32, 1, 'C', readonly=True)"
+)
+_GRID = (
+    "Array(float64, 1, 'C', readonly=True), Array(int64, 1, 'C', readonly=True), Array(int64, 2, 'C', readonly=True),"
+    " Array(float64, 2, 'C', readonly=True), Array(int32, 2, 'C', readonly=True)"
+)
+
+
+@kernel(
+    f"Tuple((int64, int64))(Array(int64, 1, 'C', readonly=True), int64, float64[:, ::1], float64[:, ::1], uint8[::1],"
+    f" {_GRID}, Array(uint8, 1, 'C', readonly=True), Array(float64, 1, 'C', readonly=True), {_TABLE},"
+    " int64[::1], int32[::1], float64[::1])"
+)
+def search_grid(
+    order: Any, begin: int, positions: Any, vectors: Any, wants: Any,
+    world: Any, levels: Any, slots: Any, places: Any, marks: Any, events: Any, radius: Any,
+    facts: Any, sides: Any, begins: Any, ends: Any, flat: Any, strip: Any, listed: Any, edges: Any,
+    hits_end: Any, subs: Any, far: Any,
+) -> Any:  # fmt: skip
+    """Write the hits of rows, in the order in which ``order`` names them, from the ``begin``-th of it on.
+
+    ``hits_end`` gets where the hits of each row end, by its place in ``order``; ``subs`` and ``far`` the hits. Returns
+    the place in ``order`` of the first row for which there was no room, or how many rows there are, and the candidates
+    that were looked at.
+    """
+    frame, dimension = frame_in(pointer(world)), vectors.shape[1]
+    tables = Tables(
+        pointer(facts), pointer(sides), pointer(begins), pointer(ends), pointer(flat), pointer(strip), pointer(listed),
+        pointer(edges),
+    )  # fmt: skip
+    told = Told(pointer(events), pointer(radius))
+    used = looked = 0
+    room, most = slots.shape[0], subs.size
+    of_slots, of_facts, of_marks = pointer(slots), pointer(places), pointer(marks)
+    for i in range(begin, order.size):
+        number = order[i]
+        row = _row_at(pointer(positions), pointer(vectors), number, wants[number], dimension)
+        first = used
+        for index in range(levels.size):
+            level = levels[index]
+            r = row_of(frame, level, row.y)
+            column = column_of(frame, columns_of(frame, level, r), row.x)
+            entry = _entry_of(of_slots, room, cell_key(index, r, column))
+            count, at = count_of(entry), begin_of(entry)
+            looked += count
+            if used + count > most:
+                return i, looked
+            middle = used
+            for k in range(at, at + count):
+                distance = held_in(row, shifted(of_facts, FACTS * k), shifted(of_marks, 2 * k), told, tables)
+                if distance != -1.0:
+                    subs[used] = of_marks[2 * k]
+                    far[used] = distance
+                    used += 1
+            if first < middle < used:
+                _merge(pointer(subs), pointer(far), first, middle, used)
+        hits_end[i] = used
+    return order.size, looked

@@ -1,0 +1,201 @@
+"""Rows against an index of subscriptions, some consecutive ones at a time, so that memory has a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.compiled.kernel import operand
+from dtoss.watch.built.built import NO_TEXT, Built
+from dtoss.watch.built.frame import grid_positions
+from dtoss.watch.matching.asked_where import holding, texts_hold
+from dtoss.watch.matching.grid_search import search_grid
+from dtoss.watch.matching.matches import Matches, joined
+from dtoss.watch.matching.place_tests import areas_in, held_pairs, settled
+from dtoss.watch.rows import Rows
+from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
+
+ANY = INSIDE | ENTER | LEAVE
+MOST_MATCHES = 1 << 22
+"""Matches that are held at a time, unless one row has more."""
+_ROWS = 1 << 16
+_FILLED = 0.7
+"""Of the rows for which there was room: others may have more matches."""
+_ROWS_OF_CELLS = 1024
+"""Of the world, in whose cells rows are asked one cell after another."""
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """What holds rows against the subscriptions of an index that are alive.
+
+    Parameters
+    ----------
+    built
+        The index.
+    alive
+        bool (n,). Which of its subscriptions count.
+    """
+
+    built: Built
+    alive: NDArray[np.bool_]
+
+    def pieces(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY, most: int = MOST_MATCHES) -> Iterator[Matches]:
+        """Yield the matches of consecutive rows, all rows in turn.
+
+        Parameters
+        ----------
+        rows
+            Positions, and what conditions and words read.
+        wants
+            Only subscriptions that want one of these events, as bits; for all rows, or uint8 (n,).
+        most
+            Matches, about, that are made at a time. A row that has more is a piece of its own.
+
+        Raises
+        ------
+        ValueError
+            If a position is no place of the CRS.
+        """
+        wanted = np.broadcast_to(np.asarray(wants, np.uint8), len(rows))
+        begin, size = 0, _ROWS
+        while begin < len(rows):
+            end = min(begin + size, len(rows))
+            found = self._matched(rows, wanted, begin, end, most)
+            if isinstance(found, int):
+                size = max(min(found, (end - begin) // 2), 1)
+                continue
+            yield found
+            begin = end
+
+    def match(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY) -> Matches:
+        """Return all matches of rows at once."""
+        return joined_pieces(len(rows), list(self.pieces(rows, wants)))
+
+    def _matched(self, rows: Rows, wants: NDArray[np.uint8], begin: int, end: int, most: int) -> Matches | int:
+        """Return the matches of some rows, or how many rows to try if these have more than wanted."""
+        some = rows if end - begin == len(rows) else rows.take(np.arange(begin, end))
+        events = np.where(self.alive, self.built.arrays["events"], 0).astype(np.uint8)
+        want = operand(wants[begin:end], np.uint8)
+        vectors = self.built.space.vectors(some.positions)
+        positions = operand(grid_positions(self.built.space, some.positions, vectors))
+        placed = self._placed(positions, vectors, want, events, most)
+        if isinstance(placed, int):
+            return placed
+        everywhere = self._everywhere(some, want, events, most)
+        if isinstance(everywhere, int):
+            return everywhere
+        placed = placed.only(holding(self.built, some, placed.row, placed.subscription))
+        parts = [placed, *everywhere, *self._spoken(some, positions, vectors, want, events)]
+        found = joined(0, end - begin, parts)
+        return Matches(begin, end, found.row + begin, found.subscription, found.distance)
+
+    def _placed(
+        self,
+        positions: NDArray[np.float64],
+        vectors: NDArray[np.float64],
+        want: NDArray[np.uint8],
+        events: NDArray[np.uint8],
+        most: int,
+    ) -> Matches | int:
+        """Return the matches of places in the grid, conditions not asked yet, or how many rows would fit."""
+        arrays = self.built.arrays
+        count = len(positions)
+        if len(arrays["grid/marks"]) == 0:
+            return joined(0, count, [])
+        order = _by_place(positions, arrays["grid/world"])
+        room = most
+        while True:
+            subs, far = np.empty(room, np.int32), np.empty(room)
+            ends = np.zeros(count, np.int64)
+            came, _ = search_grid(
+                order, 0, positions, vectors, want,
+                *(arrays[f"grid/{name}"] for name in ("world", "levels", "slots", "places", "marks")),
+                events, arrays["radius"], *areas_in(self.built), ends, subs, far,
+            )  # fmt: skip
+            if came == count:
+                break
+            if count > 1:
+                return int(_FILLED * came)
+            room *= 4
+        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        sizes = np.empty(count, np.int64)
+        sizes[order] = ends - begins
+        starts = np.empty(count, np.int64)
+        starts[order] = begins
+        row = np.repeat(np.arange(count), sizes)
+        at = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(starts, sizes)
+        subscription, distance = subs[at], far[at]
+        kept = settled(self.built, vectors, row, distance)
+        if len(row) > 1 and len(arrays["polygon/middle"]):
+            # the parts of a polygon are places of one subscription
+            held = np.flatnonzero(kept)
+            again = (row[held][1:] == row[held][:-1]) & (subscription[held][1:] == subscription[held][:-1])
+            kept[held[1:][again]] = False
+        return Matches(0, count, row[kept], subscription[kept], distance[kept])
+
+    def _everywhere(
+        self, rows: Rows, want: NDArray[np.uint8], events: NDArray[np.uint8], most: int
+    ) -> list[Matches] | int:
+        """Return the matches of subscriptions that have neither place nor words, or how many rows would fit."""
+        every = self.built.arrays["everywhere"]
+        every = every[events[every] != 0]
+        if len(every) == 0:
+            return []
+        count = len(rows)
+        number = self.built.arrays["where"][every]
+        found = []
+        total = 0
+        for text in np.unique(number).tolist():
+            mine = every[number == text]
+            held = np.arange(count)
+            if text != NO_TEXT:
+                held = held[texts_hold(self.built.conditions[text], rows, held)]
+            total += len(held) * len(mine)
+            if total > most and count > 1:
+                return int(count * most / total / 2)
+            row, subscription = np.repeat(held, len(mine)), np.tile(mine, len(held))
+            wanted = (events[subscription] & want[row]) != 0
+            row, subscription = row[wanted], subscription[wanted]
+            found.append(Matches(0, count, row, subscription, np.full(len(row), np.nan)))
+        return found
+
+    def _spoken(
+        self,
+        rows: Rows,
+        positions: NDArray[np.float64],
+        vectors: NDArray[np.float64],
+        want: NDArray[np.uint8],
+        events: NDArray[np.uint8],
+    ) -> list[Matches]:
+        """Return the matches of subscriptions that have words."""
+        spoken = self.built.arrays.get("spoken")
+        if spoken is None or rows.text is None or not (events[spoken] != 0).any():
+            return []
+        from dtoss.watch.matching.spoken import candidates
+
+        row, number = candidates(self.built.worded, positions, rows.text)
+        subscription = np.ascontiguousarray(spoken[number])
+        wanted = (events[subscription] & want[row]) != 0
+        row, subscription = np.ascontiguousarray(row[wanted]), np.ascontiguousarray(subscription[wanted])
+        held, far = held_pairs(self.built, positions, vectors, row, subscription)
+        found = Matches(0, len(rows), row[held], subscription[held], far[held])
+        return [found.only(holding(self.built, rows, found.row, found.subscription))]
+
+
+def _by_place(positions: NDArray[np.float64], world: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return rows in an order in which neighbours follow one another, about."""
+    _, x, y, side = world.tolist()
+    cells = np.clip((positions - np.array([x, y])) * (_ROWS_OF_CELLS / side), 0, 2 * _ROWS_OF_CELLS)
+    return np.argsort((cells[:, 1].astype(np.int64) << 32) + (cells[:, 0] * 4).astype(np.int64), kind="stable")
+
+
+def joined_pieces(rows: int, pieces: list[Matches]) -> Matches:
+    """Return the matches of consecutive pieces as one."""
+    row = np.concatenate([np.zeros(0, np.int64), *(piece.row for piece in pieces)])
+    subscription = np.concatenate([np.zeros(0, np.int32), *(piece.subscription for piece in pieces)])
+    distance = np.concatenate([np.zeros(0), *(piece.distance for piece in pieces)])
+    return Matches(0, rows, row, subscription, distance)
