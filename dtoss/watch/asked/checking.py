@@ -1,0 +1,288 @@
+"""Checks subscriptions before anything changes: each bad one is named, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.conditions.language import Mismatch
+from dtoss.conditions.parse import parse_condition
+from dtoss.conditions.program import parse_program
+from dtoss.geometry.space import LONLAT, Space
+from dtoss.watch.asked.forms import Draft, Reasons, Values, draft_of, unknown_names
+from dtoss.watch.asked.places import check_places
+from dtoss.watch.subscription import AROUND, EVERYWHERE, INSIDE, SCHEMA, WANTS
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A row that is no subscription.
+
+    Parameters
+    ----------
+    file
+        Where it stands; "" where it was not in a file.
+    row
+        Its line in a file of lines, else its number, from 1 on.
+    id
+        Of the subscription; None where it has none.
+    reason
+        What is wrong, in a line.
+    """
+
+    file: str
+    row: int
+    id: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.row}" if self.file else f"row {self.row}"
+        named = "" if self.id is None else f" ({_short(self.id)})"
+        return f"{where}{named}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Against:
+    """What is known of the rows that subscriptions will be asked of; None is what is not known yet.
+
+    Parameters
+    ----------
+    space
+        Of their positions.
+    schema
+        Types of the columns that a condition may name.
+    text
+        Whether they have a text.
+    time
+        Whether they have a time, and are positions of objects that move: without, there is no enter and no leave.
+    allow_everything
+        Whether words that are all negated may be asked for everywhere.
+    """
+
+    space: Space = Space(LONLAT, "sphere")  # noqa: RUF009
+    schema: Mapping[str, pa.DataType] | None = None
+    text: bool | None = None
+    time: bool | None = None
+    allow_everything: bool = False
+
+
+def checked(
+    records: Iterable[Mapping[str, Any]],
+    against: Against | None = None,
+    *,
+    file: str = "",
+    lines: Sequence[int] | None = None,
+) -> tuple[pa.Table, list[Bad]]:
+    """Return the table of good subscriptions, and the bad ones.
+
+    Parameters
+    ----------
+    records
+        A row each: id, one of circle, box, polygon and around or none, where, words, events, expires, meta; numbers of
+        a circle may stand as lon, lat and radius, those of a box as west, south, east and north.
+    against
+        What is known of the rows; degrees, and nothing else, when None.
+    file
+        That they stand in, for messages.
+    lines
+        (n,) The line of each, where it is not its number.
+
+    Notes
+    -----
+    Of several with one id the first is good. Cost O(n); a condition and words are read once for each distinct text.
+    """
+    rows = list(records)
+    reasons: Reasons = {}
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            reasons[number] = f'it is of type {type(row).__name__}: an object such as {{"id": 1}} is wanted'
+            rows[number] = {}
+    names = set().union(*rows)
+    if unknown_names([str(name) for name in names]):
+        for number, row in enumerate(rows):
+            if why := unknown_names(list(row)):
+                reasons.setdefault(number, why)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return _checked(columns, len(rows), reasons, against or Against(), file, lines)
+
+
+def checked_table(table: pa.Table, against: Against | None = None, *, file: str = "") -> tuple[pa.Table, list[Bad]]:
+    """Return the good subscriptions of a table, and the bad ones: as :func:`checked`, from columns.
+
+    Parameters
+    ----------
+    table
+        Of columns as :func:`checked` takes them, or of :data:`dtoss.watch.subscription.SCHEMA`, as such tables are
+        kept.
+    against, file
+        As in :func:`checked`.
+
+    Raises
+    ------
+    ValueError
+        If it has a column that no subscription has, or two of one name.
+    """
+    if set(SCHEMA.names) <= set(table.column_names):
+        columns, expires = _as_written(table)
+        return _checked(columns, len(table), {}, against or Against(), file, None, expires)
+    if why := unknown_names(table.column_names):
+        raise ValueError(f"column {why}")
+    if len(set(table.column_names)) < len(table.column_names):
+        raise ValueError(f"columns are {', '.join(table.column_names)}: two have one name")
+    columns = {name: _one_chunk(table.column(name)) for name in table.column_names}
+    return _checked(columns, len(table), {}, against or Against(), file, None)
+
+
+def _as_written(table: pa.Table) -> tuple[dict[str, Values], pa.Array]:
+    """Return the columns as people write them of a table as it is kept, but for when it expires."""
+    column = {name: _one_chunk(table.column(name)) for name in SCHEMA.names}
+    around = column["object"].is_valid()
+    nothing = pa.scalar(None, pa.float64())
+    bits = column["events"].fill_null(INSIDE).to_pylist()
+    names = {bit: [name for name, one in WANTS.items() if bit & one] for bit in set(bits)}
+    columns: dict[str, Values] = {name: column[name] for name in ("id", "where", "words", "meta", "polygon")}
+    columns |= {name: column[name] for name in ("west", "south", "east", "north")}
+    columns |= {name: pc.if_else(around, nothing, column[name]) for name in ("x", "y", "radius")}
+    columns["around"] = [
+        None if name is None else {"object": name, "metres": metres}
+        for name, metres in zip(column["object"].to_pylist(), column["radius"].to_pylist(), strict=True)
+    ]
+    columns["events"] = [names[bit] for bit in bits]
+    return columns, column["expires"]
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+
+
+def _checked(
+    columns: Mapping[str, Values],
+    count: int,
+    reasons: Reasons,
+    against: Against,
+    file: str,
+    lines: Sequence[int] | None,
+    expires: pa.Array | None = None,
+) -> tuple[pa.Table, list[Bad]]:
+    draft = draft_of(columns, count, reasons)
+    polygons = check_places(draft, against.space)
+    _check_texts(draft, against)
+    _check_events(draft, against)
+    line = np.arange(1, count + 1) if lines is None else np.asarray(lines, np.int64)
+    _check_twice(draft.texts["id"], reasons, lambda row: f"{file}:{line[row]}" if file else f"row {line[row]}")
+    ids = draft.texts["id"]
+    bad = [Bad(file, int(line[row]), ids[row].as_py(), reasons[row]) for row in sorted(reasons)]
+    numbers = {name: pa.array(values, from_pandas=True) for name, values in draft.numbers.items()}
+    held = draft.texts | numbers | {
+        "kind": pa.array(draft.kind),
+        "polygon": polygons,
+        "events": pa.array(draft.events),
+        "expires": draft.expires if expires is None else expires,
+        "version": pa.nulls(count, pa.int64()),
+    }  # fmt: skip
+    table = pa.table([held[name] for name in SCHEMA.names], schema=SCHEMA)
+    if reasons:
+        good = np.ones(count, np.bool_)
+        good[list(reasons)] = False
+        table = table.filter(pa.array(good))
+    return table, bad
+
+
+def _check_texts(draft: Draft, against: Against) -> None:
+    where = draft.texts["where"]
+    _spread(where, {text: _condition(text, against.schema) for text in where.unique().to_pylist()}, draft.reasons)
+    words = draft.texts["words"]
+    distinct = [text for text in words.unique().to_pylist() if text is not None]
+    if not distinct:
+        return
+    from dtoss.watch.words.formula import parse_words
+
+    negated = set()
+    why: dict[Any, str | None] = {}
+    for text in distinct:
+        try:
+            if parse_words(text).only_negated:
+                negated.add(text)
+        except (ValueError, RecursionError) as error:
+            why[text] = f"words {_short(text)}: {' '.join(str(error).split())}"
+        if against.text is False:
+            why.setdefault(text, "it has words, and the rows have no text: --text of dtoss watch names it")
+    _spread(words, why, draft.reasons)
+    if negated and not against.allow_everything:
+        anywhere = pc.and_(pc.is_in(words, pa.array(sorted(negated))), pa.array(draft.kind == EVERYWHERE))
+        for row in np.flatnonzero(anywhere.to_numpy(zero_copy_only=False)).tolist():
+            draft.reasons.setdefault(
+                row,
+                f"words {_short(words[row].as_py())} only say what is not there, and no place does: almost every row "
+                "would be found; name a place or a word, or give --allow-everything",
+            )
+
+
+def _condition(text: str | None, schema: Mapping[str, pa.DataType] | None) -> str | None:
+    """Return what is wrong with a condition; of columns only where their types are known."""
+    if text is None:
+        return None
+    try:
+        if schema is not None:
+            parse_condition(text, schema)
+        elif text.strip():
+            parse_program(text)
+        else:
+            parse_condition(text, {})
+    except (ValueError, RecursionError) as error:
+        return " ".join(str(error).split())
+    except Mismatch as error:
+        return f"where {_short(text)}: {' '.join(str(error).split())}"
+    return None
+
+
+def _spread(texts: pa.Array, why: Mapping[Any, str | None], reasons: Reasons) -> None:
+    """Name the rows whose text is wrong."""
+    wrong = {text: reason for text, reason in why.items() if reason is not None}
+    if wrong:
+        found = pc.is_in(texts, pa.array(list(wrong), pa.string())).to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(found).tolist():
+            reasons.setdefault(row, wrong[texts[row].as_py()])
+
+
+def _check_events(draft: Draft, against: Against) -> None:
+    crossing = (draft.events & ~np.uint8(INSIDE)) != 0
+    words = np.asarray(draft.texts["words"].is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    _name(crossing & words, "words go with inside only: a message is not a position, leave enter and leave out", draft)
+    _name(
+        crossing & (draft.kind == AROUND),
+        "around goes with inside only: its centre moves, leave enter and leave out",
+        draft,
+    )
+    if against.time is False:
+        _name(crossing, "enter and leave need rows of objects that move, with a time: these have none", draft)
+
+
+def _name(rows: NDArray[np.bool_], why: str, draft: Draft) -> None:
+    for row in np.flatnonzero(rows).tolist():
+        draft.reasons.setdefault(row, why)
+
+
+def _check_twice(ids: pa.Array, reasons: Reasons, place: Any) -> None:
+    """Name the rows whose id stands in a row before."""
+    if pc.count_distinct(ids).as_py() == len(ids) - ids.null_count:
+        return
+    seen: dict[str, int] = {}
+    for row, name in enumerate(ids.to_pylist()):
+        if name is not None and seen.setdefault(name, row) != row:
+            reasons.setdefault(row, f"the id {_short(name)} stands twice: {place(seen[name])} has it too")
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN else repr(text[: _SHOWN - 1] + "…")
+
+
+_SHOWN = 60
+"""Characters of a text that a reason shows."""

@@ -1,0 +1,261 @@
+"""Which subscriptions stand: a base that holds the whole table of a moment, and the changes after it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.commits.chain import Commit
+from dtoss.errors import StoreError
+from dtoss.watch.home import CHANGES, Home
+from dtoss.watch.subscription import SCHEMA
+
+REMOVED_COLUMN = "removed"
+CHANGE_SCHEMA = SCHEMA.append(pa.field(REMOVED_COLUMN, pa.bool_()))
+"""Of the file of a change: what it adds, with the version null, and the ids that it only removes."""
+CHANGE_KIND = "subscriptions"
+"""What a commit of changes calls itself."""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """What has changed between two numbers.
+
+    Parameters
+    ----------
+    table
+        The subscriptions that came after the first and stand at the last, by id.
+    removed
+        The ids that changes have touched, each once, by id: what stood at the first under one of them stands no more.
+        Some may not have stood then.
+    replaced
+        Whether nothing of the first stands at all; never so, for a replacement names what it removes.
+    """
+
+    table: pa.Table
+    removed: pa.Array
+    replaced: bool = False
+
+
+@dataclass(frozen=True)
+class Base:
+    """A file that holds the whole table of a number.
+
+    Parameters
+    ----------
+    number
+        Of the change; 0 is before all.
+    entry
+        The name, the SHA-256, the bytes and the rows of the file; None where there were none.
+    """
+
+    number: int
+    entry: dict[str, Any] | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a commit's document holds of it."""
+        return {"number": self.number, "entry": self.entry}
+
+
+def change_number(home: Home) -> int:
+    """Return the number of the last change; 0 where there is none. Cost: the head of the chain is read."""
+    head = home.changes.head()
+    return 0 if head is None else head.number
+
+
+def base_of(commit: Commit, path: str = "") -> Base:
+    """Return the base that a commit of changes names.
+
+    Raises
+    ------
+    StoreError
+        If it is another commit.
+    """
+    try:
+        said = commit.document["base"]
+        base = Base(int(said["number"]), said["entry"])
+        if commit.document["kind"] != CHANGE_KIND or not 0 <= base.number <= commit.number:
+            raise ValueError
+    except (KeyError, TypeError, ValueError):
+        raise StoreError(f"{path or f'change {commit.number}'} is no change of subscriptions") from None
+    return base
+
+
+def named_files(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the files that a change's document names, each with ``name``, ``sha256``, ``bytes`` and ``rows``.
+
+    They are in ``subscriptions/changes``. What no change between the base of the oldest number that is needed and the
+    head names is debris.
+    """
+    change = {"name": document["file"], **{key: document[key] for key in ("sha256", "bytes", "rows")}}
+    base = document["base"]["entry"]
+    return [change] if base is None else [change, base]
+
+
+def table_at(home: Home, number: int) -> pa.Table:
+    """Return the subscriptions that stand after a change, by id, each with its version.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    number
+        Of the change; 0 is before the first.
+
+    Raises
+    ------
+    StoreError
+        If a commit or a file on the way is missing or damaged; the message names it.
+
+    Notes
+    -----
+    Cost: the base that the commit names, and the changes after it, at most a few dozen, are read.
+    """
+    if number == 0:
+        return SCHEMA.empty_table()
+    base = base_of(home.changes.read(number), home.changes.path(number))
+    table = base_table(home, base)
+    if base.number == number:
+        return table
+    delta = changes_between(home, base.number, number)
+    kept = table if not len(table) else table.filter(pc.invert(pc.is_in(table.column("id"), delta.removed)))
+    return by_id(pa.concat_tables([kept, delta.table])) if len(delta.table) else kept
+
+
+def base_table(home: Home, base: Base) -> pa.Table:
+    """Return the table of a base.
+
+    Raises
+    ------
+    StoreError
+        If its file is missing or damaged.
+    """
+    if base.entry is None:
+        return SCHEMA.empty_table()
+    return read_listed(home, base.entry["name"], base.entry["sha256"], SCHEMA)
+
+
+def changes_between(home: Home, first_excl: int, last_incl: int) -> Delta:
+    """Return what has changed after one number, up to another.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    first_excl, last_incl
+        Numbers of changes; 0 is before the first.
+
+    Raises
+    ------
+    StoreError
+        If a commit or a file between is missing or damaged; the message names it.
+
+    Notes
+    -----
+    Cost O(rows of the changes between); each commit and its file is read.
+    """
+    parts = []
+    for number in range(first_excl + 1, last_incl + 1):
+        document = home.changes.read(number).document
+        try:
+            name, sha256 = document["file"], document["sha256"]
+        except KeyError:
+            raise StoreError(f"{home.changes.path(number)} is no change of subscriptions") from None
+        part = read_listed(home, name, sha256, CHANGE_SCHEMA)
+        stamped = pa.array(np.full(len(part), number, np.int64))
+        parts.append(part.set_column(part.schema.get_field_index("version"), SCHEMA.field("version"), stamped))
+    if not parts:
+        return Delta(SCHEMA.empty_table(), pa.array([], pa.string()))
+    together = pa.concat_tables(parts)
+    together = together.take(pa.array(_last_of_each(together.column("id")))) if len(parts) > 1 else together
+    together = by_id(together)
+    alive = together.filter(pc.invert(together.column(REMOVED_COLUMN))).select(SCHEMA.names)
+    return Delta(alive, _one_array(together.column("id")))
+
+
+def standing_of(home: Home, number: int, ids: pa.Array) -> pa.Table:
+    """Return those of some ids that stand after a change; the base is read, and only what has these ids is kept.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    number
+        Of the change.
+    ids
+        Strings, each once.
+
+    Raises
+    ------
+    StoreError
+        As :func:`table_at`.
+    """
+    if number == 0:
+        return SCHEMA.empty_table()
+    base = base_of(home.changes.read(number), home.changes.path(number))
+    delta = changes_between(home, base.number, number)
+    left = ids.filter(pc.invert(pc.is_in(ids, delta.removed))) if len(delta.removed) else ids
+    old = SCHEMA.empty_table()
+    if base.entry is not None and len(left):
+        old = read_listed(home, base.entry["name"], base.entry["sha256"], SCHEMA, left)
+    new = delta.table.filter(pc.is_in(delta.table.column("id"), ids))
+    return pa.concat_tables([old, new])
+
+
+def read_listed(home: Home, name: str, sha256: str, schema: pa.Schema, ids: pa.Array | None = None) -> pa.Table:
+    """Return the table of a listed file of changes.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    name, sha256
+        Of the file.
+    schema
+        That it has.
+    ids
+        Only rows that have one of them; None is all.
+
+    Raises
+    ------
+    StoreError
+        If it is missing, or a byte of it has changed; the message names it.
+    """
+    import pyarrow.parquet as pq
+
+    path = home.asked.path(CHANGES, name)
+    data = home.asked.read(CHANGES, name)
+    if data is None:
+        raise StoreError(f"{path} is missing: the subscriptions of watch {home.name!r} cannot be read")
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise StoreError(f"{path} is damaged: it does not have the hash that its commit says")
+    wanted = None if ids is None else pc.is_in(pc.field("id"), ids)
+    try:
+        table = pq.read_table(pa.BufferReader(data), schema=schema, filters=wanted)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
+    return table.select(schema.names)
+
+
+def by_id(table: pa.Table) -> pa.Table:
+    """Return a table in the order of its ids. Cost O(n log n)."""
+    return table.take(pc.sort_indices(table, sort_keys=[("id", "ascending")]))
+
+
+def _last_of_each(ids: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return the last row of each id."""
+    coded = _one_array(ids).dictionary_encode()
+    last = np.zeros(len(coded.dictionary), np.int64)
+    np.maximum.at(last, coded.indices.to_numpy(), np.arange(len(coded)))
+    return last
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)

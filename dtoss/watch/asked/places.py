@@ -1,0 +1,139 @@
+"""Whether the places of subscriptions are some, by the functions that questions about places are checked with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.geometry.polygons import as_polygons, polygons_in, rings_of, rings_together
+from dtoss.geometry.space import HALF_TURN, Space, as_positions
+from dtoss.geometry.wkb import polygons_of_wkb
+from dtoss.queries.areas.covered import as_boxes
+from dtoss.watch.asked.forms import SIDES, Draft, said
+from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON
+
+
+def check_places(draft: Draft, space: Space) -> pa.Array:
+    """Return the polygons of drafted subscriptions as GeoJSON; the bad ones of all places are named in the draft.
+
+    Parameters
+    ----------
+    draft
+        Of which rows that are bad already are not looked at.
+    space
+        Of the positions.
+
+    Notes
+    -----
+    Cost O(n) for circles and boxes, O(v) for v corners of polygons.
+    """
+    good = np.ones(len(draft.kind), np.bool_)
+    good[list(draft.reasons)] = False
+    _check_circles(draft, np.flatnonzero(good & (draft.kind == CIRCLE)), space)
+    _check_radii(draft, np.flatnonzero(good & ((draft.kind == CIRCLE) | (draft.kind == AROUND))))
+    _check_boxes(draft, np.flatnonzero(good & (draft.kind == BOX)), space)
+    return _polygons(draft, np.flatnonzero(good & (draft.kind == POLYGON)), space)
+
+
+def _check_circles(draft: Draft, rows: NDArray[np.int64], space: Space) -> None:
+    centres = np.stack([draft.numbers["x"][rows], draft.numbers["y"][rows]], axis=1)
+    if not len(rows) or (legal := space.legal(centres)).all():
+        return
+    for at in np.flatnonzero(~legal).tolist():
+        why = f"the centre ({centres[at, 0]:g}, {centres[at, 1]:g}) is no place of {space.crs}"
+        try:
+            space.vectors(as_positions(centres[at : at + 1], space, "centre"))
+        except ValueError as error:
+            why = str(error).replace("centre row 0 is", "the centre is").replace("positions row 0 is", "the centre is")
+        draft.reasons.setdefault(int(rows[at]), why)
+
+
+def _check_radii(draft: Draft, rows: NDArray[np.int64]) -> None:
+    radius = draft.numbers["radius"][rows]
+    for at in np.flatnonzero(~((radius >= 0.0) & np.isfinite(radius))).tolist():
+        draft.reasons.setdefault(
+            int(rows[at]), f"radius is {radius[at]:g}: a finite number that is not negative is wanted"
+        )
+
+
+def _check_boxes(draft: Draft, rows: NDArray[np.int64], space: Space) -> None:
+    if not len(rows):
+        return
+    boxes = np.stack([draft.numbers[name][rows] for name in SIDES], axis=1)
+    try:
+        as_boxes(boxes, space)
+    except ValueError:
+        for at, row in enumerate(rows.tolist()):
+            try:
+                as_boxes(boxes[at], space)
+            except ValueError as error:
+                draft.reasons.setdefault(row, str(error).replace("box 0 is", "box is"))
+    flat = boxes[:, 0] == boxes[:, 2]
+    if space.geographic:
+        flat |= (boxes[:, 0] == HALF_TURN) & (boxes[:, 2] == -HALF_TURN)
+    whole = "; -180 to 180 is all longitudes" if space.geographic else ""
+    for at in np.flatnonzero(flat).tolist():
+        side = f"{boxes[at, 0]:g} and {boxes[at, 2]:g}"
+        draft.reasons.setdefault(
+            int(rows[at]), f"box has no width: its west and east are {side}, the west has to be another{whole}"
+        )
+
+
+def _polygons(draft: Draft, rows: NDArray[np.int64], space: Space) -> pa.Array:
+    found: list[str | None] = [None] * len(draft.kind)
+    if draft.shapes is None or not len(rows):
+        return pa.array(found, pa.string())
+    shapes: list[list[list[Any]]] = []
+    kept: list[int] = []
+    for row in rows.tolist():
+        try:
+            shapes.append(_rings(draft.shapes[row]))
+            kept.append(row)
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            draft.reasons.setdefault(row, _why(error))
+    try:
+        made = polygons_in(rings_together(shapes), space)
+        bad = [at for at, parts in enumerate(made) if not parts]
+    except (ValueError, TypeError, OverflowError):
+        bad = list(range(len(kept)))  # one by one, until each that is wrong says what
+    for at in bad:
+        try:
+            if not as_polygons({"type": "MultiPolygon", "coordinates": shapes[at]}, space):
+                raise ValueError("it has no polygons: at least one is wanted")
+        except (ValueError, TypeError, OverflowError) as error:
+            draft.reasons.setdefault(kept[at], _why(error))
+    for row, polygons in zip(kept, shapes, strict=True):
+        if row not in draft.reasons:
+            found[row] = _text(polygons)
+    return pa.array(found, pa.string())
+
+
+def _rings(shape: Any) -> list[list[Any]]:
+    """Return the rings of each polygon of GeoJSON, as text or not, or of well-known binary."""
+    if isinstance(shape, bytes | bytearray | memoryview):
+        return [list(rings) for rings in polygons_of_wkb(bytes(shape))]
+    if isinstance(shape, str):
+        try:
+            shape = orjson.loads(shape)
+        except orjson.JSONDecodeError:
+            raise ValueError(f"{said(shape)} is not GeoJSON") from None
+    if isinstance(shape, dict) or hasattr(shape, "__geo_interface__"):
+        return rings_of(shape)
+    raise ValueError(f"{said(shape)} is not GeoJSON")
+
+
+def _text(polygons: Sequence[Sequence[Any]]) -> str:
+    corners = [[np.asarray(ring, np.float64)[:, :2].tolist() for ring in rings] for rings in polygons]
+    if len(corners) == 1:
+        return orjson.dumps({"type": "Polygon", "coordinates": corners[0]}).decode()
+    return orjson.dumps({"type": "MultiPolygon", "coordinates": corners}).decode()
+
+
+def _why(error: Exception) -> str:
+    text = " ".join(str(error).split()).replace("corners of a polygon row", "corner")
+    return f"polygon: {text}"
