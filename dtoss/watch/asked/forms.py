@@ -258,8 +258,8 @@ def _together(
     numbers: dict[str, NDArray[np.float64]],
     reasons: Reasons,
 ) -> None:
-    there = np.stack([_given(columns[name]) for name in names])
-    some: NDArray[np.bool_] = there.any(axis=0)
+    there: NDArray[np.bool_] = np.stack([_given(columns[name]) for name in names])
+    some = np.asarray(there.any(axis=0), np.bool_)
     for row in np.flatnonzero(some & ~there.all(axis=0)).tolist():
         lacking = [name for name, has in zip(names, there[:, row].tolist(), strict=True) if not has]
         reasons.setdefault(row, f"the {what} has no {' and no '.join(lacking)}")

@@ -1,0 +1,264 @@
+"""Files of subscriptions: JSON lines, GeoJSON and Parquet, each read whole and checked before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dtoss.errors import DtossError, InputError
+from dtoss.frames.geo_columns import geo_column
+from dtoss.frames.points import points_of
+from dtoss.frames.zones import GEOMETRY_NAMES, check_crs
+from dtoss.geometry.space import Space
+from dtoss.snapshots.place import filesystem_of, shown
+from dtoss.watch.asked.checking import Against, Bad, checked, checked_table
+from dtoss.watch.asked.forms import RADII
+from dtoss.watch.subscription import SCHEMA
+
+_PARQUET_MARK = b"PAR1"
+_WHOLE = (".json", ".geojson")
+_SHAPES = ("Polygon", "MultiPolygon")
+
+
+@dataclass(frozen=True)
+class Read:
+    """What files hold.
+
+    Parameters
+    ----------
+    table
+        The good subscriptions, of :data:`dtoss.watch.subscription.SCHEMA`.
+    bad
+        The others, in the order of the files.
+    """
+
+    table: pa.Table
+    bad: tuple[Bad, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many there are, good and bad."""
+        return len(self.table) + len(self.bad)
+
+
+def read_files(
+    paths: Sequence[str],
+    space: Space | None = None,
+    schema: Mapping[str, pa.DataType] | None = None,
+    *,
+    text: bool | None = None,
+    time: bool | None = None,
+    allow_everything: bool = False,
+) -> Read:
+    """Return the subscriptions of files. Cost O(n), and all of a file is in memory.
+
+    Parameters
+    ----------
+    paths
+        Paths or URIs. Parquet is known by its first bytes; other files hold JSON: a subscription or a GeoJSON Feature
+        on each line, or a FeatureCollection. A Polygon or MultiPolygon of a Feature is the place, and a Point with a
+        property radius or metres the circle; its other properties are the rest of a row.
+    space
+        Of the places; degrees when None.
+    schema
+        Types of the columns that a condition may name; None where they are not known.
+    text
+        Whether rows have a text; None where that is not known.
+    time
+        Whether rows have a time, and are of objects that move; None where that is not known.
+    allow_everything
+        Whether words that are all negated may be asked for everywhere.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or is of no such kind; the message names it.
+    """
+    if not paths:
+        raise InputError("no files are given: name at least one with subscriptions")
+    against = Against(space or Against().space, schema, text, time, allow_everything)
+    tables: list[pa.Table] = []
+    bad: list[Bad] = []
+    for path in paths:
+        table, wrong, lines = _of_file(str(path), against)
+        if len(tables):
+            table, twice = _not_before(table, tables, str(path), lines)
+            wrong = sorted([*wrong, *twice], key=lambda one: one.row)
+        tables.append(table)
+        bad += wrong
+    return Read(pa.concat_tables([SCHEMA.empty_table(), *tables]), tuple(bad))
+
+
+def _of_file(path: str, against: Against) -> tuple[pa.Table, list[Bad], list[int]]:
+    """Return the good subscriptions of a file, the bad ones, and the lines of the good ones."""
+    data = _bytes_of(path)
+    name = shown(path)
+    try:
+        if data[:4] == _PARQUET_MARK:
+            table = _parquet(data, against.space)
+            lines: Sequence[int] = range(1, len(table) + 1)
+            good, bad = checked_table(table, against, file=name)
+        else:
+            records, lines, broken = _records(data, path)
+            good, bad = checked((_record_of(one) for one in records), against, file=name, lines=lines)
+            told = {number: Bad(name, number, None, why) for number, why in broken.items()}
+            bad = [told.get(one.row, one) for one in bad]
+    except DtossError:
+        raise
+    except (ValueError, pa.ArrowException) as error:
+        raise InputError(f"{name} cannot be read: {' '.join(str(error).split())}") from None
+    gone = {one.row for one in bad}
+    return good, bad, [line for line in lines if line not in gone] if gone else list(lines)
+
+
+def _bytes_of(path: str) -> bytes:
+    try:
+        if "://" not in path:
+            return Path(path).read_bytes()
+        filesystem, place = filesystem_of(path)
+        with filesystem.open_input_stream(place) as stream:
+            return bytes(stream.read())
+    except FileNotFoundError:
+        raise InputError(f"{shown(path)} is not there: a file of subscriptions is wanted") from None
+    except OSError as error:
+        raise InputError(f"{shown(path)} cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _records(data: bytes, path: str) -> tuple[list[Any], Sequence[int], dict[int, str]]:
+    """Return what JSON holds, the line or number of each, and what is wrong with lines that are not JSON."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    lines = data.split(b"\n")
+    first = next((line for line in lines if line.strip()), None)
+    if first is None:
+        raise InputError(f"{shown(path)} is empty: a subscription on each line is wanted")
+    found = _loaded(first)
+    several = isinstance(found, dict) and found.get("type") != "FeatureCollection"
+    if several and len(lines) > 1:
+        return _lines(lines)
+    whole = _loaded(data)
+    if isinstance(whole, dict) and whole.get("type") == "FeatureCollection":
+        features = whole.get("features")
+        if not isinstance(features, list):
+            raise InputError(f"{shown(path)} is a FeatureCollection without a list of features")
+        return features, range(1, len(features) + 1), {}
+    if isinstance(whole, dict):
+        return [whole], [1], {}
+    if isinstance(whole, list):
+        return whole, range(1, len(whole) + 1), {}
+    if path.lower().endswith(_WHOLE):
+        try:
+            orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            raise InputError(f"{shown(path)} is not JSON: {error}") from None
+    return _lines(lines)
+
+
+def _lines(lines: list[bytes]) -> tuple[list[Any], Sequence[int], dict[int, str]]:
+    records: list[Any] = []
+    numbers: list[int] = []
+    broken: dict[int, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line or line.isspace():
+            continue
+        try:
+            records.append(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            records.append(None)
+            broken[number] = f"it is not JSON: {error.msg}, at column {error.pos + 1}"
+        numbers.append(number)
+    return records, numbers, broken
+
+
+def _loaded(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _record_of(one: Any) -> Any:
+    """Return a Feature as a row; what is none as it is."""
+    if not isinstance(one, dict) or one.get("type") != "Feature":
+        return one
+    geometry, properties = one.get("geometry"), one.get("properties") or {}
+    if not isinstance(properties, dict):
+        return properties
+    row = dict(properties)
+    if one.get("id") is not None:
+        row.setdefault("id", one["id"])
+    if geometry is None:
+        return row
+    kind = geometry.get("type") if isinstance(geometry, dict) else None
+    if kind in _SHAPES:
+        return _with(row, "polygon", geometry)
+    if kind == "Point":
+        radii = [row.pop(name) for name in RADII if name in row]
+        centre = geometry.get("coordinates")
+        x_y = list(centre[:2]) if isinstance(centre, list) else [centre]
+        return _with(row, "circle", [*x_y, *radii])
+    return _with(row, "polygon", geometry)
+
+
+def _with(row: dict[str, Any], name: str, place: Any) -> dict[str, Any]:
+    if row.get(name) is not None:
+        row["geometry"] = place  # a place too many, which is named
+    else:
+        row[name] = place
+    return row
+
+
+def _parquet(data: bytes, space: Space) -> pa.Table:
+    """Return the table of a Parquet file, a column of geometries as polygons or as the centres of circles."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(pa.BufferReader(data))
+    if set(SCHEMA.names) <= set(table.column_names):
+        return table
+    name = next((name for name in GEOMETRY_NAMES if name in table.column_names), None)
+    if name is None:
+        return _but_bounds(table)
+    at = table.schema.get_field_index(name)
+    said = (table.schema.metadata or {}).get(b"geo")
+    read = geo_column(table.column(at), table.schema.field(at), said)
+    if read is not None:
+        check_crs(read.crs or "unknown", space, "the places")
+    reach = next((one for one in RADII if one in table.column_names), None)
+    if reach is not None and read is not None:
+        centres, _ = points_of(read, missing=True)
+        none = np.isnan(centres[:, 0])
+        table = table.remove_column(at)
+        for axis, values in (("x", centres[:, 0]), ("y", centres[:, 1])):
+            table = table.append_column(axis, pa.array(values, mask=none))
+    else:
+        values = table.column(at) if read is None else pa.chunked_array([read.values])
+        table = table.set_column(at, "polygon", values)
+    return _but_bounds(table)
+
+
+def _but_bounds(table: pa.Table) -> pa.Table:
+    """Return a table without the boxes round geometries, which GeoParquet may keep beside them."""
+    return table.drop_columns(["bbox"]) if "bbox" in table.column_names else table
+
+
+def _not_before(
+    table: pa.Table, before: Iterable[pa.Table], path: str, lines: Sequence[int]
+) -> tuple[pa.Table, list[Bad]]:
+    """Return a table without the ids that stand in files before, and those rows."""
+    ids = pa.concat_arrays(
+        [chunk for one in before for chunk in one.column("id").chunks] or [pa.array([], pa.string())]
+    )
+    again = pc.is_in(table.column("id"), ids).to_numpy()
+    bad = [
+        Bad(
+            shown(path), lines[row], name := table.column("id")[row].as_py(), f"the id {name!r} stands in a file before"
+        )
+        for row in np.flatnonzero(again).tolist()
+    ]
+    return table.filter(pa.array(~again)), bad
