@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dtoss.in_process import build
     from dtoss.index import Index
     from dtoss.opening import open_index as open
+    from dtoss.watch.telling import events
 
 __version__ = "0.1.0"
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "StoreError",
     "build",
     "connect",
+    "events",
     "history",
     "open",
     "sjoin_nearest",
@@ -44,6 +46,7 @@ _HOMES = {
     "RemoteIndex": ("dtoss.client.remote_index", "RemoteIndex"),
     "build": ("dtoss.in_process", "build"),
     "connect": ("dtoss.client.remote_index", "connect"),
+    "events": ("dtoss.watch.telling", "events"),
     "open": ("dtoss.opening", "open_index"),
     "sjoin_nearest": ("dtoss.frames.sjoin_nearest", "sjoin_nearest"),
 }

@@ -9,17 +9,26 @@ from dtoss.commits.chain import COMMITS, HINT, Chain, decode, file_of, log_of
 from dtoss.errors import StoreError
 
 
-def verify_chain(chain: Chain) -> Iterator[str]:
+def verify_chain(chain: Chain, first: int = 1) -> Iterator[str]:
     """Yield what is wrong with a chain, a line for each, which names the file; nothing where it is whole.
 
-    Checked are all commits from the first to the highest: that each is there, in its file or its log, that its bytes
-    are canonical and have its hash, and that it names the hash of the one before. A hint may lag, but not be ahead.
-    Cost O(commits).
+    Parameters
+    ----------
+    chain
+        The chain.
+    first
+        The first commit that has to be there: those before it were removed on purpose.
 
     Raises
     ------
     OSError
         If something cannot be read.
+
+    Notes
+    -----
+    Checked are all commits from the first to the highest: that each is there, in its file or its log, that its bytes
+    are canonical and have its hash, and that it names the hash of the one before. A hint may lag, but not be ahead.
+    Cost O(commits).
     """
     files, logs = chain.listed()
     there = set(files)
@@ -31,7 +40,7 @@ def verify_chain(chain: Chain) -> Iterator[str]:
     before: str | None = None
     lines: dict[int, bytes] = {}
     firsts = dict(logs)
-    for number in range(1, highest + 1):
+    for number in range(first, highest + 1):
         path = chain.path(number)
         if number in firsts:
             lines, complaints = _lines(chain, number, firsts[number])

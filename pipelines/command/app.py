@@ -21,6 +21,9 @@ from pipelines.command.quick import QUIETLY, UsageError
 from pipelines.command.serve import serve
 from pipelines.command.verify import verify
 from pipelines.command.warm import warm
+from pipelines.command.watch.events import events
+from pipelines.command.watch.listing import subscriptions
+from pipelines.command.watch.subscribing import subscribe, unsubscribe
 
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
 PROGRAM = "dtoss"
@@ -78,6 +81,10 @@ app.command()(planning.patterns)
 app.command()(planning.plan)
 app.command()(planning.report)
 app.command()(planning.calibrate)
+app.command()(subscribe)
+app.command()(unsubscribe)
+app.command()(subscriptions)
+app.command()(events)
 app.add_typer(history, name="history")
 
 

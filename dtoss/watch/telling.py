@@ -1,0 +1,61 @@
+"""The events of a watch, from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from dtoss.errors import StoreError
+from dtoss.watch.home import DEFAULT_NAME, Home
+from dtoss.watch.told.cursor import Cursor
+from dtoss.watch.told.document import head_of
+from dtoss.watch.told.events import events as tables_of_events
+from dtoss.watch.told.plain_rows import plain_rows
+
+
+def events(
+    store: str,
+    watch: str = DEFAULT_NAME,
+    *,
+    after: str | Cursor | None = None,
+    subscription: str | None = None,
+    kinds: Collection[str] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the events of a watch in their order, each once.
+
+    Parameters
+    ----------
+    store
+        Path or URI of the store.
+    watch
+        The name of the watch.
+    after
+        The id of an event, as in ``12-34``: events behind it. All that there are when None.
+    subscription
+        The id of the only one; all when None.
+    kinds
+        Of "leave", "enter", "inside" and "reset"; all when None.
+
+    Raises
+    ------
+    InputError
+        If the cursor, the name or a kind is none, or events behind the cursor were removed.
+    StoreError
+        If there is no such watch, or something of it is missing or damaged.
+    OSError
+        If something cannot be read.
+
+    Notes
+    -----
+    A dict has id, subscription, version, kind, object, t, lon and lat (x and y in a plane), distance, batch, reason,
+    meta and the carried columns. Events that are committed after it was begun come with the next call, after the last
+    id.
+    """
+    home = Home(str(store), watch)
+    at = Cursor.of(after) if isinstance(after, str) else after
+    head = head_of(home)
+    if head is None:
+        raise StoreError(f"{home.path} is no watch yet: none of its batches has been committed")
+    settings = head.settings
+    for table in tables_of_events(home, at, subscription, kinds):
+        yield from plain_rows(table, settings)

@@ -1,0 +1,166 @@
+"""The list of older events: files of many batches each, and what retention has removed. A commit names it.
+
+``events/folded-<sha256>.json`` is canonical JSON whose hash is in its name. It covers all commits up to ``last``: their
+own event files need not be there any more, and for those up to ``swept`` they are gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from dtoss.errors import InputError, StoreError
+from dtoss.watch.home import EVENTS, Home
+from dtoss.watch.told.cursor import Cursor
+from dtoss.watch.told.document import FILE_NAME, Listed, whole
+
+FOLDED_PREFIX, FOLDED_SUFFIX = "folded-", ".json"
+FOLDED_FORMAT = 1
+"""Of the lists that this reads."""
+
+
+@dataclass(frozen=True)
+class FoldedFile:
+    """Events of many batches in one file, in their order.
+
+    Parameters
+    ----------
+    file
+        The file.
+    first, last
+        Of its events.
+    until_us
+        The latest beginning of a batch of it, in microseconds since 1970.
+    """
+
+    file: Listed
+    first: Cursor
+    last: Cursor
+    until_us: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the list holds of it."""
+        return {
+            **self.file.as_json(),
+            "first": str(self.first),
+            "last": str(self.last),
+            "until_us": self.until_us,
+        }
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Where older events are.
+
+    Parameters
+    ----------
+    last
+        Commits up to this one are covered; 0 where none is.
+    files
+        In the order of their events.
+    swept
+        The own event files of commits up to this one are gone.
+    counts
+        How many events of which kind each subscription had up to ``last``; None before the first.
+    begin
+        The first commit that retention has left; 1 where it has removed nothing.
+    gone
+        The last event that it has removed; None where it has removed none.
+    before
+        The name of the list before; None for the first.
+    """
+
+    last: int = 0
+    files: tuple[FoldedFile, ...] = ()
+    swept: int = 0
+    counts: Listed | None = None
+    begin: int = 1
+    gone: Cursor | None = None
+    before: str | None = None
+
+    def encoded(self) -> tuple[str, bytes]:
+        """Return the name of the list's file and its bytes."""
+        body = {
+            "kind": "folded",
+            "format": FOLDED_FORMAT,
+            "last": self.last,
+            "files": [file.as_json() for file in self.files],
+            "swept": self.swept,
+            "counts": None if self.counts is None else self.counts.as_json(),
+            "begin": self.begin,
+            "gone": None if self.gone is None else str(self.gone),
+            "before": self.before,
+        }
+        data = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        return f"{FOLDED_PREFIX}{hashlib.sha256(data).hexdigest()}{FOLDED_SUFFIX}", data
+
+    def check_kept(self, after: Cursor) -> None:
+        """Check that all events behind a cursor are still there.
+
+        Raises
+        ------
+        InputError
+            If retention has removed some; the message says where to begin.
+        """
+        if self.gone is not None and after < self.gone:
+            raise InputError(
+                f"events behind {after} are gone: those up to {self.gone} were removed (--retain); begin with --after "
+                f"{self.gone}, or without --after"
+            )
+
+    @property
+    def names(self) -> set[str]:
+        """The files that it lists."""
+        return {file.file.name for file in self.files} | ({self.counts.name} if self.counts is not None else set())
+
+
+def contents_of(home: Home, name: str | None) -> Contents:
+    """Return a list of older events; an empty one where there is none.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    name
+        As the commit has it; None where there is none.
+
+    Raises
+    ------
+    StoreError
+        If it is missing or damaged; the message names the file.
+    OSError
+        If it cannot be read.
+    """
+    if name is None:
+        return Contents()
+    path = home.folder.path(EVENTS, name)
+    data = home.folder.read(EVENTS, name)
+    if data is None:
+        raise StoreError(f"{path} is missing: it lists older events; restore it from a copy")
+    if name != f"{FOLDED_PREFIX}{hashlib.sha256(data).hexdigest()}{FOLDED_SUFFIX}":
+        raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with")
+    try:
+        said = json.loads(data)
+        if said["kind"] != "folded" or not 1 <= whole(said["format"], "format") <= FOLDED_FORMAT:
+            raise ValueError(f"its kind and format are {said['kind']!r} and {said['format']!r}")
+        before = said["before"]
+        if before is not None and not FILE_NAME.match(before):
+            raise ValueError(f"before is {before!r:.60}")
+        return Contents(
+            whole(said["last"], "last"),
+            tuple(_file(file) for file in said["files"]),
+            whole(said["swept"], "swept"),
+            None if said["counts"] is None else Listed.of(said["counts"]),
+            whole(said["begin"], "begin", 1),
+            None if said["gone"] is None else Cursor.of(said["gone"]),
+            before,
+        )
+    except (ValueError, KeyError, TypeError, RecursionError, InputError) as error:
+        raise StoreError(f"{path} is damaged: {error}") from None
+
+
+def _file(said: Any) -> FoldedFile:
+    first, last = Cursor.of(said["first"]), Cursor.of(said["last"])
+    return FoldedFile(Listed.of(said), first, last, whole(said["until_us"], "until_us", None))

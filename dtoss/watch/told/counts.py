@@ -1,0 +1,142 @@
+"""How many events of which kind each subscription had: a table up to the last fold, and what has come since."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dtoss.errors import StoreError
+from dtoss.watch.home import EVENTS, Home
+from dtoss.watch.told.contents import Contents
+from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
+from dtoss.watch.told.document import Listed
+from dtoss.watch.told.event_files import checked_bytes
+from dtoss.watch.told.events import told_events, view_of
+
+TALLY = pa.schema([("subscription", pa.string()), ("kind", pa.string()), ("events", pa.int64())])
+"""Of a table of counts, by subscription and kind."""
+MOST_WATCHES_COUNTED = 16
+"""Watches whose counts a process keeps, to count only what has come since."""
+_known: dict[tuple[str, str], tuple[int, str, pa.Table]] = {}
+_lock = threading.Lock()
+
+
+def event_counts(home: Home) -> dict[str, dict[str, int]]:
+    """Return how many events each subscription has had, by kind, also those that retention has removed.
+
+    Raises
+    ------
+    StoreError
+        If something of the watch is missing or damaged.
+    OSError
+        If it cannot be read.
+
+    Notes
+    -----
+    Read are the table of the last fold and two columns of the events since; called again in one process, only what has
+    come since the last call.
+    """
+    found: dict[str, dict[str, int]] = {}
+    table = tally_of(home)
+    columns = (table.column(name).to_pylist() for name in TALLY.names)
+    for subscription, kind, number in zip(*columns, strict=True):
+        found.setdefault(subscription, {})[kind] = number
+    return found
+
+
+def tally_of(home: Home) -> pa.Table:
+    """Return the counts of :func:`event_counts` as a table of :data:`TALLY`.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`event_counts`.
+    """
+    view = view_of(home)
+    if view is None:
+        return TALLY.empty_table()
+    key, number = (home.store, home.name), view.head.number
+    with _lock:
+        known = _known.get(key)
+    if known is not None and known[0] == number and known[1] == view.head.commit.sha256:
+        return known[2]
+    contents = view.contents
+    follows = known is not None and number > known[0] >= contents.last and _stands(home, known[0], known[1])
+    if known is not None and follows:
+        start, tally = known[0], known[2]
+    else:
+        start, tally = contents.last, read_tally(home, contents)
+    after = Cursor(start, END_OF_BATCH) if start else BEGINNING
+    upto = Cursor(number, END_OF_BATCH)
+    parts = [tally]
+    for told in told_events(home, after, until=upto, columns=["subscription", "kind"]):
+        if told.events is not None and told.events.num_rows:
+            parts.append(counted(told.events))
+            if len(parts) > 64:
+                parts = [added(parts)]
+    tally = added(parts)
+    with _lock:
+        if key not in _known and len(_known) >= MOST_WATCHES_COUNTED:
+            del _known[next(iter(_known))]
+        _known[key] = (number, view.head.commit.sha256, tally)
+    return tally
+
+
+def counted(events: pa.Table) -> pa.Table:
+    """Return how many events a table has, by subscription and kind; O(rows)."""
+    plain = pa.table({name: events.column(name).cast(pa.string()) for name in ("subscription", "kind")})
+    found = plain.group_by(["subscription", "kind"], use_threads=False).aggregate([([], "count_all")])
+    return found.rename_columns(TALLY.names).cast(TALLY)
+
+
+def added(parts: list[pa.Table]) -> pa.Table:
+    """Return the sum of tables of counts, by subscription and kind."""
+    together = pa.concat_tables(parts)
+    found = together.group_by(["subscription", "kind"], use_threads=False).aggregate([("events", "sum")])
+    keys = [("subscription", "ascending"), ("kind", "ascending")]
+    return found.rename_columns(TALLY.names).cast(TALLY).sort_by(keys)
+
+
+def encoded_tally(tally: pa.Table) -> bytes:
+    """Return the bytes of the file of a table of counts."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(tally, sink, compression="zstd", write_page_checksum=True)
+    return bytes(sink.getvalue())
+
+
+def read_tally(home: Home, contents: Contents) -> pa.Table:
+    """Return the counts up to the last fold.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    contents
+        Of the last fold.
+
+    Raises
+    ------
+    StoreError
+        If their file is missing or damaged.
+    OSError
+        If it cannot be read.
+    """
+    if contents.counts is None:
+        return TALLY.empty_table()
+    file: Listed = contents.counts
+    path = home.folder.path(EVENTS, file.name)
+    data = checked_bytes(home.folder.read(EVENTS, file.name), file, path)
+    try:
+        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).cast(TALLY)
+    except (pa.ArrowInvalid, OSError, ValueError) as error:
+        raise StoreError(f"{path} is damaged: {error!s:.200}") from None
+    if table.num_rows != file.rows:
+        raise StoreError(f"{path} is damaged: it has {table.num_rows:,} rows, {file.rows:,} are listed")
+    return table
+
+
+def _stands(home: Home, number: int, sha256: str) -> bool:
+    """Return whether a commit that was counted is still the one of its number."""
+    return home.batches.read(number).sha256 == sha256

@@ -1,0 +1,269 @@
+"""What a commit of a watch says: the files that its batch made, the state it left, and where older events are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dtoss.commits.chain import COMMITS, Chain, Commit, decode, file_of, log_of
+from dtoss.errors import StoreError
+from dtoss.watch.home import Home
+from dtoss.watch.settings import Settings
+
+WATCH_FORMAT = 1
+"""Of the documents that this reads."""
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+"""Of files that a document lists: never a path."""
+_SHA = re.compile(r"[0-9a-f]{64}\Z")
+_MISSING = "is missing; roll back or restore it from a copy"
+
+
+class Missing(StoreError):
+    """A file is not there: it may have been folded or removed since it was listed."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file that a document lists.
+
+    Parameters
+    ----------
+    name
+        In its folder.
+    rows, bytes
+        How many it has.
+    sha256
+        Of its bytes, in hexadecimal digits.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, said: Any) -> Listed:
+        """Return the file that JSON names.
+
+        Raises
+        ------
+        ValueError
+            If it names none.
+        """
+        if not isinstance(said, dict):
+            raise ValueError(f"a listed file is {said!r:.60}, an object is wanted")
+        name, sha = said.get("name"), said.get("sha256")
+        if not isinstance(name, str) or not FILE_NAME.match(name):
+            raise ValueError(f"the name of a listed file is {name!r:.60}")
+        if not isinstance(sha, str) or not _SHA.match(sha):
+            raise ValueError(f"the sha256 of {name} is {sha!r:.80}")
+        return cls(name, whole(said.get("rows"), f"rows of {name}"), whole(said.get("bytes"), f"bytes of {name}"), sha)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a document holds of it."""
+        return {"name": self.name, "rows": self.rows, "sha256": self.sha256, "bytes": self.bytes}
+
+
+@dataclass(frozen=True)
+class Document:
+    """A commit of a watch, as it is read.
+
+    Parameters
+    ----------
+    commit
+        Whose document it is.
+    events, state, quarantine
+        The files of its batch, all runs of the state, the rows that were set aside.
+    wall_us
+        When the batch began, in microseconds since 1970.
+    query, batch
+        Whose batch it is, and its number there; "" and -1 without rows.
+    changes
+        The number of the change of subscriptions that it has adopted; 0 for none.
+    clock
+        Of the watch, in microseconds since 1970; None before the first time.
+    folded
+        The name of the list of older events; None where there is none.
+    """
+
+    commit: Commit
+    events: tuple[Listed, ...]
+    state: tuple[Listed, ...]
+    quarantine: tuple[Listed, ...]
+    wall_us: int
+    query: str
+    batch: int
+    changes: int
+    clock: int | None
+    folded: str | None
+
+    @property
+    def number(self) -> int:
+        """Of the commit: the batch of a cursor."""
+        return self.commit.number
+
+    @property
+    def rows(self) -> int:
+        """How many events its batch has."""
+        return sum(file.rows for file in self.events)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Those of the watch."""
+        return Settings.of(self.commit.document.get("settings"))
+
+    @property
+    def standing(self) -> dict[str, Any]:
+        """What it says of the built subscriptions; empty where there are none."""
+        said = self.commit.document.get("standing")
+        return said if isinstance(said, dict) else {}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What it has counted."""
+        said = self.commit.document.get("counts")
+        return {name: value for name, value in said.items() if isinstance(value, int)} if isinstance(said, dict) else {}
+
+
+def document_of(home: Home, commit: Commit) -> Document:
+    """Return what a commit says.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    commit
+        Of its chain.
+
+    Raises
+    ------
+    StoreError
+        If it is not what a watch commits; the message names the file.
+    """
+    said, path = commit.document, home.batches.path(commit.number)
+    if said.get("kind") != "watch":
+        raise StoreError(f"{path} is of kind {said.get('kind')!r:.60}, 'watch' is wanted: it is no commit of a watch")
+    form = said.get("format")
+    if isinstance(form, bool) or not isinstance(form, int) or not 1 <= form <= WATCH_FORMAT:
+        raise StoreError(f"{path} has format {form!r:.60}: this version reads up to {WATCH_FORMAT}; update dtoss")
+    try:
+        batch = said.get("batch")
+        if not isinstance(batch, dict) or not isinstance(batch.get("query"), str):
+            raise ValueError(f"batch is {batch!r:.60}")
+        folded = said.get("folded")
+        if folded is not None and not (isinstance(folded, str) and FILE_NAME.match(folded)):
+            raise ValueError(f"folded is {folded!r:.60}")
+        clock = said.get("clock")
+        return Document(
+            commit,
+            _files(said, "events"),
+            _files(said, "state"),
+            _files(said, "quarantine"),
+            whole(batch.get("wall_us"), "wall_us of batch"),
+            batch["query"],
+            whole(batch.get("batch"), "batch of batch", -1),
+            whole(said.get("changes"), "changes"),
+            None if clock is None else whole(clock, "clock", None),
+            folded,
+        )
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged: {error}; roll back or restore it from a copy") from None
+
+
+def whole(value: Any, name: str, least: int | None = 0) -> int:
+    """Return a whole number that JSON holds.
+
+    Parameters
+    ----------
+    value
+        What it holds.
+    name
+        For the error.
+    least
+        The least one that is right; any when None.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+        raise ValueError(f"{name} is {value!r:.60}, a whole number is wanted")
+    return value
+
+
+def head_of(home: Home) -> Document | None:
+    """Return the newest commit of a watch; None where it has not begun.
+
+    Raises
+    ------
+    StoreError
+        If it is damaged.
+    OSError
+        If it cannot be read.
+    """
+    commit = home.batches.head()
+    return None if commit is None else document_of(home, commit)
+
+
+def commits_from(chain: Chain, first: int, last: int) -> Iterator[Commit]:
+    """Yield commits in their order, each log read once.
+
+    Parameters
+    ----------
+    chain
+        Of a watch, or of its changes.
+    first, last
+        Numbers, both included.
+
+    Raises
+    ------
+    StoreError
+        If one is missing or damaged: never a gap.
+    OSError
+        If one cannot be read.
+    """
+    lines: dict[int, bytes] = {}
+    for number in range(max(first, 1), last + 1):
+        data = lines.get(number)
+        if data is None:
+            data = chain.folder.read(COMMITS, file_of(number))
+        if data is None:  # whoever folds writes the log before files go
+            end = -(-number // chain.block) * chain.block
+            log = chain.folder.read(COMMITS, log_of(end - chain.block + 1, end)) or b""
+            lines = dict(enumerate(log.splitlines(keepends=True), end - chain.block + 1))
+            data = lines.get(number)
+        if data is None:
+            raise Missing(f"{chain.path(number)} {_MISSING}")
+        yield decode(data, number, chain.path(number))
+
+
+def documents(home: Home, first: int, last: int) -> Iterator[Document]:
+    """Yield what commits say, in their order.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    first, last
+        Numbers of commits, both included.
+
+    Raises
+    ------
+    StoreError
+        If a commit is missing or damaged.
+    OSError
+        If one cannot be read.
+    """
+    for commit in commits_from(home.batches, first, last):
+        yield document_of(home, commit)
+
+
+def _files(said: dict[str, Any], part: str) -> tuple[Listed, ...]:
+    found = said.get(part) or []
+    if not isinstance(found, list):
+        raise ValueError(f"{part} is {found!r:.60}, a list of files is wanted")
+    return tuple(Listed.of(file) for file in found)

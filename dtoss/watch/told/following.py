@@ -1,0 +1,58 @@
+"""Events as they are committed: asked for again and again, each time from where the last answer ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+
+from dtoss.watch.home import Home
+from dtoss.watch.told.cursor import END_OF_BATCH, Cursor
+from dtoss.watch.told.document import head_of
+from dtoss.watch.told.events import Told, told_events
+
+FOLLOW_SECONDS = 0.25
+"""Between two looks for a new commit."""
+
+
+def follow(
+    home: Home,
+    after: Cursor | None = None,
+    subscription: str | None = None,
+    kinds: Collection[str] | None = None,
+    *,
+    goes_on: Callable[[], bool],
+    every: float = FOLLOW_SECONDS,
+) -> Iterator[Told]:
+    """Yield events in their order, those that are there and those that come, until it is to end.
+
+    Parameters
+    ----------
+    home
+        Of the watch, which may not have begun yet.
+    after, subscription, kinds
+        As of :func:`dtoss.watch.told.events.events`.
+    goes_on
+        Is asked before each look; it ends once this is False.
+    every
+        Seconds between two looks.
+
+    Raises
+    ------
+    InputError, StoreError, OSError
+        As of :func:`dtoss.watch.told.events.events`.
+
+    Notes
+    -----
+    A look without a new commit costs one small read.
+    """
+    at, seen = after, 0
+    while goes_on():
+        head = head_of(home)
+        if head is not None and head.number > seen:
+            end = Cursor(head.number, END_OF_BATCH)
+            for told in told_events(home, at, subscription, kinds, end):
+                at = told.upto
+                yield told
+            seen = head.number
+        else:
+            time.sleep(every)

@@ -1,0 +1,237 @@
+"""What is old goes: events that no named reader waits for, and files that nothing needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dtoss.commits.chain import COMMITS, log_of
+from dtoss.commits.process import is_passing
+from dtoss.watch.home import BUILT, CHANGES, EVENTS, QUARANTINED, STATE, Home
+from dtoss.watch.told.contents import Contents, contents_of
+from dtoss.watch.told.cursor import Cursor
+from dtoss.watch.told.document import Document, commits_from, documents, head_of
+from dtoss.watch.told.folding import commit_contents, fold_events
+from dtoss.watch.told.readers import readers
+
+SPARED_SECONDS = 3600.0
+"""A file that nothing names stays so long after it was written: a batch that is under way may be about to name it."""
+
+
+@dataclass(frozen=True)
+class Retained:
+    """What retention has removed.
+
+    Parameters
+    ----------
+    events
+        Events that are gone.
+    files
+        Files of events and lists that went, quarantine among them.
+    state
+        Files of state that went.
+    subscriptions
+        Files of changes and of built subscriptions that went.
+    commits
+        Commits that went, with their logs.
+    held_by
+        The named reader for which older events stay; None where none holds any back.
+    """
+
+    events: int = 0
+    files: int = 0
+    state: int = 0
+    subscriptions: int = 0
+    commits: int = 0
+    held_by: str | None = None
+
+
+def retain(home: Home, older_than_us: int, now_us: int, spare_seconds: float = SPARED_SECONDS) -> Retained:
+    """Remove events of batches that began long ago, whole files of them, and what nothing needs any more.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    older_than_us
+        Events of batches that began so many microseconds before now may go.
+    now_us
+        What the time is, in microseconds since 1970.
+    spare_seconds
+        Files that nothing names stay so long after they were written.
+
+    Raises
+    ------
+    ValueError
+        If the age is less than zero.
+    StoreError
+        If something is missing or damaged, the cursor of a named reader too: nothing is removed then.
+    OSError
+        If something cannot be read or removed.
+
+    Notes
+    -----
+    First all hours that have ended are folded. A commit then says what is gone, and only then files are removed, so
+    that a reader is told of it and sees no gap. Never removed: what is behind the cursor of a named reader, the files
+    of the newest commit, and commits that are no line of a log yet.
+    """
+    if older_than_us < 0:
+        raise ValueError(f"older_than_us is {older_than_us}: at least 0 is wanted")
+    waiting = readers(home)
+    fold_events(home, now_us)
+    head = head_of(home)
+    if head is None:
+        return Retained()
+    contents = contents_of(home, head.folded)
+    fresh, held_by = _without_old(contents, home, waiting, now_us - older_than_us)
+    gone = 0
+    if fresh is not contents:
+        gone = sum(file.file.rows for file in contents.files[: len(contents.files) - len(fresh.files)])
+        if not commit_contents(home, replace(fresh, before=head.folded), head, now_us):
+            return Retained(held_by=held_by)  # another one was faster
+        head = head_of(home)
+        if head is None:
+            return Retained(held_by=held_by)
+        contents = contents_of(home, head.folded)
+    files, state = _remove_unnamed(home, head, contents, spare_seconds)
+    asked = _remove_asked(home, head, spare_seconds)
+    commits = _remove_commits(home, contents)
+    return Retained(gone, files, state, asked, commits, held_by)
+
+
+def needless_changes(home: Home, adopted: int) -> set[str]:
+    """Return the files of changes that no later table of subscriptions needs: those before a change that replaced all.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    adopted
+        The change that the newest commit has adopted: a later one does not count yet.
+
+    Raises
+    ------
+    StoreError
+        If a change is missing or damaged.
+    OSError
+        If one cannot be read.
+    """
+    files: list[str] = []
+    needless = 0
+    head = home.changes.head()
+    if head is None:
+        return set()
+    for commit in commits_from(home.changes, 1, head.number):
+        said: dict[str, Any] = commit.document
+        if said.get("replace") and commit.number <= adopted:
+            needless = len(files)
+        if isinstance(said.get("file"), str):
+            files.append(said["file"])
+    return set(files[:needless]) - set(files[needless:])
+
+
+def names_in(said: Any) -> Iterable[str]:
+    """Yield all texts in a value of JSON: those that a document may name files by."""
+    if isinstance(said, str):
+        yield said
+    elif isinstance(said, dict):
+        for value in said.values():
+            yield from names_in(value)
+    elif isinstance(said, list):
+        for value in said:
+            yield from names_in(value)
+
+
+def _without_old(
+    contents: Contents, home: Home, waiting: dict[str, Cursor], oldest_us: int
+) -> tuple[Contents, str | None]:
+    """Return the list without files whose events may all go, and who holds back the first that stays."""
+    least = min(waiting.items(), key=lambda item: (item[1], item[0]), default=None)
+    number, held_by = 0, None
+    for file in contents.files:
+        if file.until_us > oldest_us:
+            break
+        if least is not None and least[1] < file.last:
+            held_by = least[0]
+            break
+        number += 1
+    begin = _first_kept(contents, home, number, oldest_us, least)
+    if not number and begin == contents.begin:
+        return contents, held_by
+    gone = contents.files[number - 1].last if number else contents.gone
+    return replace(contents, files=contents.files[number:], begin=begin, gone=gone), held_by
+
+
+def _first_kept(contents: Contents, home: Home, number: int, oldest_us: int, least: tuple[str, Cursor] | None) -> int:
+    """Return the first commit that stays: of the first event that stays, or that is young; none that is not folded."""
+    bound = contents.files[number].first.batch if number < len(contents.files) else contents.last + 1
+    if least is not None:
+        bound = min(bound, least[1].batch + 1)
+    begin = contents.begin
+    # a folded list ends with an hour: nothing of a batch is in two lists
+    for document in documents(home, contents.begin, min(bound, contents.last + 1) - 1):
+        if document.wall_us > oldest_us:
+            break
+        begin = document.number + 1
+    return max(begin, contents.begin)
+
+
+def _remove_unnamed(home: Home, head: Document, contents: Contents, spare: float) -> tuple[int, int]:
+    """Remove files of events, state and quarantine that no commit from the first kept one on needs."""
+    events = contents.names | ({head.folded} if head.folded is not None else set())
+    if contents.before is not None:
+        events.add(contents.before)  # goes with the next fold
+    quarantine: set[str] = set()
+    state = {file.name for file in head.state}
+    first = contents.swept + 1
+    if home.folder.files(QUARANTINED):
+        first = min(contents.begin, first)
+    for document in documents(home, first, head.number):
+        if document.number > contents.swept:
+            events |= {file.name for file in document.events}
+        if document.number >= contents.begin:
+            quarantine |= {file.name for file in document.quarantine}
+    state |= set(names_in({name: value for name, value in head.commit.document.items() if name != "events"}))
+    files = _remove(home, EVENTS, events, spare) + _remove(home, QUARANTINED, quarantine, spare)
+    return files, _remove(home, STATE, state, spare)
+
+
+def _remove(home: Home, folder: str, needed: set[str], spare: float) -> int:
+    gone = 0
+    for name in home.folder.files(folder):
+        if name in needed or is_passing(name):
+            continue
+        if home.folder.idle(folder, name) >= spare:
+            home.folder.remove(folder, name)
+            gone += 1
+    return gone
+
+
+def _remove_asked(home: Home, head: Document, spare: float) -> int:
+    """Remove changes that were replaced as a whole, and built files that the newest commit does not name."""
+    named = set(names_in(head.standing))
+    gone = 0
+    for name in home.asked.files(BUILT):
+        if name in named or name.rpartition(".")[0] in named or is_passing(name):
+            continue
+        if home.asked.idle(BUILT, name) >= spare:
+            home.asked.remove(BUILT, name)
+            gone += 1
+    for name in sorted(needless_changes(home, head.changes)):
+        for file in (name, f"{name}.parquet"):
+            if home.asked.is_file(CHANGES, file) and home.asked.idle(CHANGES, file) >= spare:
+                home.asked.remove(CHANGES, file)
+                gone += 1
+    return gone
+
+
+def _remove_commits(home: Home, contents: Contents) -> int:
+    """Remove logs of commits before the first that is kept."""
+    chain = home.batches
+    gone = 0
+    for first, last in chain.listed()[1]:
+        if last < min(contents.begin, contents.swept + 1):
+            chain.folder.remove(COMMITS, log_of(first, last))
+            gone += last - first + 1
+    return gone
