@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.commits.chain import Commit, Conflict
+from dtoss.commits.process import is_passing
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space
 from dtoss.watch.asked.live import (
@@ -37,6 +39,10 @@ LEAST_PENDING = 10_000
 """Rows of changes after a base from which on they may be as many as the base has, and no more."""
 TRIES = 20
 """How often a change is made again, where others were faster."""
+BASE_NAME = "base-"
+"""How names of files of bases begin."""
+SPARED_SECONDS = 3600.0
+"""A base that is no longer named stays for so long."""
 _GROUP = 1 << 16
 """Rows of a row group: of a base those are read that may hold an id."""
 _COMPARED = [name for name in SCHEMA.names if name not in ("id", "version")]
@@ -148,7 +154,9 @@ def _commit(
             return Changed(number, counts.added, counts.changed, counts.removed, counts.same)
         home.asked.make(CHANGES)
         file = _written(home, _rows_of(added, gone), "")
-        base, pending = _base(home, head)
+        # nothing of before stands any more: what was before needs not be read
+        whole = replace and not counts.same and head is not None
+        base, pending = (Base(number, None), 0) if whole else _base(home, head)
         document = {
             "kind": CHANGE_KIND,
             "file": file["name"],
@@ -157,7 +165,7 @@ def _commit(
             "rows": file["rows"],
             "added": len(added),
             "removed": counts.removed,
-            "replace": replace,
+            "replace": whole,
             "space": _space_in(head) if space is None else _as_json(space),
             "base": base.as_json(),
             "pending": pending + file["rows"],
@@ -182,7 +190,18 @@ def _base(home: Home, head: Commit | None) -> tuple[Base, int]:
     if head.number - base.number < BASE_EVERY and pending <= max(LEAST_PENDING, rows):
         return base, pending
     table = table_at(home, head.number)
-    return Base(head.number, _written(home, table, "base-") if len(table) else None), 0
+    made = Base(head.number, _written(home, table, BASE_NAME) if len(table) else None)
+    _clear_bases(home, [one.entry["name"] for one in (made, base) if one.entry is not None])
+    return made, 0
+
+
+def _clear_bases(home: Home, needed: list[str]) -> None:
+    """Remove bases that nobody has read for long; whoever wants one of them reads the changes instead."""
+    with suppress(OSError):
+        for name in home.asked.files(CHANGES):
+            old = name.startswith(BASE_NAME) and name not in needed and not is_passing(name)
+            if old and home.asked.idle(CHANGES, name) > SPARED_SECONDS:
+                home.asked.remove(CHANGES, name)
 
 
 def _rows_of(added: pa.Table, gone: pa.Array) -> pa.Table:

@@ -138,24 +138,31 @@ def arrow_of(values: Values, kind: pa.DataType, why: Callable[[Any], str], reaso
         Of rows; those that are found are added.
     """
     if isinstance(values, pa.Array):
-        if _fits(values.type, kind):
-            try:
+        try:
+            if _fits(values.type, kind):
                 return values.cast(kind)
-            except pa.ArrowException:
-                pass
+        except pa.ArrowException:
+            pass
         values = values.to_pylist()
     try:
-        return pa.array(values, kind)
+        return _inferred(values, kind)
     except _REFUSED:
         kept = []
         for row, value in enumerate(values):
             try:
-                pa.array([value], kind)
+                _inferred([value], kind)
             except _REFUSED:
                 reasons.setdefault(row, why(value))
                 value = None
             kept.append(value)
         return pa.array(kept, kind)
+
+
+def _inferred(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    found = pa.array(values)
+    if not _fits(found.type, kind):
+        raise TypeError(found.type)
+    return found.cast(kind)
 
 
 def _fits(have: pa.DataType, kind: pa.DataType) -> bool:
@@ -194,7 +201,7 @@ def _spread(
     lists = arrow_of(values, _NUMBERS, why, reasons)
     long = np.asarray(pc.list_value_length(lists).fill_null(len(names)).to_numpy(zero_copy_only=False))
     for row in np.flatnonzero(long != len(names)).tolist():
-        reasons.setdefault(row, why(lists[row].as_py()))
+        reasons.setdefault(row, why(values[row].as_py() if isinstance(values, pa.Array) else values[row]))
     rows = np.flatnonzero((long == len(names)) & _given(lists))
     flat = lists.take(pa.array(rows)).flatten().to_numpy(zero_copy_only=False).reshape(-1, len(names))
     for column, name in enumerate(names):

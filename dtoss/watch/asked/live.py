@@ -35,7 +35,7 @@ class Delta:
         The ids that changes have touched, each once, by id: what stood at the first under one of them stands no more.
         Some may not have stood then.
     replaced
-        Whether nothing of the first stands at all; never so, for a replacement names what it removes.
+        Whether nothing of the first stands at all. Then ids of before are not among those removed.
     """
 
     table: pa.Table
@@ -119,13 +119,22 @@ def table_at(home: Home, number: int) -> pa.Table:
     """
     if number == 0:
         return SCHEMA.empty_table()
-    base = base_of(home.changes.read(number), home.changes.path(number))
+    base = _there(home, base_of(home.changes.read(number), home.changes.path(number)))
     table = base_table(home, base)
     if base.number == number:
         return table
     delta = changes_between(home, base.number, number)
-    kept = table if not len(table) else table.filter(pc.invert(pc.is_in(table.column("id"), delta.removed)))
+    if delta.replaced or not len(table):
+        return delta.table
+    kept = table.filter(pc.invert(pc.is_in(table.column("id"), delta.removed)))
     return by_id(pa.concat_tables([kept, delta.table])) if len(delta.table) else kept
+
+
+def _there(home: Home, base: Base) -> Base:
+    """Return a base, or what is before all changes where its file has gone because there is a later one."""
+    if base.entry is not None and not home.asked.is_file(CHANGES, base.entry["name"]):
+        return Base(0, None)
+    return base
 
 
 def base_table(home: Home, base: Base) -> pa.Table:
@@ -158,10 +167,11 @@ def changes_between(home: Home, first_excl: int, last_incl: int) -> Delta:
 
     Notes
     -----
-    Cost O(rows of the changes between); each commit and its file is read.
+    Cost O(rows of the changes between); each commit and its file is read, those before a replacement are not.
     """
     parts = []
-    for number in range(first_excl + 1, last_incl + 1):
+    replaced = False
+    for number in range(last_incl, first_excl, -1):
         document = home.changes.read(number).document
         try:
             name, sha256 = document["file"], document["sha256"]
@@ -170,13 +180,16 @@ def changes_between(home: Home, first_excl: int, last_incl: int) -> Delta:
         part = read_listed(home, name, sha256, CHANGE_SCHEMA)
         stamped = pa.array(np.full(len(part), number, np.int64))
         parts.append(part.set_column(part.schema.get_field_index("version"), SCHEMA.field("version"), stamped))
+        if document.get("replace"):
+            replaced = True
+            break
     if not parts:
         return Delta(SCHEMA.empty_table(), pa.array([], pa.string()))
-    together = pa.concat_tables(parts)
+    together = pa.concat_tables(parts[::-1])
     together = together.take(pa.array(_last_of_each(together.column("id")))) if len(parts) > 1 else together
     together = by_id(together)
     alive = together.filter(pc.invert(together.column(REMOVED_COLUMN))).select(SCHEMA.names)
-    return Delta(alive, _one_array(together.column("id")))
+    return Delta(alive, _one_array(together.column("id")), replaced)
 
 
 def standing_of(home: Home, number: int, ids: pa.Array) -> pa.Table:
@@ -198,11 +211,11 @@ def standing_of(home: Home, number: int, ids: pa.Array) -> pa.Table:
     """
     if number == 0:
         return SCHEMA.empty_table()
-    base = base_of(home.changes.read(number), home.changes.path(number))
+    base = _there(home, base_of(home.changes.read(number), home.changes.path(number)))
     delta = changes_between(home, base.number, number)
     left = ids.filter(pc.invert(pc.is_in(ids, delta.removed))) if len(delta.removed) else ids
     old = SCHEMA.empty_table()
-    if base.entry is not None and len(left):
+    if base.entry is not None and len(left) and not delta.replaced:
         old = read_listed(home, base.entry["name"], base.entry["sha256"], SCHEMA, left)
     new = delta.table.filter(pc.is_in(delta.table.column("id"), ids))
     return pa.concat_tables([old, new])
