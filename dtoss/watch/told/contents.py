@@ -11,14 +11,17 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from dtoss.commits.chain import Conflict
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.document import FILE_NAME, Listed, whole
+from dtoss.watch.told.document import FILE_NAME, Document, Listed, head_of, whole
 
 FOLDED_PREFIX, FOLDED_SUFFIX = "folded-", ".json"
 FOLDED_FORMAT = 1
 """Of the lists that this reads."""
+COMMIT_TRIES = 20
+"""How often a list is committed where others commit meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -164,3 +167,69 @@ def contents_of(home: Home, name: str | None) -> Contents:
 def _file(said: Any) -> FoldedFile:
     first, last = Cursor.of(said["first"]), Cursor.of(said["last"])
     return FoldedFile(Listed.of(said), first, last, whole(said["until_us"], "until_us", None))
+
+
+def commit_contents(home: Home, contents: Contents, before: Document, now_us: int) -> bool:
+    """Let a commit name a list of older events; return False if it was made from a list that is not the newest.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    contents
+        The list.
+    before
+        The commit that it was made from. Batches may have been committed since, but no other list.
+    now_us
+        What the time is, in microseconds since 1970.
+
+    Raises
+    ------
+    StoreError
+        If the newest commit is damaged.
+    Conflict
+        If others commit again and again.
+    OSError
+        If something cannot be written.
+    """
+    name, data = contents.encoded()
+    home.folder.write(data, EVENTS, name)
+    home.folder.sync([(EVENTS, name)])
+    head: Document | None = before
+    for attempt in range(COMMIT_TRIES):
+        if head is None or head.folded != before.folded:
+            return False
+        try:
+            home.batches.append(carried_on(head, name, now_us), head.commit)
+            return True
+        except Conflict:
+            if attempt == COMMIT_TRIES - 1:
+                raise
+            head = head_of(home)
+    raise AssertionError
+
+
+def carried_on(head: Document, folded: str | None, now_us: int) -> dict[str, Any]:
+    """Return the document of a commit without rows, which leaves all but the list of older events as it is.
+
+    Parameters
+    ----------
+    head
+        The commit before.
+    folded
+        The name of the list.
+    now_us
+        What the time is, in microseconds since 1970.
+    """
+    said = dict(head.commit.document)
+    counts = said.get("counts")
+    if isinstance(counts, dict):
+        # what is counted of a batch is of that batch; what stands, stands
+        said["counts"] = {name: value if name == "objects" else 0 for name, value in counts.items()}
+    if "quarantine" in said:
+        said["quarantine"] = []
+    return said | {
+        "batch": {"query": "", "batch": -1, "wall_us": now_us},
+        "events": [],
+        "folded": folded,
+    }

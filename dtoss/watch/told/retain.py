@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dtoss.commits.chain import COMMITS, log_of
 from dtoss.commits.process import is_passing
 from dtoss.watch.home import BUILT, CHANGES, EVENTS, QUARANTINED, STATE, Home
-from dtoss.watch.told.contents import Contents, contents_of
+from dtoss.watch.told.contents import Contents, commit_contents, contents_of
 from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.document import Document, commits_from, documents, head_of
-from dtoss.watch.told.folding import commit_contents, fold_events
+from dtoss.watch.told.document import Document, documents, head_of
+from dtoss.watch.told.folding import fold_events
+from dtoss.watch.told.needed import names_in, needless_changes
 from dtoss.watch.told.readers import readers
 
 SPARED_SECONDS = 3600.0
@@ -100,49 +99,6 @@ def retain(home: Home, older_than_us: int, now_us: int, spare_seconds: float = S
     return Retained(gone, files, state, asked, commits, held_by)
 
 
-def needless_changes(home: Home, adopted: int) -> set[str]:
-    """Return the files of changes that no later table of subscriptions needs: those before a change that replaced all.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    adopted
-        The change that the newest commit has adopted: a later one does not count yet.
-
-    Raises
-    ------
-    StoreError
-        If a change is missing or damaged.
-    OSError
-        If one cannot be read.
-    """
-    files: list[str] = []
-    needless = 0
-    head = home.changes.head()
-    if head is None:
-        return set()
-    for commit in commits_from(home.changes, 1, head.number):
-        said: dict[str, Any] = commit.document
-        if said.get("replace") and commit.number <= adopted:
-            needless = len(files)
-        if isinstance(said.get("file"), str):
-            files.append(said["file"])
-    return set(files[:needless]) - set(files[needless:])
-
-
-def names_in(said: Any) -> Iterable[str]:
-    """Yield all texts in a value of JSON: those that a document may name files by."""
-    if isinstance(said, str):
-        yield said
-    elif isinstance(said, dict):
-        for value in said.values():
-            yield from names_in(value)
-    elif isinstance(said, list):
-        for value in said:
-            yield from names_in(value)
-
-
 def _without_old(
     contents: Contents, home: Home, waiting: dict[str, Cursor], oldest_us: int
 ) -> tuple[Contents, str | None]:
@@ -209,20 +165,17 @@ def _remove(home: Home, folder: str, needed: set[str], spare: float) -> int:
 
 
 def _remove_asked(home: Home, head: Document, spare: float) -> int:
-    """Remove changes that were replaced as a whole, and built files that the newest commit does not name."""
+    """Remove changes before what every table is made from, and built files that the newest commit does not name."""
     named = set(names_in(head.standing))
     gone = 0
     for name in home.asked.files(BUILT):
-        if name in named or name.rpartition(".")[0] in named or is_passing(name):
-            continue
-        if home.asked.idle(BUILT, name) >= spare:
+        if name not in named and not is_passing(name) and home.asked.idle(BUILT, name) >= spare:
             home.asked.remove(BUILT, name)
             gone += 1
-    for name in sorted(needless_changes(home, head.changes)):
-        for file in (name, f"{name}.parquet"):
-            if home.asked.is_file(CHANGES, file) and home.asked.idle(CHANGES, file) >= spare:
-                home.asked.remove(CHANGES, file)
-                gone += 1
+    for name in sorted(needless_changes(home, head) & set(home.asked.files(CHANGES))):
+        if home.asked.idle(CHANGES, name) >= spare:
+            home.asked.remove(CHANGES, name)
+            gone += 1
     return gone
 
 

@@ -2,58 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from dtoss.commits.chain import Chain
-from dtoss.commits.folder import Folder
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
-from dtoss.watch.home import BUILT, CHANGES, EVENTS, QUARANTINED, STATE, Home
+from dtoss.watch.home import EVENTS, QUARANTINED, STATE, Home
 from dtoss.watch.told.contents import Contents, contents_of
 from dtoss.watch.told.counts import added, counted, read_tally
 from dtoss.watch.told.cursor import END_OF_BATCH, Cursor
 from dtoss.watch.told.document import Document, Listed, commits_from, document_of
+from dtoss.watch.told.looking import Look, VerifiedWatch
 from dtoss.watch.told.order import wrong_order
 from dtoss.watch.told.readers import readers
-from dtoss.watch.told.retain import names_in, needless_changes
+from dtoss.watch.told.verify_asked import verify_asked
 
 _ORDINAL_BITS = 32
-
-
-@dataclass
-class VerifiedWatch:
-    """What was looked at, and what is wrong.
-
-    Parameters
-    ----------
-    commits, changes
-        How many there are, of batches and of changes of subscriptions.
-    files, bytes
-        That were compared.
-    events
-        That these files hold.
-    damaged
-        A line for each thing that is wrong; it names the file.
-    """
-
-    commits: int = 0
-    changes: int = 0
-    files: int = 0
-    bytes: int = 0
-    events: int = 0
-    damaged: list[str] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return dict(vars(self))
 
 
 def verify_watch(home: Home) -> VerifiedWatch:
@@ -76,17 +43,16 @@ def verify_watch(home: Home) -> VerifiedWatch:
     Looked at are the chains of batches and of changes, with each parent's hash; size, SHA-256 and rows of each file
     that they list; the columns, order and numbers of events, in files of batches and in folded ones, and that these
     have as many of each batch as it committed; counts; the state of the newest commit; built subscriptions; cursors
-    of readers. Files that a later commit has made needless may be missing, and are compared where they are there. A batch that
-    commits meanwhile is not looked at. Cost: everything is read once. Memory: the largest file.
+    of readers. Files that a later commit has made needless may be missing, and are compared where they are there. A
+    batch that commits meanwhile is not looked at. Cost: everything is read once. Memory: the largest file.
     """
     return _Verify(home).all()
 
 
-class _Verify:
+class _Verify(Look):
     def __init__(self, home: Home) -> None:
+        super().__init__()
         self.home = home
-        self.found = VerifiedWatch()
-        self.looked: set[tuple[str, str]] = set()
         self.tallies: list[pa.Table] = []
 
     def all(self) -> VerifiedWatch:
@@ -108,19 +74,16 @@ class _Verify:
         else:
             first = 1
         self.found.commits = last - first + 1 if last else 0
-        self.found.damaged += verify_chain(self.home.batches, first)
+        for line in verify_chain(self.home.batches, first):
+            self.wrong(line)
         if head is not None:
             self._batches(first, head, contents)
-        self._asked(head)
+        verify_asked(self.home, head, self)
         try:
             readers(self.home)
         except StoreError as error:
             self.wrong(str(error))
         return self.found
-
-    def wrong(self, line: str) -> None:
-        if line not in self.found.damaged:
-            self.found.damaged.append(line)
 
     def _document(self, number: int) -> Document | None:
         try:
@@ -145,12 +108,11 @@ class _Verify:
             for file in document.state:
                 data = self.bytes_of(self.home.folder, STATE, file, needed=document.number == head.number)
                 if data is not None:
-                    self._arrow(self.home.folder.path(STATE, file.name), data, file.rows)
+                    self.arrow(self.home.folder.path(STATE, file.name), data, file.rows)
             for file in document.quarantine:
                 data = self.bytes_of(self.home.folder, QUARANTINED, file, needed=document.number >= contents.begin)
                 if data is not None:
-                    self._parquet(self.home.folder.path(QUARANTINED, file.name), data, file.rows)
-            self._named(self.home.folder, STATE, head, document)
+                    self.parquet(self.home.folder.path(QUARANTINED, file.name), data, file.rows)
             if before is not None and document.changes < before.changes:
                 path = self.home.batches.path(document.number)
                 self.wrong(f"{path} is damaged: it has adopted change {document.changes} after {before.changes}")
@@ -174,17 +136,9 @@ class _Verify:
                     rest += 1
                 return
 
-    def _named(self, folder: Folder, room: str, head: Document, document: Document) -> None:
-        """Compare files of state that a document names without listing them: those whose name says their hash."""
-        if document.number != head.number:
-            return
-        there = set(folder.files(room)) - {file.name for file in head.state}
-        for name in sorted(set(names_in(document.commit.document)) & there):
-            self._by_name(folder, room, name)
-
     def _events(self, file: Listed, data: bytes, document: Document, ordinal: int, own: bool) -> int:
         path = self.home.folder.path(EVENTS, file.name)
-        table = self._parquet(path, data, file.rows)
+        table = self.parquet(path, data, file.rows)
         if table is None or not table.num_rows:
             return ordinal
         try:
@@ -212,7 +166,7 @@ class _Verify:
         for folded in contents.files:
             path = self.home.folder.path(EVENTS, folded.file.name)
             data = self.bytes_of(self.home.folder, EVENTS, folded.file, needed=True)
-            table = None if data is None else self._parquet(path, data, folded.file.rows)
+            table = None if data is None else self.parquet(path, data, folded.file.rows)
             if table is None:
                 whole = False
                 continue
@@ -254,106 +208,3 @@ class _Verify:
         if whole and contents.gone is None and not tally.equals(added([tally.slice(0, 0), *self.tallies])):
             path = self.home.folder.path(EVENTS, contents.counts.name)
             self.wrong(f"{path} is damaged: its counts are not those of the events")
-
-    # -- subscriptions ------------------------------------------------------------------------------------------------
-
-    def _asked(self, head: Document | None) -> None:
-        chain: Chain = self.home.changes
-        files, logs = chain.listed()
-        last = max([*files, *(last for _, last in logs)], default=0)
-        self.found.changes = last
-        self.found.damaged += verify_chain(chain)
-        needless: set[str] = set()
-        adopted = 0 if head is None else head.changes
-        if adopted > last:
-            path = self.home.batches.path(head.number if head is not None else 0)
-            self.wrong(f"{path} is damaged: it has adopted change {adopted}, the highest is {last}")
-        try:
-            needless = needless_changes(self.home, adopted)
-        except StoreError as error:
-            self.wrong(str(error))
-        for number in range(1, last + 1):
-            try:
-                said = chain.read(number).document
-                name = _file_of(self.home.asked, said.get("file"))
-                listed = Listed.of(said | {"name": name})
-            except StoreError as error:
-                self.wrong(str(error))
-                continue
-            except ValueError as error:
-                self.wrong(f"{chain.path(number)} is damaged: {error}")
-                continue
-            data = self.bytes_of(self.home.asked, CHANGES, listed, needed=said.get("file") not in needless)
-            if data is not None:
-                self._parquet(self.home.asked.path(CHANGES, name), data, listed.rows)
-        there = set(self.home.asked.files(BUILT))
-        for name in sorted(set(names_in(head.standing)) if head is not None else ()):
-            found = [file for file in (name, f"{name}.arrow") if file in there]
-            if found:
-                self._by_name(self.home.asked, BUILT, found[0])
-            elif name.endswith(".arrow"):
-                self.wrong(f"{self.home.asked.path(BUILT, name)} is missing: the newest commit names it")
-
-    # -- files --------------------------------------------------------------------------------------------------------
-
-    def bytes_of(self, folder: Folder, room: str, file: Listed, *, needed: bool) -> bytes | None:
-        """Return the bytes of a file that are as it is listed; None of others, and of a file that was looked at."""
-        path = folder.path(room, file.name)
-        if (path, file.sha256) in self.looked:
-            return None
-        self.looked.add((path, file.sha256))
-        data = folder.read(room, file.name)
-        if data is None:
-            if needed:
-                self.wrong(f"{path} is missing")
-            return None
-        self.found.files += 1
-        self.found.bytes += len(data)
-        if len(data) != file.bytes:
-            self.wrong(f"{path} is damaged: it has {len(data):,} bytes, {file.bytes:,} are listed")
-        elif hashlib.sha256(data).hexdigest() != file.sha256:
-            self.wrong(f"{path} is damaged: it does not have the bytes that it was written with")
-        else:
-            return data
-        return None
-
-    def _by_name(self, folder: Folder, room: str, name: str) -> None:
-        """Compare a file with the beginning of its hash, which its name ends with."""
-        path = folder.path(room, name)
-        if (path, "") in self.looked:
-            return
-        self.looked.add((path, ""))
-        data = folder.read(room, name)
-        if data is None:
-            self.wrong(f"{path} is missing")
-            return
-        self.found.files += 1
-        self.found.bytes += len(data)
-        said = name.rpartition(".")[0].rpartition("-")[2]
-        if not said or not hashlib.sha256(data).hexdigest().startswith(said):
-            self.wrong(f"{path} is damaged: it does not have the bytes that it was written with")
-
-    def _parquet(self, path: str, data: bytes, rows: int) -> pa.Table | None:
-        try:
-            table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
-        except (pa.ArrowInvalid, OSError, ValueError) as error:
-            self.wrong(f"{path} is damaged: {error!s:.200}")
-            return None
-        if table.num_rows != rows:
-            self.wrong(f"{path} is damaged: it has {table.num_rows:,} rows, {rows:,} are listed")
-            return None
-        return table
-
-    def _arrow(self, path: str, data: bytes, rows: int) -> None:
-        try:
-            found = pa.ipc.open_file(pa.BufferReader(data)).read_all()
-        except (pa.ArrowInvalid, OSError) as error:
-            self.wrong(f"{path} is damaged: {error!s:.200}")
-            return
-        if found.num_rows != rows:
-            self.wrong(f"{path} is damaged: it has {found.num_rows:,} rows, {rows:,} are listed")
-
-
-def _file_of(folder: Folder, name: Any) -> Any:
-    """Return the name of a change's file, with its ending where the commit leaves that out."""
-    return name if not isinstance(name, str) or name.endswith(".parquet") else f"{name}.parquet"

@@ -1,0 +1,68 @@
+"""Whether the subscriptions of a watch are whole: every change, and the indexes that the newest batch has."""
+
+from __future__ import annotations
+
+from dtoss.commits.verify import verify_chain
+from dtoss.errors import StoreError
+from dtoss.watch.asked.live import named_files
+from dtoss.watch.home import BUILT, CHANGES, Home
+from dtoss.watch.told.document import Document, Listed
+from dtoss.watch.told.looking import Look
+from dtoss.watch.told.needed import needless_changes
+
+
+def verify_asked(home: Home, head: Document | None, look: Look) -> None:
+    """Look at the subscriptions of a watch.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    head
+        The newest batch; None before the first, or where it is damaged.
+    look
+        Is told what is wrong.
+
+    Raises
+    ------
+    OSError
+        If something cannot be read.
+    """
+    chain = home.changes
+    files, logs = chain.listed()
+    last = max([*files, *(last for _, last in logs)], default=0)
+    look.found.changes = last
+    for line in verify_chain(chain):
+        look.wrong(line)
+    if head is not None and head.changes > last:
+        path = home.batches.path(head.number)
+        look.wrong(f"{path} is damaged: it has adopted change {head.changes}, the highest is {last}")
+    needless: set[str] = set()
+    try:
+        needless = needless_changes(home, head)
+    except StoreError as error:
+        look.wrong(str(error))
+    for number in range(1, last + 1):
+        try:
+            listed = [Listed.of(file) for file in named_files(chain.read(number).document)]
+        except StoreError as error:
+            look.wrong(str(error))
+            continue
+        except (KeyError, TypeError, ValueError) as error:
+            look.wrong(f"{chain.path(number)} is damaged: it is no change of subscriptions: {error!s:.100}")
+            continue
+        for file in listed:
+            data = look.bytes_of(home.asked, CHANGES, file, needed=file.name not in needless)
+            if data is not None:
+                look.parquet(home.asked.path(CHANGES, file.name), data, file.rows)
+    for said in (head.standing.get("base"), head.standing.get("delta")) if head is not None else ():
+        if said is None:
+            continue
+        try:
+            file = Listed.of(said)
+        except ValueError as error:
+            look.wrong(f"{home.batches.path(head.number if head is not None else 0)} is damaged: {error}")
+            continue
+        data = look.bytes_of(home.asked, BUILT, file, needed=True)
+        if data is not None:
+            look.arrow(home.asked.path(BUILT, file.name), data, None)
