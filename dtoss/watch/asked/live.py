@@ -248,12 +248,14 @@ def read_listed(home: Home, name: str, sha256: str, schema: pa.Schema, ids: pa.A
         raise StoreError(f"{path} is missing: the subscriptions of watch {home.name!r} cannot be read")
     if hashlib.sha256(data).hexdigest() != sha256:
         raise StoreError(f"{path} is damaged: it does not have the hash that its commit says")
-    wanted = None if ids is None else pc.is_in(pc.field("id"), ids)
     try:
-        table = pq.read_table(pa.BufferReader(data), schema=schema, filters=wanted)
-    except (pa.ArrowException, OSError, ValueError) as error:
+        if ids is None:
+            table = pq.ParquetFile(pa.BufferReader(data)).read()
+        else:
+            table = pq.read_table(pa.BufferReader(data), filters=pc.is_in(pc.field("id"), ids))
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
-    return table.select(schema.names)
 
 
 def by_id(table: pa.Table) -> pa.Table:
