@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from math import asin, atan2, inf, pi
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.conditions.parse import parse_condition
 from dtoss.geometry.distance import EARTH_RADIUS, distance
 from dtoss.geometry.space import Space
+from dtoss.watch.words.formula import parse_words
+from dtoss.watch.words.tokens import tokens
 
 Rows = list[tuple[int, Any, float]]
 
@@ -383,3 +389,142 @@ def in_order(value: Any) -> tuple[Any, ...]:
     if isinstance(value, (list, dict)):
         value = repr(value)
     return (1, value.encode() if isinstance(value, str) else value)
+
+
+def asked_holds(space: Space, schema: Mapping[str, Any], asked: Mapping[str, Any], row: Mapping[str, Any]) -> Any:
+    """Whether a subscription holds a row: None, or the distance, NaN of a place without a centre.
+
+    A subscription is a row of dtoss.watch.subscription.SCHEMA, a row has x, y, attributes and perhaps a text.
+    """
+    far = float("nan")
+    place = np.array([[row["x"], row["y"]]])
+    if asked["kind"] in (1, 4):
+        if asked["x"] is None:
+            return None
+        centre = np.array([[asked["x"], asked["y"]]])
+        far = float(distance(space.vectors(place), space.vectors(centre))[0])
+        if not far <= asked["radius"]:
+            return None
+    elif asked["kind"] == 2:
+        names = [row["x"]]
+        if space.metric == "sphere":
+            # the antimeridian has two longitudes, and a pole has all
+            names = [row["x"], -row["x"]] if abs(row["x"]) == 180.0 else names
+            names = [asked["west"]] if abs(row["y"]) == 90.0 else names
+        west, east = asked["west"], asked["east"]
+        across = space.metric == "sphere" and west > east
+        wide = any((x >= west or x <= east) if across else west <= x <= east for x in names)
+        if not (wide and asked["south"] <= row["y"] <= asked["north"]):
+            return None
+    elif asked["kind"] == 3:
+        shape = json.loads(asked["polygon"])
+        polygons = shape["coordinates"] if shape["type"] == "MultiPolygon" else [shape["coordinates"]]
+        if not in_zone(space, [[ring[:-1] for ring in rings] for rings in polygons], place)[0]:
+            return None
+    if asked["where"] is not None:
+        values = {"id": row.get("id"), **row["attributes"]}
+        columns = {name: pa.array([values.get(name)], kind) for name, kind in schema.items()}
+        if not parse_condition(asked["where"], schema).matches(columns.__getitem__, 1)[0]:
+            return None
+    if asked["words"] is not None:
+        if row.get("text") is None and "text" not in row:
+            return None
+        if not parse_words(asked["words"]).holds(tokens(row["text"] or "")):
+            return None
+    return far
+
+
+@dataclass
+class Watched:
+    """What a watch tells, batch after batch: a loop over rows and subscriptions."""
+
+    space: Space
+    schema: Mapping[str, Any]
+    expire: int | None = None
+    messages: bool = False
+    clock: int | None = None
+    clock_before: int | None = None
+    changes: int = 0
+    asked: dict[str, Any] = field(default_factory=dict)
+    before: dict[Any, Any] = field(default_factory=dict)
+    begun: bool = False
+
+    def batch(self, rows: list[dict[str, Any]], changes: int, asked: Iterable[dict[str, Any]]) -> list[Any]:
+        """The events of a batch, under what stands at a change, as (kind, subscription, version, object, t, reason)."""
+        now = {one["id"]: one for one in asked}
+        out = self._resets(now)
+        alive = [one for _, one in sorted(now.items()) if self._lives(one, self.clock)]
+        if self.messages:
+            for row in rows:
+                out += [
+                    ("inside", one["id"], one["version"], row["id"], row["t"], None)
+                    for one in alive
+                    if one["events"] & 1 and self._holds(one, row) is not None
+                ]
+        else:
+            out += self._followed(rows, alive, changes)
+        self.asked, self.changes, self.begun = now, changes, True
+        self.clock_before = self.clock
+        times = sorted(row["t"] for row in rows)
+        if times:
+            median = times[(len(times) - 1) // 2] >> 20 << 20
+            self.clock = median if self.clock is None else max(self.clock, median)
+        return out
+
+    def _lives(self, one: Mapping[str, Any], clock: int | None) -> bool:
+        return clock is None or one["expires"] is None or one["expires"] > clock
+
+    def _holds(self, one: Mapping[str, Any], row: Mapping[str, Any]) -> Any:
+        return asked_holds(self.space, self.schema, one, row)
+
+    def _counted(self, one: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+        """Whether a row before counts for a subscription, and is held by it."""
+        return one["version"] <= last["changes"] and self._holds(one, last) is not None
+
+    def _resets(self, now: Mapping[str, Any]) -> list[Any]:
+        out = []
+        for id, old in sorted(self.asked.items() if self.begun else ()):
+            if not self._lives(old, self.clock_before):
+                continue
+            new = now.get(id)
+            if new is None or new["version"] != old["version"]:
+                out.append(("reset", id, old["version"], None, None, "removed" if new is None else "changed"))
+            elif not self._lives(new, self.clock):
+                out.append(("reset", id, old["version"], None, None, "expired"))
+        return out
+
+    def _followed(self, rows: list[dict[str, Any]], alive: list[Any], changes: int) -> list[Any]:
+        out = []
+        limit = None if self.expire is None or self.clock is None else self.clock - self.expire
+        by_id: dict[Any, list[Any]] = {}
+        for row in rows:
+            by_id.setdefault(row["id"], []).append(row)
+        for id in sorted({*by_id, *self.before}):
+            last = self.before.get(id)
+            if last is not None and limit is not None and last["t"] <= limit:
+                for one in alive:
+                    if self._counted(one, last) and one["events"] & 4:
+                        out.append(("leave", one["id"], one["version"], id, last["t"] + self.expire, "expired"))
+                del self.before[id]
+                over, last = last["t"], None
+            else:
+                over = None
+            for t in sorted({row["t"] for row in by_id.get(id, ())}):
+                if (limit is not None and t <= limit) or (last is not None and t <= last["t"]):
+                    continue
+                assert over is None or t > over
+                row = max((row for row in by_id[id] if row["t"] == t), key=_row_order) | {"changes": changes}
+                was = [last is not None and self._counted(one, last) for one in alive]
+                held = [self._holds(one, row) is not None for one in alive]
+                for bit, kind in ((4, "leave"), (2, "enter"), (1, "inside")):
+                    for one, old, new in zip(alive, was, held, strict=True):
+                        happens = {"leave": old and not new, "enter": new and not old, "inside": new}[kind]
+                        if happens and one["events"] & bit:
+                            out.append((kind, one["id"], one["version"], id, t, None))
+                last = self.before[id] = row
+        return out
+
+
+def _row_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    names = sorted(row["attributes"])
+    return (row["x"], row["y"], *(in_order(row["attributes"][name]) for name in names))

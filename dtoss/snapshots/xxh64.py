@@ -1,11 +1,12 @@
-"""XXH64 with seed 0, as its specification defines it: the checksum of a file that is fast enough for every first touch.
+"""XXH64, as its specification defines it: the checksum of a file that is fast enough for every first touch.
 
 All arithmetic is on unsigned 64-bit words, modulo 2^64; words are read little-endian, ``rot`` turns a word left.
 ``round(a, w) = rot(a + w * P2, 31) * P1``, and ``join(h, a) = (h ^ round(0, a)) * P1 + P4``.
 
-1. From 32 bytes on, four lanes begin as P1 + P2, P2, 0 and -P1, and each 32 bytes give one word to each:
+1. From 32 bytes on, four lanes begin as P1 + P2, P2, 0 and -P1, each with the seed added, and each 32 bytes give one
+   word to each:
    ``lane = round(lane, word)``. Then ``h = rot(l1, 1) + rot(l2, 7) + rot(l3, 12) + rot(l4, 18)``, joined with l1 to
-   l4 in turn. Shorter data begin with ``h = P5``.
+   l4 in turn. Shorter data begin with ``h = seed + P5``.
 2. ``h += size``. What is left: for each 8 bytes ``h = rot(h ^ round(0, word), 27) * P1 + P4``, then for 4 bytes
    ``h = rot(h ^ word * P1, 23) * P2 + P3``, then for each byte ``h = rot(h ^ byte * P5, 11) * P1``.
 3. ``h = (h ^ h >> 33) * P2``, ``h = (h ^ h >> 29) * P3``, ``h ^ h >> 32``.
@@ -51,7 +52,7 @@ def xxh64(data: pa.Buffer | bytes) -> str:
     words = np.frombuffer(memoryview(data), np.uint8)
     if words.ctypes.data % 8:
         words = words.copy()
-    value = int(_xxh64(address(words, "bytes"), words.size))
+    value = int(seeded_xxh64(address(words, "bytes"), words.size, _NONE))
     return f"{value:016x}"
 
 
@@ -70,13 +71,14 @@ def _joined(value, lane):
     return (value ^ _round(_NONE, lane)) * _P1 + _P4
 
 
-@kernel("uint64(int64, int64)")
-def _xxh64(address, size):
+@kernel("uint64(int64, int64, uint64)")
+def seeded_xxh64(address, size, seed):
+    """Return the XXH64 of ``size`` bytes from an address on, which is a multiple of eight."""
     words, tail = uint64_at(address), uint8_at(address)
-    at, value = 0, _P5
+    at, value = 0, seed + _P5
     # stripes of 32 bytes, a word of each to a lane
     if size >= _STRIPE:
-        a, b, c, d = _P1 + _P2, _P2, _NONE, _NONE - _P1
+        a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
         for at in range(0, size // _STRIPE * 4, 4):
             a, b = _round(a, words[at]), _round(b, words[at + 1])
             c, d = _round(c, words[at + 2]), _round(d, words[at + _LAST])

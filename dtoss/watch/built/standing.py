@@ -1,0 +1,296 @@
+"""The subscriptions that stand at a change: a large index, a small one of what came since, and what of the large is gone.
+
+Nothing is updated in place. A change makes the small index anew, and the large one once the small has grown. Files are
+named by what they hold, and stay as long as a batch may need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.errors import StoreError
+from dtoss.watch.asked.live import changes_between, table_at
+from dtoss.watch.built.build import build
+from dtoss.watch.built.built import Built, Unanswered
+from dtoss.watch.built.files import open_built, write_built
+from dtoss.watch.home import Home
+from dtoss.watch.settings import Settings
+from dtoss.watch.subscription import AROUND, ENTER, LEAVE, SCHEMA
+
+LEAST_DELTA = 10_000
+"""Subscriptions that may have come or gone before the large index is built anew, or an eighth of its own."""
+_SHARE = 8
+_GONE = "gone"
+"""The array of the small index that has the rows of the large one which stand no more."""
+_OPEN = 4
+
+Centres = Callable[[Sequence[str]], NDArray[np.float64]]
+"""Returns the positions (n, 2) of objects by their ids as text, NaN where there is none."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of what stands, as a commit says them.
+
+    Parameters
+    ----------
+    number
+        The change that they stand for.
+    base_number
+        The change that the large index was built at.
+    base, delta
+        The files; None where there is nothing in one.
+    centred
+        The snapshot from which the centres around objects were taken; None for none.
+    """
+
+    number: int
+    base_number: int
+    base: dict[str, Any] | None
+    delta: dict[str, Any] | None
+    centred: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a commit's document holds of it."""
+        return {
+            "number": self.number,
+            "base_number": self.base_number,
+            "base": self.base,
+            "delta": self.delta,
+            "centred": self.centred,
+        }
+
+    @classmethod
+    def of(cls, said: Any) -> Files | None:
+        """Return the files that :meth:`as_json` has made; None where nothing stands yet.
+
+        Raises
+        ------
+        StoreError
+            If they are not.
+        """
+        if not said:
+            return None
+        try:
+            for entry in (said["base"], said["delta"]):
+                if entry is not None and not isinstance(entry["name"], str):
+                    raise ValueError("names of files")
+            return cls(int(said["number"]), int(said["base_number"]), said["base"], said["delta"], said.get("centred"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"what stands is damaged: {error}; restore the commit from a copy") from None
+
+
+def prepare(
+    home: Home,
+    number: int,
+    settings: Settings,
+    previous: Files | None,
+    centres: Centres | None = None,
+    centred: str | None = None,
+) -> Files:
+    """Return the files for a change, and write those that are not there yet.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    number
+        Of the change.
+    settings
+        Of the watch.
+    previous
+        The files of an earlier change.
+    centres
+        Where the objects are around which subscriptions ask; None knows none.
+    centred
+        The name of the snapshot that says so.
+
+    Raises
+    ------
+    StoreError, InputError, OSError
+        If changes cannot be read, or files cannot be written.
+
+    Notes
+    -----
+    Costs O(n) where the large index is built, else O(d) for d subscriptions that came or went since it was.
+    """
+    if previous is not None and (previous.number, previous.centred) == (number, centred):
+        return previous
+    table, gone = SCHEMA.empty_table(), pa.array([], pa.string())
+    base = previous.base if previous is not None else None
+    rebuilt = base is None or previous is None
+    if previous is not None and base is not None:
+        delta = changes_between(home, previous.base_number, number)
+        gone = delta.removed
+        table = delta.table
+        rebuilt = delta.replaced or len(table) + len(gone) > max(LEAST_DELTA, base["rows"] // _SHARE)
+    if rebuilt:
+        whole = table_at(home, number)
+        around = pc.equal(whole.column("kind"), AROUND)
+        still = whole.filter(pc.invert(around))
+        # a large index of a few is built with each change: so is a small one
+        if len(still) > 0:
+            base = write_built(home.asked, _built(still, settings), "base")
+        else:
+            base = None
+        files = Files(number, number, base, None, centred)
+        table, gone = whole.filter(around), pa.array([], pa.string())
+    else:
+        assert previous is not None
+        files = replace(previous, number=number, centred=centred)
+        table = _with_around(home, files, table, number)
+    if len(table) == 0 and len(gone) == 0:
+        return replace(files, delta=None)
+    small = _built(_centred(table, centres), settings)
+    if files.base is not None:
+        ids = open_built(home.asked, files.base["name"]).table.column("id")
+        rows = np.flatnonzero(np.asarray(pc.is_in(ids, value_set=gone)))
+        small = replace(small, arrays={**small.arrays, _GONE: rows.astype(np.int32)})
+    return replace(files, delta=write_built(home.asked, small, "delta"))
+
+
+def _with_around(home: Home, files: Files, table: pa.Table, number: int) -> pa.Table:
+    """Return what came since the large index, with all that asks around objects: those are in no large index."""
+    whole = table_at(home, number)
+    around = whole.filter(pc.equal(whole.column("kind"), AROUND))
+    if len(around) == 0:
+        return table
+    others = table.filter(pc.not_equal(table.column("kind"), AROUND))
+    return pa.concat_tables([others, around]).sort_by("id")
+
+
+def _centred(table: pa.Table, centres: Centres | None) -> pa.Table:
+    rows = np.flatnonzero(np.asarray(pc.equal(table.column("kind"), AROUND)))
+    if len(rows) == 0 or centres is None:
+        return table
+    found = centres(table.column("object").take(pa.array(rows)).to_pylist())
+    for axis, name in enumerate(("x", "y")):
+        values = np.array(table.column(name).to_numpy(), np.float64)
+        values[rows] = found[:, axis]
+        column = pa.array(values, mask=np.isnan(values))
+        table = table.set_column(table.column_names.index(name), SCHEMA.field(name), column)
+    return table
+
+
+def _built(table: pa.Table, settings: Settings) -> Built:
+    text = settings.text is not None
+    return build(table, settings.space, settings.schema, text, time=settings.time is not None and not settings.messages)
+
+
+@lru_cache(maxsize=_OPEN)
+def open_standing(home: Home, base: str | None, delta: str | None) -> Standing:
+    """Return what stands by the names of its files, mapped; the last few are kept."""
+    return Standing(
+        None if base is None else open_built(home.asked, base), None if delta is None else open_built(home.asked, delta)
+    )
+
+
+def standing_of(home: Home, files: Files | None) -> Standing:
+    """Return what stands by its files."""
+    if files is None:
+        return Standing(None, None)
+    return open_standing(
+        home, None if files.base is None else files.base["name"], None if files.delta is None else files.delta["name"]
+    )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Subscriptions that stand; their numbers count the rows of :attr:`table`.
+
+    Parameters
+    ----------
+    base, delta
+        The large index and the small one; None where there is nothing.
+    """
+
+    base: Built | None
+    delta: Built | None
+
+    @cached_property
+    def parts(self) -> tuple[tuple[int, Built], ...]:
+        """The indexes, and the number of the first subscription of each."""
+        first = 0
+        found = []
+        for built in (self.base, self.delta):
+            if built is not None:
+                found.append((first, built))
+                first += len(built)
+        return tuple(found)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All rows of the indexes, those of the large one first; those that are gone are still among them."""
+        return pa.concat_tables([SCHEMA.empty_table(), *(built.table for _, built in self.parts)])
+
+    def __len__(self) -> int:
+        return sum(len(built) for _, built in self.parts)
+
+    @cached_property
+    def stands(self) -> NDArray[np.bool_]:
+        """Which rows of the table stand, bool (n,): all but those that came anew or went, and those not answered."""
+        found = np.ones(len(self), np.bool_)
+        if self.delta is not None and _GONE in self.delta.arrays:
+            found[self.delta.arrays[_GONE]] = False
+        for first, built in self.parts:
+            found[[first + one.row for one in built.unanswered]] = False
+        return found
+
+    @cached_property
+    def expires(self) -> NDArray[np.int64]:
+        """When each expires, int64 (n,), the greatest number where none does."""
+        never = np.iinfo(np.int64).max
+        return np.asarray(pc.fill_null(self.table.column("expires"), never).to_numpy())
+
+    @cached_property
+    def versions(self) -> NDArray[np.int64]:
+        """The version of each, int64 (n,)."""
+        return np.asarray(self.table.column("version").fill_null(0).to_numpy())
+
+    @cached_property
+    def events(self) -> NDArray[np.uint8]:
+        """What each wants, as bits, uint8 (n,)."""
+        return np.concatenate([np.zeros(0, np.uint8), *(built.arrays["events"] for _, built in self.parts)])
+
+    @cached_property
+    def columns_kept(self) -> tuple[str, ...]:
+        """The columns that conditions of enter and leave read, sorted: a state has these."""
+        found: set[str] = set()
+        for first, built in self.parts:
+            asked = built.arrays["where"]
+            counts = ((built.arrays["events"] & (ENTER | LEAVE)) != 0) & self.stands[first : first + len(built)]
+            for number in np.unique(asked[counts & (asked >= 0)]).tolist():
+                found |= built.conditions[number].columns
+        return tuple(sorted(found))
+
+    @property
+    def unanswered(self) -> list[Unanswered]:
+        """Those that rows like these cannot be held against, numbered as the table."""
+        gone = np.zeros(len(self), np.bool_)
+        if self.delta is not None and _GONE in self.delta.arrays:
+            gone[self.delta.arrays[_GONE]] = True
+        return [
+            replace(one, row=first + one.row)
+            for first, built in self.parts
+            for one in built.unanswered
+            if not gone[first + one.row]
+        ]
+
+    def alive(self, clock: int | None) -> NDArray[np.bool_]:
+        """Return which stand and have not expired at a clock in microseconds, bool (n,)."""
+        return self.stands if clock is None else self.stands & (self.expires > clock)
+
+    def rows_of(self, ids: pa.Array) -> NDArray[np.int64]:
+        """Return the rows that stand of some ids, in the order of the ids, int64 (m,); others are left out."""
+        rows = np.flatnonzero(self.stands)
+        held = self.table.column("id").combine_chunks().take(pa.array(rows))
+        found = pc.index_in(ids, value_set=held)
+        return rows[np.asarray(found.drop_null())]

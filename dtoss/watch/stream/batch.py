@@ -1,0 +1,37 @@
+"""A batch without Spark: its rows given to tasks by bucket, one task after another, and committed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dtoss.commits.chain import Commit
+from dtoss.watch.rows import Rows
+from dtoss.watch.stream.buckets import BUCKETS, bucket_of
+from dtoss.watch.stream.commit import commit_batch, worth_a_beat
+from dtoss.watch.stream.plan import Plan
+from dtoss.watch.stream.task import run_task
+
+
+def run_batch(plan: Plan, rows: Rows, tasks: int = 1) -> Commit | None:
+    """Run the tasks of a batch here, and commit it; None where it is a beat with nothing to say.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    rows
+        All of it; legal positions only.
+    tasks
+        How many; task k has the buckets whose number is k modulo that.
+
+    Raises
+    ------
+    Conflict, InputError, StoreError, OSError
+        As :func:`dtoss.watch.stream.task.run_task` and :func:`dtoss.watch.stream.commit.commit_batch`.
+    """
+    of = np.zeros(len(rows), np.int64) if rows.ids is None else bucket_of(rows.ids) % tasks
+    done = [
+        run_task(plan, task, np.arange(task, BUCKETS, tasks), rows.take(np.flatnonzero(of == task)))
+        for task in range(tasks)
+    ]
+    return commit_batch(plan, done) if worth_a_beat(plan, done) else None

@@ -1,0 +1,127 @@
+"""Events as rows of a file: which columns there are, and how a file of them is written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dtoss.commits.folder import Folder
+from dtoss.watch.home import EVENTS
+from dtoss.watch.settings import Settings
+
+KINDS = ("leave", "enter", "inside", "reset")
+"""In the order in which a row's events stand."""
+LEAVES, ENTERS, INSIDES, RESETS = range(4)
+ORDINAL_BITS = 32
+"""An event's number is that of its file in the batch, shifted by so many bits, and its row there."""
+GROUP_ROWS = 1 << 17
+_NAMED = 16
+_CODED = pa.dictionary(pa.int32(), pa.string())
+
+
+def event_schema(settings: Settings, carry: Sequence[str]) -> pa.Schema:
+    """Return the columns of a file of events: those that all have, and those that are carried along."""
+    ids = pa.int64() if settings.id_type == "int64" else pa.string()
+    return pa.schema(
+        [
+            ("batch", pa.int64()),
+            ("number", pa.int64()),
+            ("kind", _CODED),
+            ("subscription", _CODED),
+            ("version", pa.int64()),
+            ("object", ids),
+            ("t", pa.int64()),
+            ("x", pa.float64()),
+            ("y", pa.float64()),
+            ("distance", pa.float64()),
+            ("reason", _CODED),
+            ("meta", _CODED),
+            *((name, settings.attributes[name]) for name in carry),
+        ]
+    )
+
+
+@dataclass
+class EventFile:
+    """A file of events that is being written, in memory, compressed.
+
+    Parameters
+    ----------
+    schema
+        Of :func:`event_schema`.
+    batch
+        The number of the commit.
+    ordinal
+        Of the file in its batch.
+    rows
+        Written so far.
+    """
+
+    schema: pa.Schema
+    batch: int
+    ordinal: int
+    rows: int = 0
+    _sink: Any = field(default_factory=pa.BufferOutputStream)
+    _writer: Any = None
+
+    def add(self, columns: dict[str, Any]) -> None:
+        """Write events; those of their columns that are missing are null."""
+        count = len(columns["kind"])
+        if count == 0:
+            return
+        columns["batch"] = np.full(count, self.batch)
+        columns["number"] = (self.ordinal << ORDINAL_BITS) + np.arange(self.rows, self.rows + count)
+        made = [_column(columns.get(column.name), column.type, count) for column in self.schema]
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._sink, self.schema, compression="zstd", compression_level=1, write_page_checksum=True
+            )
+        self._writer.write_table(pa.Table.from_arrays(made, schema=self.schema), row_group_size=GROUP_ROWS)
+        self.rows += count
+
+    def close(self, folder: Folder) -> dict[str, Any] | None:
+        """Write the file to a watch's folder and return what a commit says of it; None where there is no event."""
+        if self._writer is None:
+            return None
+        self._writer.close()
+        return put(folder, self._sink.getvalue(), self.rows, "parquet", EVENTS)
+
+
+def _column(values: Any, kind: pa.DataType, count: int) -> Any:
+    if values is None:
+        return pa.nulls(count, kind)
+    if isinstance(values, np.ndarray):
+        return pa.array(values, kind, mask=np.isnan(values) if values.dtype.kind == "f" else None)
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    return values if values.type == kind else values.cast(kind)
+
+
+def kinds_of(codes: NDArray[np.int64]) -> pa.Array:
+    """Return the names of kinds by their numbers."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(KINDS))
+
+
+def coded(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
+    """Return some values of a column of text, each distinct one of these rows once in a dictionary."""
+    distinct, back = np.unique(rows, return_inverse=True)
+    values = column.take(pa.array(distinct)).cast(pa.string()).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(values.indices.take(pa.array(back)), values.dictionary)
+
+
+def put(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: str) -> dict[str, Any]:
+    """Write a file that is named by its bytes, to the disk, and return what a commit says of it."""
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"{digest[:_NAMED]}.{ending}"
+    folder.make(*room)
+    if not folder.is_file(*room, name):
+        folder.write(data, *room, name)
+    folder.sync([(*room, name)])
+    return {"name": name, "rows": rows, "sha256": digest, "bytes": data.size}

@@ -1,0 +1,301 @@
+"""What a batch will do, decided before any task runs: which commit it makes, of which state and subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.commits.chain import Commit
+from dtoss.commits.ledger import Ledger
+from dtoss.errors import InputError, StoreError
+from dtoss.watch.asked.live import change_number
+from dtoss.watch.built.standing import Centres, Files, Standing, prepare, standing_of
+from dtoss.watch.home import Home
+from dtoss.watch.settings import Settings
+from dtoss.watch.stream.state import Run
+
+WATCH_KIND = "watch"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the rows of a batch come from: files by name and bytes, or a batch of a query.
+
+    Parameters
+    ----------
+    files
+        The bytes of each file, by its name.
+    there
+        The names of all files that are still there; others are forgotten. None keeps all.
+    query, batch
+        Of a stream; "" and -1 for none.
+    """
+
+    files: Mapping[str, int] = field(default_factory=dict)
+    there: tuple[str, ...] | None = None
+    query: str = ""
+    batch: int = -1
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may differ from run to run of a watch.
+
+    Parameters
+    ----------
+    expire
+        Microseconds of the clock after which an object that was silent is gone; None for never.
+    max_ahead
+        Microseconds beyond the wall clock from which on a row's time is not believed; None believes all.
+    carry
+        Columns of the rows that events carry along.
+    max_bad
+        The share of bad rows above which a batch fails.
+    new_source
+        Batches of a query that the watch does not know are taken beside those of another.
+    """
+
+    expire: int | None = None
+    max_ahead: int | None = 300_000_000
+    carry: tuple[str, ...] = ()
+    max_bad: float = 0.1
+    new_source: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the tasks of a batch, and its commit, need; small, and pickled.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    settings
+        Of the watch.
+    options
+        Of this run.
+    number
+        Of the commit that the batch makes.
+    after
+        The commit before; None where there is none.
+    files
+        What stands.
+    before
+        What stood for the commit before.
+    source
+        Where the rows come from.
+    clock
+        Microseconds since 1970; None before the first batch with times.
+    clock_before
+        The clock that the commit before began with.
+    state
+        Runs, oldest first.
+    kept
+        The columns that the state keeps.
+    now_us
+        The wall clock at the beginning.
+    """
+
+    home: Home
+    settings: Settings
+    options: Options
+    number: int
+    after: Commit | None
+    files: Files | None
+    before: Files | None
+    source: Source
+    clock: int | None
+    clock_before: int | None
+    state: tuple[Run, ...]
+    kept: tuple[str, ...]
+    now_us: int
+
+    @property
+    def changes(self) -> int:
+        """The number of the change of subscriptions that rows are judged under."""
+        return 0 if self.files is None else self.files.number
+
+    @property
+    def changes_before(self) -> int:
+        """That of the commit before."""
+        return 0 if self.before is None else self.before.number
+
+    @property
+    def standing(self) -> Standing:
+        """What stands."""
+        return standing_of(self.home, self.files)
+
+    @property
+    def timed(self) -> bool:
+        """Whether objects are followed: rows have ids and times, and are no messages."""
+        return self.settings.time is not None and self.settings.id_type is not None and not self.settings.messages
+
+    def document_before(self) -> Mapping[str, Any]:
+        """Return the document of the commit before; an empty one where there is none."""
+        return {} if self.after is None else self.after.document
+
+
+def settings_of(home: Home) -> Settings | None:
+    """Return the settings of a watch, None where nothing was committed.
+
+    Raises
+    ------
+    StoreError
+        If its last commit is damaged.
+    """
+    head = home.batches.head()
+    return None if head is None else Settings.of(head.document.get("settings"))
+
+
+def ledger_of(home: Home) -> Ledger:
+    """Return what a watch has read of its sources."""
+    head = home.batches.head()
+    return Ledger() if head is None else Ledger.of(head.document.get("ledger"))
+
+
+def plan_batch(
+    home: Home,
+    settings: Settings,
+    source: Source,
+    options: Options,
+    now_us: int,
+    centres: Centres | None = None,
+    centred: str | None = None,
+) -> Plan | None:
+    """Return what a batch will do; None where it is committed already, or a beat has nothing to do.
+
+    A batch without files and without a query is a beat: it adopts subscriptions and lets objects expire.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    settings
+        Those that the rows have been fitted to.
+    source
+        Where the rows come from.
+    options
+        Of this run.
+    now_us
+        The wall clock, in microseconds since 1970.
+    centres, centred
+        As :func:`dtoss.watch.built.standing.prepare`.
+
+    Raises
+    ------
+    InputError
+        If the watch has other settings, or the batch is of a query that does not go on from the commits.
+    StoreError
+        If a commit is damaged.
+    OSError
+        If files cannot be written.
+    """
+    head = home.batches.head()
+    said: Mapping[str, Any] = {} if head is None else head.document
+    if head is not None:
+        if said.get("kind") != WATCH_KIND:
+            raise StoreError(f"{home.batches.path(head.number)} is of kind {said.get('kind')!r}: no commit of a watch")
+        _check_same(home, Settings.of(said.get("settings")), settings)
+    for name in options.carry:
+        if name not in settings.attributes:
+            there = ", ".join(sorted(settings.attributes)) or "none"
+            raise InputError(f"--carry {name}: the rows of watch {home.name} have no such column, they have {there}")
+    ledger = Ledger.of(said.get("ledger"))
+    if source.query and _committed(home, ledger, source, options):
+        return None
+    before = Files.of(said.get("standing"))
+    files = prepare(home, change_number(home), settings, before, centres, centred)
+    standing = standing_of(home, files)
+    clock = said.get("clock")
+    return Plan(
+        home,
+        settings,
+        options,
+        1 if head is None else head.number + 1,
+        head,
+        files,
+        before,
+        source,
+        clock,
+        said.get("clock_before"),
+        tuple(Run.of(one) for one in said.get("state", ())),
+        standing.columns_kept,
+        now_us,
+    )
+
+
+def _check_same(home: Home, held: Settings, asked: Settings) -> None:
+    for name, is_, was in (
+        ("crs", asked.space.crs, held.space.crs),
+        ("metric", asked.space.metric, held.space.metric),
+        ("type of ids", asked.id_type, held.id_type),
+        ("time", asked.time, held.time),
+        ("text", asked.text, held.text),
+        ("messages", asked.messages, held.messages),
+        ("columns", dict(asked.attributes), dict(held.attributes)),
+    ):
+        if is_ != was:
+            raise InputError(
+                f"watch {home.name} has {name} {_short(was)}, these rows have {_short(is_)}: give the same options, or "
+                "another name (--watch NAME)"
+            )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {kind}" for name, kind in value.items()) or "none"
+    return "none" if value is None else str(value)
+
+
+def _committed(home: Home, ledger: Ledger, source: Source, options: Options) -> bool:
+    """Return whether a stream's batch is in the commits.
+
+    Raises
+    ------
+    InputError
+        If its checkpoint is another watch's, or began anew while the commits know its beginning.
+    """
+    if source.query in ledger.batches:
+        last = ledger.batches[source.query]
+        if source.batch > last + 1:
+            raise InputError(
+                f"the checkpoint goes on with batch {source.batch:,} of query {source.query}, and watch {home.name} has "
+                f"committed up to {last:,}: batches between them would be lost; restore the store and the checkpoint "
+                "from the same copy"
+            )
+        return source.batch <= last
+    if ledger.batches and not options.new_source:
+        others = ", ".join(sorted(ledger.batches))
+        raise InputError(
+            f"the checkpoint is not that of watch {home.name}: it is of query {source.query}, the commits are of "
+            f"{others}; it was deleted or belongs to another watch. Restore it, or pass --new-source to read all of "
+            "the source again, or give another name (--watch NAME)"
+        )
+    if source.batch > 0 and not ledger.batches:
+        raise InputError(
+            f"the checkpoint goes on with batch {source.batch:,}, and watch {home.name} has no batch before it: it "
+            "belongs to another watch, or commits were deleted; start it with a checkpoint of its own"
+        )
+    return False
+
+
+def changed_since(plan: Plan) -> bool:
+    """Return whether subscriptions came or went since the commit before."""
+    return plan.changes != plan.changes_before
+
+
+def something_expired(plan: Plan, expires: NDArray[np.int64]) -> bool:
+    """Return whether a subscription's time ended between the clocks of the commit before and of this one."""
+    if plan.clock is None:
+        return False
+    since = np.iinfo(np.int64).min if plan.clock_before is None else plan.clock_before
+    return bool(((expires > since) & (expires <= plan.clock)).any())
+
+
+def names_in(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return the names of runs."""
+    return tuple(run.name for run in runs)

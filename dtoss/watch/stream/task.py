@@ -1,0 +1,166 @@
+"""A task of a batch: rows of some buckets in; events, the rows before of these objects, and counts out.
+
+The only state is the row before of each object. A row that a subscription holds, and the row before that it does not,
+is an enter; the reverse is a leave. A subscription that is younger than the row before does not count it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.watch.home import QUARANTINED
+from dtoss.watch.rows import Rows
+from dtoss.watch.stream.event_table import EventFile, event_schema, put
+from dtoss.watch.stream.happened import write_events, write_messages
+from dtoss.watch.stream.histogram import Histogram, histogram_of
+from dtoss.watch.stream.plan import Plan
+from dtoss.watch.stream.rows_in import ordered
+from dtoss.watch.stream.tracks import Known, kept_state, known_of, tracks_of
+
+REJECTED = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
+AHEAD = "time ahead of the clock"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a task has done; small, and pickled.
+
+    Parameters
+    ----------
+    task
+        Its number.
+    events, state, rejected
+        What a commit says of the files; None where there is none.
+    written
+        int64. Buckets that the new run has rows of.
+    merged
+        int64. Buckets of which the new run has all.
+    counts
+        By name.
+    reasons
+        Rows that were set aside, by reason.
+    histogram
+        Of the times; None where rows have none.
+    seconds
+        That it took.
+    """
+
+    task: int
+    events: dict[str, Any] | None = None
+    state: dict[str, Any] | None = None
+    rejected: dict[str, Any] | None = None
+    written: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    merged: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    counts: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    histogram: Histogram | None = None
+    seconds: float = 0.0
+
+
+def run_task(
+    plan: Plan,
+    task: int,
+    buckets: NDArray[np.int64],
+    rows: Rows,
+    raw: pa.Array | None = None,
+    bad: pa.Table | None = None,
+) -> Done:
+    """Return what a task has done; its files are there, and count for nothing until a commit names them.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    task
+        The number of the task, from 0 on.
+    buckets
+        int64. Those that the task has, rising, also where they have no row.
+    rows
+        Of these buckets, in any order; legal positions only.
+    raw
+        (n,). Each row as it was read, for the quarantine; None leaves it out.
+    bad
+        Rows that are set aside, of :data:`REJECTED`.
+
+    Raises
+    ------
+    StoreError
+        If a file of the state or of the subscriptions is missing or damaged.
+    OSError
+        If one cannot be written.
+
+    Notes
+    -----
+    Costs O(n log n + m) for n rows with m matches, and with ``expire`` a look at the time of each object. Memory
+    grows with the rows, and not with the matches.
+    """
+    begun = time.perf_counter()
+    counts = {"rows": len(rows), "ahead": 0}
+    rejected = [] if bad is None or len(bad) == 0 else [bad.cast(REJECTED)]
+    if rows.t is not None and plan.options.max_ahead is not None:
+        ahead = rows.t > plan.now_us + plan.options.max_ahead
+        if ahead.any():
+            counts["ahead"] = int(ahead.sum())
+            rejected.append(_set_aside(rows, raw, np.flatnonzero(ahead)))
+            rows = rows.take(np.flatnonzero(~ahead))
+    out = EventFile(event_schema(plan.settings, plan.options.carry), plan.number, task + 1)
+    state: dict[str, Any] | None = None
+    written = merged = np.zeros(0, np.int64)
+    histogram = None if rows.t is None else histogram_of(rows.t)
+    if plan.timed:
+        known: Known = known_of(plan, buckets, rows.ids, expiring=plan.options.expire is not None)
+        placed = ordered(rows)
+        tracks = tracks_of(plan, placed, known)
+        counts |= tracks.counts | {"tied": placed.tied}
+        counts["repeated"] += placed.repeated
+        counts |= write_events(plan, tracks, out)
+        state, written, merged = kept_state(plan, buckets, tracks, known)
+    else:
+        counts |= write_messages(plan, rows, out)
+    whole = pa.concat_tables(rejected) if rejected else None
+    reasons: dict[str, int] = {}
+    if whole is not None:
+        for one in whole.column("reason").value_counts().to_pylist():
+            reasons[one["values"]] = one["counts"]
+    return Done(
+        task,
+        out.close(plan.home.folder),
+        state,
+        None if whole is None else _quarantined(plan, whole),
+        written,
+        merged,
+        counts,
+        reasons,
+        histogram,
+        time.perf_counter() - begun,
+    )
+
+
+def _set_aside(rows: Rows, raw: pa.Array | None, at: NDArray[np.int64]) -> pa.Table:
+    taken = pa.array(at)
+    texts = pa.nulls(len(at), pa.large_string()) if raw is None else raw.take(taken).cast(pa.large_string())
+    return pa.table({"reason": pa.repeat(pa.scalar(AHEAD, pa.large_string()), len(at)), "row": texts}, schema=REJECTED)
+
+
+def _quarantined(plan: Plan, rows: pa.Table) -> dict[str, Any]:
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows.sort_by([("reason", "ascending"), ("row", "ascending")]), sink, compression="zstd")
+    return put(plan.home.folder, sink.getvalue(), len(rows), "parquet", QUARANTINED)
+
+
+def summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Return counts of several tasks as one, by name."""
+    total: dict[str, int] = {}
+    for one in counts:
+        for name, value in one.items():
+            total[name] = total.get(name, 0) + value
+    return dict(sorted(total.items()))
