@@ -1,4 +1,4 @@
-"""The subscriptions that stand at a change: a large index, a small one of what came since, and what of the large is gone.
+"""The subscriptions that stand at a change: a large index, a small one of what came since, and what is gone.
 
 Nothing is updated in place. A change makes the small index anew, and the large one once the small has grown. Files are
 named by what they hold, and stay as long as a batch may need them.
@@ -137,10 +137,7 @@ def prepare(
         around = pc.equal(whole.column("kind"), AROUND)
         still = whole.filter(pc.invert(around))
         # a large index of a few is built with each change: so is a small one
-        if len(still) > 0:
-            base = write_built(home.asked, _built(still, settings), "base")
-        else:
-            base = None
+        base = write_built(home.asked, _built(still, settings), "base") if len(still) else None
         files = Files(number, number, base, None, centred)
         table, gone = whole.filter(around), pa.array([], pa.string())
     else:

@@ -109,7 +109,7 @@ def kinds_of(codes: NDArray[np.int64]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(KINDS))
 
 
-def coded(column: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
+def coded(column: pa.Array, rows: NDArray[Any]) -> pa.Array:
     """Return some values of a column of text, each distinct one of these rows once in a dictionary."""
     distinct, back = np.unique(rows, return_inverse=True)
     values = column.take(pa.array(distinct)).cast(pa.string()).dictionary_encode()

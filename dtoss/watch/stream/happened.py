@@ -151,7 +151,7 @@ def _write(
             over = tracks.expired[row]
             assert plan.options.expire is not None
             columns["t"] = pa.array(np.where(over, rows.t[row] + plan.options.expire, rows.t[row]))
-            columns["reason"] = pa.array(np.where(over, EXPIRED, None), pa.string()).dictionary_encode()
+            columns["reason"] = pa.array([EXPIRED if one else None for one in over], pa.string()).dictionary_encode()
     for name in plan.options.carry:
         columns[name] = rows.attributes[name].take(at)
     out.add(columns)

@@ -263,9 +263,9 @@ def _committed(home: Home, ledger: Ledger, source: Source, options: Options) -> 
         last = ledger.batches[source.query]
         if source.batch > last + 1:
             raise InputError(
-                f"the checkpoint goes on with batch {source.batch:,} of query {source.query}, and watch {home.name} has "
-                f"committed up to {last:,}: batches between them would be lost; restore the store and the checkpoint "
-                "from the same copy"
+                f"the checkpoint goes on with batch {source.batch:,} of query {source.query}, and watch {home.name} "
+                f"has committed up to {last:,}: batches between them would be lost; restore the store and the "
+                "checkpoint from the same copy"
             )
         return source.batch <= last
     if ledger.batches and not options.new_source:

@@ -37,11 +37,13 @@ def ordered(rows: Rows) -> Ordered:
 
     Cost O(n log n).
     """
-    assert rows.ids is not None and rows.t is not None
+    assert rows.ids is not None
+    assert rows.t is not None
     table = pa.table({"id": rows.ids, "t": rows.t})
     at = np.asarray(pc.sort_indices(table, sort_keys=[("id", "ascending"), ("t", "ascending")])).astype(np.int64)
     placed = rows.take(at)
-    assert placed.ids is not None and placed.t is not None
+    assert placed.ids is not None
+    assert placed.t is not None
     fresh = _differs(placed.ids)
     moment = fresh | np.append(True, placed.t[1:] != placed.t[:-1])[: len(fresh)]
     tied = repeated = 0

@@ -128,8 +128,12 @@ def _whole(columns: list[pa.Array], kind: pa.DataType) -> pa.Array:
     return pa.concat_arrays([pa.array([], kind), *(column.cast(kind) for column in columns)])
 
 
-@lru_cache(maxsize=_OPEN)
 def _opened(folder: Folder, name: str) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+    return _kept(folder, name)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=_OPEN)
+def _kept(folder: Folder, name: str) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
     path = folder.path(STATE, name)
     try:
         if isinstance(folder, LocalFolder):

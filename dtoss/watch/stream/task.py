@@ -118,7 +118,7 @@ def run_task(
         known: Known = known_of(plan, buckets, rows.ids, expiring=plan.options.expire is not None)
         placed = ordered(rows)
         tracks = tracks_of(plan, placed, known)
-        counts |= tracks.counts | {"tied": placed.tied}
+        counts |= {**tracks.counts, "tied": placed.tied}
         counts["repeated"] += placed.repeated
         counts |= write_events(plan, tracks, out)
         state, written, merged = kept_state(plan, buckets, tracks, known)

@@ -131,7 +131,8 @@ class Tracks:
 def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:
     """Return what is judged: late rows are left out, and rows that are over already when they come."""
     rows, before = placed.rows, known.before
-    assert rows.ids is not None and rows.t is not None
+    assert rows.ids is not None
+    assert rows.t is not None
     firsts = rows.ids.take(pa.array(placed.begin[:-1]))
     at = np.asarray(pc.fill_null(pc.index_in(firsts, value_set=before.ids), -1)).astype(np.int64)
     row_before = np.repeat(at, np.diff(placed.begin))
@@ -149,7 +150,8 @@ def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:
         counts["outdated"] = int(outdated.sum())
         kept &= ~outdated
     rows = rows.take(np.flatnonzero(kept)) if not kept.all() else rows
-    assert rows.ids is not None and rows.t is not None
+    assert rows.ids is not None
+    assert rows.t is not None
     # rows before of objects that have rows, or are over
     speaks = np.zeros(len(before), np.bool_)
     spoken = row_before[kept & (row_before >= 0)]
@@ -192,7 +194,8 @@ def kept_state(
     Returns what a commit says of the run, the buckets that it has rows of, and those of which it has all.
     """
     rows = tracks.rows
-    assert rows.ids is not None and rows.t is not None
+    assert rows.ids is not None
+    assert rows.t is not None
     last = tracks.begin[1:] - 1
     # a row before that is the last one is there only because its time is over
     gone = tracks.before[last]

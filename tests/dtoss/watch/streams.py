@@ -1,4 +1,4 @@
-"""Streams of made rows and subscriptions that come, change and go, and what both the loop and the watch tell of them."""
+"""Streams of made rows, and of subscriptions that come, change and go, for the loop and for the watch."""
 
 from __future__ import annotations
 
