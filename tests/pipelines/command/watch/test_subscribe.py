@@ -21,7 +21,7 @@ from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
 from pipelines.command.main import main
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 RING = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
 ROWS = [
     {"id": 1, "circle": [8, 50, 1500], "where": "speed > 3", "events": ["enter", "leave"], "meta": {"to": "me"}},
