@@ -1,0 +1,220 @@
+"""Messages against an index of subscriptions with words: the kernel."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import pointer, shifted
+from dtoss.geometry.space import QUARTER_TURN
+from dtoss.watch.built.grid_kernel import EMPTY, FACTS, begin_of, count_of, frame_in, place_in
+from dtoss.watch.built.word_cells import MARKS, cell_at
+from dtoss.watch.words.compiled import ACCEPT, TESTS
+from dtoss.watch.words.messages import put_in_order
+
+_FULL = -1
+"""There was no room for the hits of a message."""
+_EAST, _NORTH = 2, 3
+_FEW_WORDS = 8
+"""Words that are looked through one by one."""
+
+
+class Text(NamedTuple):
+    """A message, by pointers into the arrays of all.
+
+    Its distinct words are from ``first`` to ``last``, its words from ``begin`` to ``end``.
+    """
+
+    words: Any
+    at: Any
+    places: Any
+    tokens: Any
+    first: int
+    last: int
+    begin: int
+    end: int
+
+
+class Asked(NamedTuple):
+    """Pointers to what is asked: see :class:`dtoss.watch.built.worded.Worded`."""
+
+    covers: Any
+    code: Any
+    phrase: Any
+    phrases: Any
+    places: Any
+    marks: Any
+
+
+class Spot(NamedTuple):
+    """Where a message is."""
+
+    x: float
+    y: float
+    sphere: int
+
+
+class Hits(NamedTuple):
+    """A pointer to where hits are written, and for how many there is room."""
+
+    out: Any
+    room: int
+
+
+@kernel
+def _where(text, word):
+    """Return the place of a word among the distinct words of a message, -1 if it is not there."""
+    low, high = text.first, text.last
+    while high - low > _FEW_WORDS:
+        middle = (low + high) // 2
+        if text.words[middle] <= word:
+            low = middle
+        else:
+            high = middle
+    for at in range(low, high):
+        if text.words[at] == word:
+            return at
+    return -1
+
+
+@kernel
+def _says(text, asked, phrase):
+    """Return whether a message has the words of a phrase, one after another: by the places of the rarest of them."""
+    begin, end = asked.phrase[phrase], asked.phrase[phrase + 1]
+    rarest, fewest, offset = -1, 0, 0
+    for k in range(begin, end):
+        at = _where(text, asked.phrases[k])
+        if at < 0:
+            return False
+        count = text.at[at + 1] - text.at[at]
+        if rarest < 0 or count < fewest:
+            rarest, fewest, offset = at, count, k - begin
+    for k in range(text.at[rarest], text.at[rarest + 1]):
+        start = text.places[k] - offset
+        same = start >= text.begin and start + end - begin <= text.end
+        step = 0
+        while same and step < end - begin:
+            same = text.tokens[start + step] == asked.phrases[begin + step]
+            step += 1
+        if same:
+            return True
+    return False
+
+
+@kernel
+def _holds(text, asked, test):
+    """Return whether a program accepts a message."""
+    while test >= 0:
+        code = shifted(asked.code, TESTS * test)
+        there = _where(text, code[0]) >= 0 if code[0] >= 0 else _says(text, asked, -1 - code[0])
+        test = code[1] if there else code[2]
+    return test == ACCEPT
+
+
+@kernel
+def _is_first(text, asked, cover, word):
+    """Return whether no word of a cover before this one is in a message: only then it is found here."""
+    while asked.covers[cover] < word:
+        if _where(text, asked.covers[cover]) >= 0:
+            return False
+        cover += 1
+    return True
+
+
+@kernel
+def _within(spot, rect):
+    """Return whether a rectangle holds a position."""
+    if not rect[1] <= spot.y <= rect[_NORTH]:
+        return False
+    if spot.sphere:
+        if spot.y >= QUARTER_TURN or spot.y <= -QUARTER_TURN:
+            return True
+        if rect[0] > rect[_EAST]:
+            return spot.x >= rect[0] or spot.x <= rect[_EAST]
+    return rect[0] <= spot.x <= rect[_EAST]
+
+
+@kernel
+def _look(spot, text, asked, word, begin, end, hits, filled):
+    """Write the subscriptions of postings that hold a message; return where they end, _FULL if there is no room."""
+    for at in range(begin, end):
+        if not _within(spot, shifted(asked.places, FACTS * at)):
+            continue
+        marks = shifted(asked.marks, MARKS * at)
+        if marks[2] >= 0 and not _is_first(text, asked, marks[2], word):
+            continue
+        if marks[1] != ACCEPT and not _holds(text, asked, marks[1]):
+            continue
+        if filled == hits.room:
+            return _FULL
+        hits.out[filled] = marks[0]
+        filled += 1
+    return filled
+
+
+@kernel
+def _entry_of(table, room, key):
+    """Return what stands under a key: where it begins and how much it is; 0 for nothing."""
+    at = place_in(key, room)
+    while table[2 * at] != key:
+        if table[2 * at] == EMPTY:
+            return 0
+        at = (at + 1) & (room - 1)
+    return table[2 * at + 1]
+
+
+def _read(kind: str, dimensions: int = 1) -> str:
+    return f"Array({kind}, {dimensions}, 'C', readonly=True)"
+
+
+_FLOATS, _LONGS, _INTS = _read("float64"), _read("int64"), _read("int32")
+_WORDED = (
+    f"{_INTS}, {_read('int32', 2)}, {_INTS}, {_INTS}, {_read('float64', 2)}, {_read('int32', 2)}, {_read('int32', 2)},"
+    f" {_read('int64', 2)}, {_FLOATS}, {_LONGS}"
+)
+_MESSAGES = f"{_LONGS}, {_INTS}, {_LONGS}, {_INTS}, {_LONGS}, {_LONGS}"
+
+
+@kernel(f"int64(int64, {_read('float64', 2)}, {_MESSAGES}, {_WORDED}, int64, int64[::1], int64[::1], int64[::1])")
+def find_spoken(
+    start: Any, positions: Any, begin: Any, tokens: Any, first: Any, words: Any, ats: Any, word_places: Any,
+    covers: Any, code: Any, phrase: Any, phrases: Any, places: Any, marks: Any, heads: Any, table: Any, world: Any,
+    levels: Any, bits: int, cells: Any, ends: Any, out: Any,
+) -> Any:  # fmt: skip
+    """Write the hits of messages from ``start`` on, and set where those of each end.
+
+    Returns the first message for which there was no room, or how many there are. ``cells`` has room for a number a
+    level.
+    """
+    frame = frame_in(pointer(world))
+    asked = Asked(pointer(covers), pointer(code), pointer(phrase), pointer(phrases), pointer(places), pointer(marks))
+    hits, slots, room = Hits(pointer(out), out.size), pointer(table), table.shape[0]
+    every, last_level, filled = heads.shape[0] - 2, levels.size, 0
+    for i in range(start, positions.shape[0]):
+        spot = Spot(positions[i, 0], positions[i, 1], frame.sphere)
+        text = Text(
+            pointer(words), pointer(ats), pointer(word_places), pointer(tokens), first[i], first[i + 1], begin[i],
+            begin[i + 1],
+        )  # fmt: skip
+        for level in range(1, last_level):
+            cells[level] = EMPTY
+        mine = filled
+        for k in range(text.first, text.last + 1):
+            word = int(text.words[k]) if k < text.last else every
+            filled = _look(spot, text, asked, word, heads[word, 0], heads[word + 1, 0], hits, filled)
+            mask, level = heads[word, 1] >> 1, 1
+            while mask and filled >= 0:
+                if mask & 1:
+                    if cells[level] == EMPTY:
+                        cells[level] = cell_at(frame, level, levels[level], spot.x, spot.y)
+                    entry = _entry_of(slots, room, (cells[level] << bits) | word)
+                    if entry:
+                        at = begin_of(entry)
+                        filled = _look(spot, text, asked, word, at, at + count_of(entry), hits, filled)
+                mask >>= 1
+                level += 1
+            if filled < 0:
+                return i
+        put_in_order(out, mine, filled)
+        ends[i] = filled
+    return positions.shape[0]

@@ -1,0 +1,154 @@
+"""Texts as the numbers of the words that an index knows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.compiled.kernel import kernel
+from dtoss.watch.words.chunks import FOLDED, UNKNOWN, bytes_of, chunks_of, find_chunks
+from dtoss.watch.words.vocabulary import Vocabulary, foreign_words, words_of_foreign
+
+_SHORT = 32
+"""Words of a message that are put in order by insertion."""
+_WORD_SHIFT = 32
+_PLACE_MASK = (1 << _WORD_SHIFT) - 1
+
+
+class Messages(NamedTuple):
+    """The words of n texts.
+
+    Parameters
+    ----------
+    begin
+        int64 (n + 1,). The first word of each text.
+    tokens
+        int32 (t,). The number of each word, in the order of the text; -1 where it is unknown.
+    first
+        int64 (n + 1,). The first distinct known word of each text.
+    words
+        int32 (w,). The distinct known words of each text, rising.
+    at
+        int64 (w + 1,). Where the places of each distinct word begin in ``places``.
+    places
+        int64 (p,). Numbers in ``tokens``, rising for each distinct word of a text.
+    """
+
+    begin: NDArray[np.int64]
+    tokens: NDArray[np.int32]
+    first: NDArray[np.int64]
+    words: NDArray[np.int32]
+    at: NDArray[np.int64]
+    places: NDArray[np.int64]
+
+
+def messages_of(vocabulary: Vocabulary, texts: pa.Array) -> Messages:
+    """Return the words of texts that a vocabulary knows. Cost O(bytes + words log words of a text).
+
+    Parameters
+    ----------
+    vocabulary
+        Of the index.
+    texts
+        string (n,). A null is a text without words.
+    """
+    begin, numbers = token_numbers(vocabulary, texts)
+    known = int((numbers != UNKNOWN).sum())
+    keys = np.empty(known, np.int64)
+    first = np.empty(len(begin), np.int64)
+    words, at = np.empty(known, np.int32), np.empty(known + 1, np.int64)
+    count = distinct_words(begin, numbers, keys, first, words, at)
+    return Messages(begin, numbers, first, words[:count], at[: count + 1], keys)
+
+
+def token_numbers(vocabulary: Vocabulary, texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return where the words of each text begin, int64 (n + 1,), and the number of each, -1 if unknown."""
+    held = bytes_of(texts)
+    chunks = chunks_of(held)
+    numbers = np.empty(len(chunks.hashes), np.int32)
+    find_chunks(held.text, FOLDED, chunks.ends, chunks.hashes, *vocabulary, numbers)
+    odd = np.flatnonzero(chunks.hashes & 1)
+    if len(odd) == 0:
+        return chunks.first, numbers
+    which, found = foreign_words(held, chunks.ends[odd], chunks.hashes[odd])
+    sizes, known = words_of_foreign(vocabulary, found)
+    begins = np.cumsum(sizes) - sizes
+    if (sizes == 1).all():
+        numbers[odd] = known[which]
+        return chunks.first, numbers
+    size = np.ones(len(numbers), np.int64)
+    size[odd] = sizes[which]
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])
+    out = np.repeat(numbers, size)
+    mine = size[odd]
+    step = np.arange(mine.sum()) - np.repeat(np.cumsum(mine) - mine, mine)
+    out[np.repeat(ends[odd], mine) + step] = known[np.repeat(begins[which], mine) + step]
+    return ends[chunks.first], out
+
+
+@kernel
+def _sift(keys, begin, end, at):
+    """Let a key sink to its place in a heap."""
+    size = end - begin
+    key = keys[begin + at]
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and keys[begin + child + 1] > keys[begin + child]:
+            child += 1
+        if keys[begin + child] <= key:
+            break
+        keys[begin + at] = keys[begin + child]
+        at = child
+    keys[begin + at] = key
+
+
+@kernel
+def put_in_order(keys, begin, end):
+    """Put keys in order: a few by insertion, many by a heap."""
+    if end - begin <= _SHORT:
+        for i in range(begin + 1, end):
+            key = keys[i]
+            at = i
+            while at > begin and keys[at - 1] > key:
+                keys[at] = keys[at - 1]
+                at -= 1
+            keys[at] = key
+        return
+    size = end - begin
+    for at in range(size // 2 - 1, -1, -1):
+        _sift(keys, begin, end, at)
+    for last in range(end - 1, begin, -1):
+        keys[begin], keys[last] = keys[last], keys[begin]
+        _sift(keys, begin, last, 0)
+
+
+@kernel(
+    "int64(Array(int64, 1, 'C', readonly=True), Array(int32, 1, 'C', readonly=True), int64[::1], int64[::1],"
+    " int32[::1], int64[::1])"
+)
+def distinct_words(begin, tokens, keys, first, words, at):
+    """Set the distinct words of each text and their places, which take the room of ``keys``; return how many."""
+    filled, found = 0, 0
+    for i in range(begin.size - 1):
+        first[i] = found
+        start = filled
+        for place in range(begin[i], begin[i + 1]):
+            if tokens[place] != UNKNOWN:
+                keys[filled] = (int(tokens[place]) << _WORD_SHIFT) | (place - begin[i])
+                filled += 1
+        put_in_order(keys, start, filled)
+        last = UNKNOWN
+        for k in range(start, filled):
+            word = keys[k] >> _WORD_SHIFT
+            keys[k] = begin[i] + (keys[k] & _PLACE_MASK)
+            if word != last:
+                words[found] = word
+                at[found] = k
+                found += 1
+                last = word
+    first[begin.size - 1] = found
+    at[found] = filled
+    return found
