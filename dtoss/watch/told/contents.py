@@ -226,8 +226,9 @@ def carried_on(head: Document, folded: str | None, now_us: int) -> dict[str, Any
     if isinstance(counts, dict):
         # what is counted of a batch is of that batch; what stands, stands
         said["counts"] = {name: value if name == "objects" else 0 for name, value in counts.items()}
-    if "quarantine" in said:
-        said["quarantine"] = []
+    for name, nothing in (("quarantine", []), ("reasons", {})):
+        if name in said:
+            said[name] = nothing
     return said | {
         "batch": {"query": "", "batch": -1, "wall_us": now_us},
         "events": [],

@@ -37,7 +37,7 @@ def needless_changes(home: Home, head: Document | None) -> set[str]:
         return set()
     adopted = home.changes.read(head.changes)
     base = base_of(adopted, home.changes.path(adopted.number))
-    built = head.standing.get("base_number", 0)
+    built = head.standing.get("base_number", base.number)
     least = min(base.number, built if isinstance(built, int) else 0)
     needed = {base.entry["name"]} if base.entry is not None else set()
     old: set[str] = set()

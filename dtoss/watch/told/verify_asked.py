@@ -52,7 +52,9 @@ def verify_asked(home: Home, head: Document | None, look: Look) -> None:
             look.wrong(f"{chain.path(number)} is damaged: it is no change of subscriptions: {error!s:.100}")
             continue
         for file in listed:
-            data = look.bytes_of(home.asked, CHANGES, file, needed=file.name not in needless)
+            # of bases the newest is needed: who wants an older one reads the changes instead
+            stays = file is listed[0] or number == last
+            data = look.bytes_of(home.asked, CHANGES, file, needed=stays and file.name not in needless)
             if data is not None:
                 look.parquet(home.asked.path(CHANGES, file.name), data, file.rows)
     for said in (head.standing.get("base"), head.standing.get("delta")) if head is not None else ():
