@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.commits.folder import Folder, LocalFolder
+from dtoss.commits.folder import Folder
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
 from dtoss.watch.built.built import Built, Unanswered
+from dtoss.watch.built.mapped import HASH_DIGITS, mapped
 from dtoss.watch.home import BUILT
 from dtoss.watch.subscription import SCHEMA
 
-_NAMED = 16
 _FORMAT = 1
 _ABOUT, _TABLE = b"dtoss", "table"
 
@@ -42,10 +42,10 @@ def write_built(folder: Folder, built: Built, prefix: str) -> dict[str, Any]:
     """
     data = encoded(built)
     digest = hashlib.sha256(data).hexdigest()
-    name = f"{prefix}-{digest[:_NAMED]}.arrow"
+    name = f"{prefix}-{digest[:HASH_DIGITS]}.arrow"
     folder.make(BUILT)
-    if not folder.is_file(BUILT, name):
-        folder.write(data, BUILT, name)
+    # written anew where it stands: power that failed may have left it short
+    folder.write(data, BUILT, name)
     folder.sync([(BUILT, name)])
     return {"name": name, "rows": len(built), "bytes": data.size, "sha256": digest}
 
@@ -86,27 +86,18 @@ def _one(data: pa.Buffer) -> pa.Array:
 
 
 def open_built(folder: Folder, name: str) -> Built:
-    """Return the index of a file, mapped on a disk and read whole from elsewhere.
+    """Return the index of a file, mapped on a disk and read whole from elsewhere; all of its bytes are compared first.
 
     Raises
     ------
     StoreError
-        If the file is missing or is none; the message names it.
+        If the file is missing or damaged; the message names it.
     """
-    path = folder.path(BUILT, name)
+    data = mapped(folder, BUILT, name, "restore it from a copy")
     try:
-        if isinstance(folder, LocalFolder):
-            source: Any = pa.memory_map(path)
-        else:
-            data = folder.read(BUILT, name)
-            if data is None:
-                raise FileNotFoundError(path)
-            source = pa.BufferReader(data)
-        return _decoded(pa.ipc.open_file(source).get_batch(0))
-    except FileNotFoundError:
-        raise StoreError(f"{path} is missing: subscribe again, or restore it") from None
+        return _decoded(pa.ipc.open_file(pa.BufferReader(data)).get_batch(0))
     except (pa.ArrowException, ValueError, KeyError, TypeError, IndexError) as error:
-        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
+        raise StoreError(f"{folder.path(BUILT, name)} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 def _decoded(batch: pa.RecordBatch) -> Built:

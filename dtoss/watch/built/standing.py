@@ -148,7 +148,7 @@ def prepare(
         return replace(files, delta=None)
     small = _built(_centred(table, centres), settings)
     if files.base is not None:
-        ids = open_built(home.asked, files.base["name"]).table.column("id")
+        ids = _opened(home, files.base["name"]).table.column("id")
         rows = np.flatnonzero(np.asarray(pc.is_in(ids, value_set=gone)))
         small = replace(small, arrays={**small.arrays, _GONE: rows.astype(np.int32)})
     return replace(files, delta=write_built(home.asked, small, "delta"))
@@ -185,9 +185,12 @@ def _built(table: pa.Table, settings: Settings) -> Built:
 @lru_cache(maxsize=_OPEN)
 def open_standing(home: Home, base: str | None, delta: str | None) -> Standing:
     """Return what stands by the names of its files, mapped; the last few are kept."""
-    return Standing(
-        None if base is None else open_built(home.asked, base), None if delta is None else open_built(home.asked, delta)
-    )
+    return Standing(None if base is None else _opened(home, base), None if delta is None else _opened(home, delta))
+
+
+@lru_cache(maxsize=_OPEN)
+def _opened(home: Home, name: str) -> Built:
+    return open_built(home.asked, name)
 
 
 def standing_of(home: Home, files: Files | None) -> Standing:

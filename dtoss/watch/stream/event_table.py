@@ -117,11 +117,14 @@ def coded(column: pa.Array, rows: NDArray[Any]) -> pa.Array:
 
 
 def put(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: str) -> dict[str, Any]:
-    """Write a file that is named by its bytes, to the disk, and return what a commit says of it."""
+    """Write a file that is named by its bytes, to the disk, and return what a commit says of it.
+
+    One of this name that stands already is written anew: power that failed may have left it short, and who clears what
+    nothing names goes by its age.
+    """
     digest = hashlib.sha256(data).hexdigest()
     name = f"{digest[:_NAMED]}.{ending}"
     folder.make(*room)
-    if not folder.is_file(*room, name):
-        folder.write(data, *room, name)
+    folder.write(data, *room, name)
     folder.sync([(*room, name)])
     return {"name": name, "rows": rows, "sha256": digest, "bytes": data.size}

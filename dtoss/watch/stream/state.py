@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.commits.folder import Folder, LocalFolder
+from dtoss.commits.folder import Folder
 from dtoss.errors import StoreError
+from dtoss.watch.built.mapped import mapped
 from dtoss.watch.home import STATE, Home
 from dtoss.watch.stream.buckets import BUCKETS, buckets_in, hashes_of
 from dtoss.watch.stream.event_table import put
@@ -26,7 +27,7 @@ from dtoss.watch.stream.event_table import put
 MOST_RUNS = 8
 _HALF = 2
 _OFFSETS = b"dtoss.offsets"
-_OPEN = 64
+_OPEN = 256
 _OWN = ("key", "id", "t", "x", "y", "changes", "gone")
 
 
@@ -128,35 +129,23 @@ def _whole(columns: list[pa.Array], kind: pa.DataType) -> pa.Array:
     return pa.concat_arrays([pa.array([], kind), *(column.cast(kind) for column in columns)])
 
 
-def _opened(folder: Folder, name: str) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
-    return _kept(folder, name)  # type: ignore[arg-type]
-
-
 @lru_cache(maxsize=_OPEN)
-def _kept(folder: Folder, name: str) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
-    path = folder.path(STATE, name)
+def _opened(home: Home, name: str) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+    data = mapped(home.folder, STATE, name, "restore it from a copy")
     try:
-        if isinstance(folder, LocalFolder):
-            source: Any = pa.memory_map(path)
-        else:
-            data = folder.read(STATE, name)
-            if data is None:
-                raise FileNotFoundError(path)
-            source = pa.BufferReader(data)
-        batch = pa.ipc.open_file(source).get_batch(0)
+        batch = pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
         offsets = np.frombuffer((batch.schema.metadata or {})[_OFFSETS], np.int64)
         if len(offsets) != BUCKETS + 1 or offsets[-1] != batch.num_rows:
             raise ValueError("its buckets do not cover it")
         return batch, offsets
-    except FileNotFoundError:
-        raise StoreError(f"{path} is missing: restore it from a copy") from None
     except (pa.ArrowException, ValueError, KeyError, IndexError) as error:
+        path = home.folder.path(STATE, name)
         raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 def read_bucket(home: Home, run: Run, bucket: int) -> Before:
     """Return the rows of a bucket in a run, by key and id, mapped."""
-    batch, offsets = _opened(home.folder, run.name)
+    batch, offsets = _opened(home, run.name)
     some = batch.slice(int(offsets[bucket]), int(offsets[bucket + 1] - offsets[bucket]))
     columns = dict(zip(batch.schema.names, some.columns, strict=True))
     positions = np.stack([columns["x"].to_numpy(), columns["y"].to_numpy()], axis=1)
@@ -173,13 +162,13 @@ def read_bucket(home: Home, run: Run, bucket: int) -> Before:
 
 def times_in(home: Home, run: Run, bucket: int) -> NDArray[np.int64]:
     """Return the times of a bucket in a run, mapped."""
-    batch, offsets = _opened(home.folder, run.name)
+    batch, offsets = _opened(home, run.name)
     return np.asarray(batch.column("t").to_numpy()[offsets[bucket] : offsets[bucket + 1]])
 
 
 def size_in(home: Home, run: Run, bucket: int) -> int:
     """Return how many rows of a bucket a run has."""
-    _, offsets = _opened(home.folder, run.name)
+    _, offsets = _opened(home, run.name)
     return int(offsets[bucket + 1] - offsets[bucket])
 
 
