@@ -21,6 +21,7 @@ from pipelines.command.quick import QUIETLY, UsageError
 from pipelines.command.serve import serve
 from pipelines.command.verify import verify
 from pipelines.command.warm import warm
+from pipelines.command.watch import watching
 from pipelines.command.watch.events import events
 from pipelines.command.watch.listing import subscriptions
 from pipelines.command.watch.subscribing import subscribe, unsubscribe
@@ -81,6 +82,7 @@ app.command()(planning.patterns)
 app.command()(planning.plan)
 app.command()(planning.report)
 app.command()(planning.calibrate)
+app.command()(watching.watch)
 app.command()(subscribe)
 app.command()(unsubscribe)
 app.command()(subscriptions)

@@ -1,0 +1,187 @@
+"""The command that holds arriving positions against standing questions."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from pipelines.command import options, row_options
+from pipelines.command.notes import note
+from pipelines.command.options import seconds_or_none
+from pipelines.command.output import say_compiling, start_spark
+from pipelines.command.watch.options import WatchName
+
+if TYPE_CHECKING:
+    from pipelines.watching.batches import Told
+
+END_SECONDS = 1.5
+
+
+def watch(
+    positions: Annotated[
+        str, typer.Argument(help="Folder in which files of positions arrive; a file or a glob.", show_default=False)
+    ],
+    store: options.Store,
+    watch: WatchName = "default",
+    every: Annotated[str, typer.Option(help="Time from look to look: 2s, 1min.", metavar="TIME")] = "2s",
+    once: Annotated[bool, typer.Option("--once", help="Read what there is, and end.")] = False,
+    beat: Annotated[
+        str, typer.Option(help="Without rows, adopt subscriptions and let objects expire so often.", metavar="TIME")
+    ] = "10s",
+    id_: row_options.Id = None,
+    x: row_options.X = None,
+    y: row_options.Y = None,
+    time: row_options.Time = None,
+    text: Annotated[
+        str | None, typer.Option("--text", help="Column of text, which words are looked for in.", metavar="COLUMN")
+    ] = None,
+    columns: row_options.Attributes = None,
+    carry: Annotated[
+        str | None, typer.Option("--carry", help="Columns that events carry along.", metavar="NAMES")
+    ] = None,
+    messages: Annotated[
+        bool, typer.Option("--messages", help="Rows are messages, not positions of objects: inside only.")
+    ] = False,
+    expire: options.Expire = None,
+    max_ahead: options.MaxAhead = "5min",
+    max_rows_per_batch: Annotated[
+        int | None, typer.Option(help="Rows of a batch, about, of whole files; all there are if not given.", min=1)
+    ] = None,
+    max_bad: row_options.MaxBad = 0.10,
+    retain: Annotated[
+        str | None, typer.Option("--retain", help="Remove events that are older: 7d, 12h.", metavar="TIME")
+    ] = None,
+    time_format: row_options.TimeFormat = None,
+    delimiter: row_options.Delimiter = None,
+    encoding: row_options.Encoding = None,
+    multiline: row_options.Multiline = False,
+    decimal: row_options.Decimal = None,
+    no_header: row_options.NoHeader = False,
+    schema: row_options.Schema = "union",
+    wrap: row_options.Wrap = False,
+    crs: Annotated[str | None, typer.Option(help="Of the positions; the store's if not given.")] = None,
+    metric: Annotated[Literal["sphere", "plane"] | None, typer.Option(help="Of a projected CRS.")] = None,
+    master: options.Master = None,
+    driver_memory: options.DriverMemory = None,
+    as_json: options.Json = False,
+) -> int:
+    """Tell when objects enter, leave or are inside what was subscribed to."""
+    say_compiling("build")
+    from dtoss.geometry.space import space_of
+    from dtoss.snapshots.store import on_stderr
+    from pipelines.rows.positions import Columns
+    from pipelines.watch import BatchesFailed, watch_files
+    from pipelines.watching.batches import Rowwise
+
+    has_ids = id_ is not None or not messages
+    asked: dict[str, Any] = {
+        "id": id_ if has_ids else None, "x": x, "y": y, "time": time, "attributes": columns, "time_format": time_format,
+        "delimiter": delimiter, "encoding": encoding, "multiline": multiline, "decimal": decimal,
+        "header": not no_header,
+    }  # fmt: skip
+    given = {name: value for name, value in asked.items() if value is not None}
+    if not has_ids:
+        given["id"] = None
+    unit = "ms" if time_format == "epoch_ms" else None
+    space = None if crs is None and metric is None else space_of(crs, metric)
+    started: list[Any] = []
+
+    def session() -> Any:
+        if not started:
+            started.append(start_spark(master, driver_memory, END_SECONDS))
+        return started[0]
+
+    def renew() -> None:
+        from pipelines.spark.session import forget_spark
+
+        started.clear()
+        forget_spark()
+
+    try:
+        done = watch_files(
+            positions,
+            store,
+            session,
+            name=watch,
+            every=_seconds(every, "--every"),
+            beat=_seconds(beat, "--beat"),
+            once=once,
+            columns=Columns(**given),
+            rows=Rowwise(text, messages, has_ids, wrap, unit, space),
+            schema=schema,
+            expire=seconds_or_none(expire),
+            max_ahead=seconds_or_none(max_ahead),
+            max_bad=max_bad,
+            carry=tuple(name.strip() for name in carry.split(",")) if carry else (),
+            most_rows=max_rows_per_batch,
+            retain=seconds_or_none(retain),
+            # spark-submit has started the Spark that it gives us
+            renew=None if "PYSPARK_GATEWAY_PORT" in os.environ else renew,
+            say=_say_json if as_json else _say,
+            warn=on_stderr,
+        )
+    except BatchesFailed as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    what = f"{done.rows:,} rows in {done.batches:,} batches, {done.events:,} events"
+    if done.stopped:
+        note(f"stopped after {what}")
+    elif not as_json:
+        print(what if done.batches else "nothing has changed")
+    return 0
+
+
+def _seconds(text: str, option: str) -> float:
+    from dtoss.errors import InputError
+    from pipelines.rows.amounts import seconds_of
+
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from None
+
+
+def _say(told: Told) -> None:
+    """Say what a batch has done, in one line on stderr."""
+    counts = told.counts
+    rows = counts.get("rows", 0)
+    kinds = [f"{counts[kind]:,} {kind}" for kind in ("enter", "leave", "inside", "reset") if counts.get(kind)]
+    left = [
+        f"{counts[name]:,} {name}" for name in ("late", "repeated", "tied", "outdated", "expired") if counts.get(name)
+    ]
+    bad = sum(told.commit.document["reasons"].values())
+    left += [f"{bad:,} quarantined"] if bad else []
+    rate = f"{rows / told.seconds:,.0f} rows/s, {told.events / told.seconds:,.0f} events/s, " if rows else ""
+    lag = "" if told.lag is None else f", {_duration(told.lag)} behind"
+    what = ", ".join([f"{rows:,} rows", *left, *(kinds or ["no event"])])
+    note(f"{told.commit.number}: {what}; {rate}{told.seconds:.1f} s, busiest task {told.busiest:.1f} s{lag}")
+
+
+def _duration(seconds: float) -> str:
+    """Return seconds as people say them."""
+    for name, size in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {name}"
+    return f"{seconds:,.0f} s"
+
+
+def _say_json(told: Told) -> None:
+    """Print what a batch has done, as a line of JSON."""
+    document = told.commit.document
+    facts = {
+        "commit": told.commit.number,
+        "rows": told.counts.get("rows", 0),
+        "events": told.events,
+        "counts": dict(told.counts),
+        "reasons": document["reasons"],
+        "changes": document["changes"],
+        "unanswered": document["unanswered_count"],
+        "seconds": round(told.seconds, 3),
+        "busiest": round(told.busiest, 3),
+        "lag": told.lag,
+    }
+    print(json.dumps(facts), flush=True)

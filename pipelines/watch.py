@@ -1,0 +1,400 @@
+"""Positions that keep arriving in, events of standing questions out: batch after batch, each exactly once.
+
+Also a script for spark-submit: ``spark-submit pipelines/watch.py POSITIONS --store STORE``, with the options of
+``dtoss watch``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dtoss.commits.lease import Writer, take
+from dtoss.errors import DtossError, InputError
+from dtoss.snapshots.store import Store, on_stderr
+from dtoss.watch.home import DEFAULT_NAME, Home
+from dtoss.watch.stream.plan import Source, ledger_of
+from pipelines.loop.arriving import Arrived, Patience, arrived
+from pipelines.loop.stopping import Stopping
+from pipelines.rows.positions import Columns, from_frame
+from pipelines.rows.read_files import read_positions, unreadable
+from pipelines.spark.causes import said
+from pipelines.stream import QUERY
+from pipelines.watching.amounts import taken_files
+from pipelines.watching.batches import Rowwise, Told, Watching, check_amounts
+from pipelines.watching.fitted import types_wanted, with_attributes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+FAILURES_IN_A_ROW = 3
+"""Batches that may fail in a row; the last of them ends the watch."""
+RETRIED_AFTER = (5.0, 20.0)
+"""Seconds that are waited after a first failure, and after a second one in a row."""
+YOUNG_WAIT_SECONDS = 0.25
+
+
+class BatchesFailed(Exception):
+    """Too many batches in a row have failed."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a watch has done.
+
+    Parameters
+    ----------
+    batches
+        That were committed, beats among them.
+    rows, events
+        Of these.
+    stopped
+        Whether a signal has ended it.
+    """
+
+    batches: int = 0
+    rows: int = 0
+    events: int = 0
+    stopped: bool = False
+
+
+@dataclass
+class _Loop:
+    watching: Watching
+    positions: str
+    sessions: Callable[[], SparkSession]
+    columns: Columns
+    schema: str
+    most_rows: int | None
+    stopping: Stopping
+    warn: Callable[[str], None]
+    renew: Callable[[], None] | None
+    patience: Patience = field(default_factory=Patience)
+    done: Watched = field(default_factory=Watched)
+
+
+def watch_files(
+    positions: str,
+    store: str,
+    sessions: Callable[[], SparkSession],
+    *,
+    name: str = DEFAULT_NAME,
+    every: float = 2.0,
+    beat: float = 10.0,
+    once: bool = False,
+    columns: Columns | None = None,
+    rows: Rowwise | None = None,
+    schema: str = "union",
+    expire: float | None = None,
+    max_ahead: float | None = 300.0,
+    max_bad: float = 0.1,
+    carry: tuple[str, ...] = (),
+    most_rows: int | None = None,
+    retain: float | None = None,
+    stopping: Stopping | None = None,
+    renew: Callable[[], None] | None = None,
+    say: Callable[[Told], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> Watched:
+    """Hold files that arrive in a folder against the subscriptions of a watch, until a signal comes.
+
+    The commit of a batch names the files that it has read, its events and the state after, so that all of them count in
+    one step. A watch that was killed goes on where its commits are: there is no checkpoint beside them.
+
+    Parameters
+    ----------
+    positions
+        The folder in which files arrive, :func:`pipelines.loop.arriving.arrived`; a file or a glob, too.
+    store
+        Path or URI of the store.
+    sessions
+        Returns the session, or a new one where there is none; it is asked once there are rows.
+    name
+        Of the watch.
+    every
+        Seconds from look to look.
+    beat
+        Seconds after which subscriptions are adopted, and objects expire, without rows.
+    once
+        Read what there is, and end.
+    columns
+        Which columns mean what, and how text is written.
+    rows
+        What the rows are.
+    schema
+        Of Parquet files: "union" or "strict".
+    expire
+        Seconds of the watch's clock after which a silent object is gone; None for never.
+    max_ahead
+        Seconds beyond the wall clock from which on a row is set aside; None believes every time.
+    max_bad
+        Share of bad rows above which a batch fails.
+    carry
+        Columns of the rows that events carry.
+    most_rows
+        Rows of a batch, about, of whole files; a file that has more is a batch of its own. None takes all there are.
+    retain
+        Seconds after which events are removed; None keeps them.
+    stopping
+        Whether somebody has asked to end; signals when None.
+    renew
+        Is called before Spark is started anew, after it has gone.
+    say
+        Is told of each batch.
+    warn
+        Is told what looks wrong but is legal; stderr when None.
+
+    Raises
+    ------
+    InputError
+        If options do not go together, or the first batch cannot be made of its rows.
+    StoreError
+        If another process runs this watch (the message says which), or a file is damaged.
+    BatchesFailed
+        If three batches in a row have failed.
+    """
+    if not every > 0.0 or not beat > 0.0:
+        raise InputError(f"--every is {every:g} s and --beat {beat:g} s: more than 0 is wanted")
+    if most_rows is not None and most_rows < 1:
+        raise InputError(f"--max-rows-per-batch is {most_rows}: 1 or more is wanted")
+    warn = warn or on_stderr
+    options = replace(check_amounts(expire, max_ahead, max_bad), carry=tuple(carry))
+    home = Home(Store(store).absolute.path, name)
+    watching = Watching(
+        home,
+        options,
+        rows or Rowwise(),
+        None if retain is None else round(retain * 1e6),
+        say or (lambda told: None),
+        warn,
+    )
+    stopping = stopping or Stopping(grace=600.0)
+    lease = _leased(home, warn)
+    try:
+        with stopping.listening():
+            loop = _Loop(watching, positions, sessions, columns or Columns(), schema, most_rows, stopping, warn, renew)
+            return _run(loop, every, beat, once)
+    finally:
+        lease.release()
+
+
+def _leased(home: Home, warn: Callable[[str], None]) -> Writer:
+    home.folder.make()
+    return take(home.folder, f"watch {home.name} of {home.store}", warn, lambda: None)
+
+
+def _run(loop: _Loop, every: float, beat: float, once: bool) -> Watched:
+    failed = 0
+    last_beat = time.monotonic()
+    while not loop.stopping.asked:
+        try:
+            found, batches = _batches_of(loop)
+            if not batches and (once or time.monotonic() - last_beat >= beat):
+                last_beat = time.monotonic()
+                if once and found.waiting:
+                    loop.stopping.wait(YOUNG_WAIT_SECONDS)
+                    continue
+                with loop.stopping.cycle():
+                    _count(loop, loop.watching.beat())
+            for files in batches:
+                if loop.stopping.asked:
+                    break
+                with loop.stopping.cycle():
+                    _count(loop, _batch(loop, found, files))
+                last_beat = time.monotonic()
+        except Exception as error:
+            if loop.stopping.asked:
+                break
+            if isinstance(error, DtossError | ValueError) and (loop.done.batches == 0 or once):
+                raise
+            failed += 1
+            if failed >= FAILURES_IN_A_ROW or once:
+                raise BatchesFailed(f"{failed} batches in a row have failed, the last one: {said(error)}") from error
+            loop.warn(f"a batch has failed: {said(error)}; it is tried again in {RETRIED_AFTER[failed - 1]:g} s")
+            if loop.renew is not None:
+                loop.renew()
+            loop.stopping.wait(RETRIED_AFTER[failed - 1])
+            continue
+        failed = 0
+        if once and not batches:
+            break
+        if not once:
+            loop.stopping.wait(every)
+    return replace(loop.done, stopped=loop.stopping.asked)
+
+
+def _count(loop: _Loop, told: Told | None) -> None:
+    if told is not None:
+        loop.done = replace(
+            loop.done,
+            batches=loop.done.batches + 1,
+            rows=loop.done.rows + told.counts.get("rows", 0),
+            events=loop.done.events + told.events,
+        )
+
+
+def _batches_of(loop: _Loop) -> tuple[Arrived, list[dict[str, int]]]:
+    """Return what has arrived, and the files of each batch to make of it."""
+    found = arrived(loop.positions, ledger_of(loop.watching.home), loop.patience, loop.warn)
+    if not any(found.fresh.values()):
+        return found, []
+    return found, taken_files(found, loop.most_rows)
+
+
+def _batch(loop: _Loop, found: Arrived, files: dict[str, int]) -> Told | None:
+    """Make a batch of some files."""
+    some = replace(found, fresh=files)
+    inputs = some.inputs(schema=loop.schema, encoding=loop.columns.encoding)
+    source = Source(files=files, there=tuple(found.there))
+    if inputs is None:
+        return None
+    session = loop.sessions()
+    loop.stopping.listen_again()
+    settings = loop.watching.settings()
+    wanted = types_wanted(settings, loop.columns)
+    columns = loop.columns
+    if settings is not None:
+        columns = with_attributes(columns, settings, _names_in(session, inputs, columns))
+    try:
+        positions = read_positions(session, inputs, columns, schema=loop.schema, wanted=wanted)
+        try:
+            return loop.watching.batch(session, positions, source)
+        finally:
+            positions.release()
+    except DtossError:
+        raise
+    except Exception as error:
+        gone = some.gone()
+        if gone:
+            raise InputError(f"{gone[0]} has gone or changed while it was read") from None
+        raise unreadable(error, inputs) from None
+
+
+def _names_in(session: SparkSession, inputs: Any, columns: Columns) -> list[str]:
+    """Return the names of the columns of files."""
+    from pipelines.rows.delimited import read_delimited
+
+    if inputs.kind == "parquet":
+        return list(inputs.schema.names) if inputs.schema is not None else []
+    if inputs.kind == "json":
+        frame = session.read.json(list(inputs.paths))
+        return list(frame.columns)
+    return list(read_delimited(session, inputs, columns).columns)
+
+
+def watch(
+    frame: DataFrame,
+    store: str,
+    *,
+    checkpoint: str | None = None,
+    name: str = DEFAULT_NAME,
+    every: float | None = 2.0,
+    beat: float = 10.0,
+    columns: Mapping[str, Any] | None = None,
+    rows: Rowwise | None = None,
+    expire: float | None = None,
+    max_ahead: float | None = 300.0,
+    max_bad: float = 0.1,
+    carry: tuple[str, ...] = (),
+    new_source: bool = False,
+    retain: float | None = None,
+    say: Callable[[Told], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> StreamingQuery:
+    """Start a query that holds the rows of a streaming DataFrame against the subscriptions of a watch, and return it.
+
+    Each micro-batch is one commit, which names the query and the number of the batch: one that Spark gives again is
+    skipped. Without rows Spark calls nobody, so a thread adopts subscriptions and lets objects expire at each beat.
+
+    Parameters
+    ----------
+    frame
+        A streaming DataFrame with columns of ids, positions and times.
+    store
+        Path or URI of the store.
+    checkpoint
+        The folder in which Spark keeps how far it has read; ``STORE/watch/NAME/checkpoint`` when None.
+    name
+        Of the watch.
+    every
+        Seconds from batch to batch; None reads what there is now, and ends.
+    beat
+        Seconds from beat to beat.
+    columns
+        Of :class:`pipelines.rows.positions.Columns`.
+    rows, expire, max_ahead, max_bad, carry, retain, say, warn
+        As :func:`watch_files`.
+    new_source
+        Take batches of a query that the watch does not know beside those of another; else that is an error, because a
+        query without its checkpoint reads all of its source again.
+
+    Raises
+    ------
+    InputError
+        If the frame is not a stream, or options do not go together.
+    StoreError
+        If another process runs this watch.
+    """
+    if not frame.isStreaming:
+        raise InputError("the frame is not a stream: read it with spark.readStream")
+    warn = warn or on_stderr
+    options = replace(check_amounts(expire, max_ahead, max_bad), carry=tuple(carry), new_source=new_source)
+    home = Home(Store(store).absolute.path, name)
+    watching = Watching(
+        home, options, rows or Rowwise(), None if retain is None else round(retain * 1e6),
+        say or (lambda told: None), warn,
+    )  # fmt: skip
+    asked = Columns(**dict(columns or {}))
+    lease = _leased(home, warn)
+
+    def batch(batch_frame: DataFrame, number: int) -> None:
+        session = batch_frame.sparkSession
+        query = session.sparkContext.getLocalProperty(QUERY)
+        if query is None:
+            raise InputError(f"batch {number} says no query ({QUERY}): this Spark is not one of those that are known")
+        source = Source(query=query, batch=number)
+        settings = watching.settings()
+        chosen = with_attributes(asked, settings, list(batch_frame.columns))
+        read = from_frame(batch_frame, chosen, wanted=types_wanted(settings, chosen))
+        watching.batch(session, read, source)
+
+    try:
+        base, mark, query_part = home.path.partition("?")
+        kept = checkpoint or f"{base}/checkpoint{mark}{query_part}"
+        writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", kept)
+        trigger: dict[str, Any] = {"availableNow": True}
+        if every is not None:
+            trigger = {"processingTime": f"{round(every * 1000)} milliseconds"}
+        query = writer.trigger(**trigger).start()
+    except BaseException:
+        lease.release()
+        raise
+    threading.Thread(target=_beats, args=(query, watching, beat, lease), name="dtoss-beats", daemon=True).start()
+    return query
+
+
+def _beats(query: StreamingQuery, watching: Watching, beat: float, lease: Writer) -> None:
+    """Beat until the query has ended, then let go of the lease."""
+    try:
+        last = time.monotonic()
+        while not query.awaitTermination(1):
+            if time.monotonic() - last >= beat:
+                last = time.monotonic()
+                try:
+                    watching.beat()
+                except (DtossError, OSError) as error:
+                    watching.warn(f"a beat has failed: {said(error)}")
+    except Exception:
+        return  # the query tells of its own error
+    finally:
+        lease.release()
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import run_script
+
+    run_script("watch")

@@ -1,0 +1,239 @@
+"""One batch of a watch after another: planned, run by tasks, committed, and told of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from dtoss.commits.chain import Commit
+from dtoss.errors import InputError
+from dtoss.geometry.space import LONLAT, Space, space_of
+from dtoss.snapshots.store import Store
+from dtoss.watch.home import Home
+from dtoss.watch.settings import Settings
+from dtoss.watch.stream.buckets import BUCKETS
+from dtoss.watch.stream.commit import commit_batch, worth_a_beat
+from dtoss.watch.stream.plan import Options, Source, plan_batch, settings_of
+from dtoss.watch.told.folding import fold_watch
+from dtoss.watch.told.retain import retain
+from pipelines.loop.known import current_manifest
+from pipelines.rows.positions import Positions
+from pipelines.watching.centres import CurrentCentres
+from pipelines.watching.fitted import first_settings, fitted
+from pipelines.watching.tasks import busiest, run_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MICROSECONDS = 1_000_000
+TENDED_EVERY_US = 600 * MICROSECONDS
+"""How often old events are folded and removed."""
+
+
+@dataclass(frozen=True)
+class Rowwise:
+    """What the rows of a watch are, as the user says it.
+
+    Parameters
+    ----------
+    text
+        The column of text; None for none.
+    messages
+        Rows are messages.
+    has_ids
+        Whether rows have ids.
+    wrap
+        Take 360 from longitudes above 180.
+    unit
+        Of times that are numbers: "ms", or seconds when None.
+    space
+        Of positions; None takes the store's.
+    """
+
+    text: str | None = None
+    messages: bool = False
+    has_ids: bool = True
+    wrap: bool = False
+    unit: str | None = None
+    space: Space | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a batch has done, for whoever looks on.
+
+    Parameters
+    ----------
+    commit
+        Its commit.
+    seconds
+        From plan to commit.
+    busiest
+        Seconds of the task that took longest.
+    """
+
+    commit: Commit
+    seconds: float
+    busiest: float
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """By name."""
+        counts: Mapping[str, int] = self.commit.document["counts"]
+        return counts
+
+    @property
+    def events(self) -> int:
+        """How many the batch has made."""
+        return sum(file["rows"] for file in self.commit.document["events"])
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds of the wall clock behind which the watch's own clock stands; None where rows have no times."""
+        clock = self.commit.document["clock"]
+        return None if clock is None else self.commit.document["batch"]["wall_us"] / MICROSECONDS - clock / MICROSECONDS
+
+
+@dataclass
+class Watching:
+    """A watch that is being run: one batch at a time.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    options
+        Of this run.
+    rows
+        What its rows are.
+    retain_us
+        Older events are removed; None keeps all.
+    say
+        Is told of each batch that has committed.
+    warn
+        Is told what looks wrong but is legal.
+    """
+
+    home: Home
+    options: Options
+    rows: Rowwise = field(default_factory=Rowwise)
+    retain_us: int | None = None
+    say: Callable[[Told], None] = lambda told: None
+    warn: Callable[[str], None] = lambda text: None
+    _turn: Any = field(default_factory=RLock)
+    _tended_us: int = 0
+    _warned: bool = False
+
+    def __post_init__(self) -> None:
+        self._centres = CurrentCentres(self.home.store)
+
+    def settings(self) -> Settings | None:
+        """Return the settings of the watch; None before its first batch."""
+        return settings_of(self.home)
+
+    def space(self) -> Space:
+        """Return the space of the watch: its own, the one named, that of the store's snapshot, or degrees."""
+        settings = self.settings()
+        if settings is not None:
+            return settings.space
+        if self.rows.space is not None:
+            return self.rows.space
+        manifest = current_manifest(Store(self.home.store))
+        if manifest is None:
+            return space_of(LONLAT)
+        return Space(manifest["crs"], manifest["metric"], manifest["to_lonlat"])
+
+    def batch(self, session: SparkSession, positions: Positions, source: Source, offsets: Any = None) -> Told | None:
+        """Run a batch of rows and commit it; None where it was committed before.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As the functions of :mod:`dtoss.watch.stream`; nothing of the batch counts then.
+        """
+        from pipelines.spark.session import cores
+
+        with self._turn:
+            settings = self.settings()
+            if settings is None:
+                settings = first_settings(
+                    positions, self.space(), self.rows.text, self.rows.messages, self.rows.has_ids
+                )
+            begun, now_us = time.perf_counter(), time.time_ns() // 1000
+            plan = plan_batch(
+                self.home, settings, source, self.options, now_us, self._centres.find, self._centres.name()
+            )
+            if plan is None:
+                return None
+            frame = fitted(positions, settings, self.rows.wrap, self.rows.unit)
+            done = run_tasks(frame, plan, max(min(cores(session), BUCKETS), 1))
+            commit = commit_batch(plan, done, offsets)
+            return self._told(Told(commit, time.perf_counter() - begun, busiest(done)))
+
+    def beat(self) -> Told | None:
+        """Adopt what was subscribed, and let expire what is over; None where there is nothing of either."""
+        with self._turn:
+            settings = self.settings()
+            if settings is None:
+                return None
+            begun, now_us = time.perf_counter(), time.time_ns() // 1000
+            plan = plan_batch(
+                self.home, settings, Source(), self._carried(settings), now_us, self._centres.find,
+                self._centres.name(),
+            )  # fmt: skip
+            if plan is None:
+                return None
+            done = run_tasks(None, plan, 1)
+            self.tend(now_us)
+            if not worth_a_beat(plan, done):
+                return None
+            return self._told(Told(commit_batch(plan, done), time.perf_counter() - begun, busiest(done)))
+
+    def _carried(self, settings: Settings) -> Options:
+        missing = [name for name in self.options.carry if name not in settings.attributes]
+        return replace(self.options, carry=()) if missing else self.options
+
+    def _told(self, told: Told) -> Told:
+        document = told.commit.document
+        if document["unanswered_count"] and not self._warned:
+            self._warned = True
+            first = document["unanswered"][0]
+            self.warn(
+                f"{document['unanswered_count']:,} subscriptions cannot be asked of these rows, such as "
+                f"{first['id']!r}: {first['reason']}"
+            )
+        self.say(told)
+        self.tend(document["batch"]["wall_us"])
+        return told
+
+    def tend(self, now_us: int) -> None:
+        """Fold old events into larger files, and remove those beyond ``retain_us``; every ten minutes."""
+        if now_us - self._tended_us < TENDED_EVERY_US:
+            return
+        self._tended_us = now_us
+        fold_watch(self.home, now_us, self.warn)
+        if self.retain_us is not None:
+            retain(self.home, self.retain_us, now_us)
+
+
+def check_amounts(expire: float | None, max_ahead: float | None, max_bad: float) -> Options:
+    """Return options of times in seconds.
+
+    Raises
+    ------
+    InputError
+        If one is not above 0, or the share is none.
+    """
+    for name, value in (("--expire", expire), ("--max-ahead", max_ahead)):
+        if value is not None and not value > 0.0:
+            raise InputError(f"{name} is {value:g} s: more than 0 is wanted")
+    if not 0.0 <= max_bad <= 1.0:
+        raise InputError(f"--max-bad is {max_bad:g}: a share from 0 to 1 is wanted")
+    return Options(
+        None if expire is None else round(expire * MICROSECONDS),
+        None if max_ahead is None else round(max_ahead * MICROSECONDS),
+        max_bad=max_bad,
+    )

@@ -1,0 +1,52 @@
+"""Where the objects are around which subscriptions ask: in the current snapshot of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.errors import DtossError
+from dtoss.opening import open_index
+from dtoss.snapshots.store import Store
+
+
+@dataclass
+class CurrentCentres:
+    """Looks objects up in a store's current snapshot, which is opened once.
+
+    Parameters
+    ----------
+    store
+        Path or URI.
+    """
+
+    store: str
+    _opened: dict[str, Any] = field(default_factory=dict)
+
+    def name(self) -> str | None:
+        """Return the name of the current snapshot; None where there is none."""
+        try:
+            return Store(self.store).current()
+        except (DtossError, OSError):
+            return None
+
+    def find(self, ids: Sequence[str]) -> NDArray[np.float64]:
+        """Return the positions (n, 2) of objects by their ids as text, NaN where there is none."""
+        found = np.full((len(ids), 2), np.nan)
+        name = self.name()
+        if name is None:
+            return found
+        if name not in self._opened:
+            self._opened = {name: open_index(self.store, name)}
+        index = self._opened[name]
+        for row, text in enumerate(ids):
+            try:
+                place = index.place_of(text if index.string_ids else int(text))
+            except (KeyError, ValueError):
+                continue
+            found[row] = place.partition.positions[place.item]
+        return found

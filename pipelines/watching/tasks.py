@@ -1,0 +1,111 @@
+"""The tasks of a batch in Spark: rows shuffled by the bucket of their object, each task a plain function."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from dtoss.watch.rows import Rows
+from dtoss.watch.settings import Settings
+from dtoss.watch.stream.buckets import BUCKETS
+from dtoss.watch.stream.plan import Plan, Source
+from dtoss.watch.stream.task import REJECTED, Done, run_task
+from pipelines.rows.positions import RAW, REASON, attribute_column
+from pipelines.spark.settled import settled
+from pipelines.watching.fitted import MICROS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def run_tasks(frame: DataFrame | None, plan: Plan, tasks: int) -> list[Done]:
+    """Return what the tasks of a batch have done. One shuffle and one action; nothing that grows with rows comes back.
+
+    Parameters
+    ----------
+    frame
+        Of :func:`pipelines.watching.fitted.fitted`; None where there are no rows, which needs no Spark.
+    plan
+        Of the batch.
+    tasks
+        How many.
+    """
+    done: list[Done] = []
+    if frame is not None:
+        from pyspark.sql import functions as F
+
+        key = F.col("id") if plan.settings.id_type is not None else F.monotonically_increasing_id()
+        bucket = F.pmod(F.xxhash64(key), F.lit(BUCKETS))
+        shuffled = frame.repartitionById(tasks, F.pmod(bucket, F.lit(tasks)).cast("int"))
+        told = shuffled.mapInArrow(settled(_task(plan, tasks)), "done binary").toArrow()
+        done = [pickle.loads(one) for one in told.column("done").to_pylist()]
+    ran = {one.task for one in done}
+    # a task of no rows may never have begun: objects of its buckets expire all the same
+    empty = rows_in(pa.table({}), plan.settings)[0]
+    return done + [run_task(plan, task, _buckets(task, tasks), empty) for task in range(tasks) if task not in ran]
+
+
+def _buckets(task: int, tasks: int) -> np.ndarray:
+    return np.arange(task, BUCKETS, tasks)
+
+
+def _task(plan: Plan, tasks: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    # the commit before and the ledger may be long, and no task asks for them
+    plan = replace(plan, after=None, source=Source())
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        kept = list(batches)
+        table = pa.Table.from_batches(kept) if kept else pa.table({})
+        rows, raw, bad = rows_in(table, plan.settings)
+        done = run_task(plan, task, _buckets(task, tasks), rows, raw, bad)
+        yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
+
+    return work
+
+
+def rows_in(table: pa.Table, settings: Settings) -> tuple[Rows, pa.Array | None, pa.Table | None]:
+    """Return the good rows of a task's table, each as it was read, and the bad ones with their reasons."""
+    id_kind = {"int64": pa.int64(), "string": pa.string(), None: None}[settings.id_type]
+    if table.num_columns == 0 or len(table) == 0:
+        empty = Rows(
+            np.zeros((0, 2)),
+            None if id_kind is None else pa.array([], id_kind),
+            None if settings.time is None else np.zeros(0, np.int64),
+            None if settings.text is None else pa.array([], pa.string()),
+            {name: pa.array([], kind) for name, kind in settings.attributes.items()},
+        )
+        return empty, None, None
+    good = table.column(REASON).is_null()
+    bad = table.filter(table.column(REASON).is_valid())
+    rejected = pa.table([bad.column(REASON), bad.column(RAW)], names=REJECTED.names).cast(REJECTED)
+    table = table.filter(good).combine_chunks()
+    columns = {name: _one(table.column(name)) for name in table.column_names}
+    attributes = {name: columns[attribute_column(name)].cast(kind) for name, kind in settings.attributes.items()}
+    positions = np.stack([columns["x"].to_numpy(), columns["y"].to_numpy()], axis=1)
+    rows = Rows(
+        np.ascontiguousarray(positions, np.float64),
+        None if id_kind is None else columns["id"].cast(id_kind),
+        None if settings.time is None else np.asarray(columns[MICROS].to_numpy(), np.int64),
+        None if settings.text is None else attributes[settings.text].cast(pa.string()),
+        attributes,
+    )
+    return rows, columns[RAW], rejected
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+def busiest(done: Sequence[Done]) -> float:
+    """Return the seconds of the task that took longest."""
+    return max((one.seconds for one in done), default=0.0)
