@@ -1,0 +1,96 @@
+"""An index of subscriptions as a file: the same answers, mapped; damage is named."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dtoss.commits.folder import LocalFolder
+from dtoss.errors import StoreError
+from dtoss.geometry.space import space_of
+from dtoss.watch.built.build import build
+from dtoss.watch.built.files import open_built, write_built
+from dtoss.watch.home import BUILT
+from dtoss.watch.matching.matcher import Matcher
+from dtoss.watch.subscription import CIRCLE, ENTER, EVERYWHERE, INSIDE
+from tests.dtoss.watch.place_worlds import COLUMNS, SPHERE, asked, pairs_in, random_world, same, table_of
+
+SCHEMA = COLUMNS | {"id": pa.int64()}
+
+
+def built_of(subscriptions, **more):
+    """An index of subscriptions on the sphere."""
+    return build(table_of(subscriptions), SPHERE, SCHEMA, **{"text": False, **more})
+
+
+def matches_of(built, rows):
+    """All matches of rows."""
+    return pairs_in(Matcher(built, np.ones(len(built), np.bool_)).match(rows))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_opened_file_gives_the_same(tmp_path, seed):
+    subscriptions, rows = random_world(seed)
+    subscriptions = [*subscriptions, asked("z", CIRCLE, x=0.0, y=0.0, radius=1.0, where="no_such = 1")]
+    built = built_of(subscriptions)
+    said = write_built(LocalFolder(str(tmp_path)), built, "base")
+    assert said["rows"] == len(built)
+    opened = open_built(LocalFolder(str(tmp_path)), said["name"])
+    assert same(matches_of(opened, rows), matches_of(built, rows))
+    assert opened.table.equals(built.table)
+    assert opened.unanswered == built.unanswered
+    assert [one.id for one in opened.unanswered] == ["z"]
+    assert opened.schema == built.schema
+    assert opened.space == built.space
+    assert opened.bytes == built.bytes
+    # the same subscriptions are the same bytes, and one file
+    assert write_built(LocalFolder(str(tmp_path)), built_of(subscriptions), "base") == said
+
+
+def test_a_damaged_or_missing_file_is_named(tmp_path):
+    folder = LocalFolder(str(tmp_path))
+    said = write_built(folder, built_of(random_world(3)[0]), "delta")
+    path = tmp_path / BUILT / said["name"]
+    whole = path.read_bytes()
+    for data in (b"", whole[:100], whole[: len(whole) // 2], b"x" * 1000):
+        path.write_bytes(data)
+        with pytest.raises(StoreError, match=f"{said['name']} is damaged"):
+            open_built(folder, said["name"])
+    other = whole.replace(b'"format": 1', b'"format": 9')
+    name = f"delta-{hashlib.sha256(other).hexdigest()[:16]}.arrow"
+    (path.parent / name).write_bytes(other)
+    with pytest.raises(StoreError, match="its format is 9, 1 is known"):
+        open_built(folder, name)
+    path.unlink()
+    with pytest.raises(StoreError, match=f"{said['name']} is missing"):
+        open_built(folder, said["name"])
+
+
+def test_what_cannot_be_asked_is_named_and_matches_nothing():
+    one = {"x": 0.0, "y": 0.0, "radius": 3e7}
+    subscriptions = [
+        asked("a", CIRCLE, **one),
+        asked("b", CIRCLE, where="speed > 3", **one) | {"events": INSIDE},
+        asked("c", CIRCLE, words="fire", **one) | {"events": INSIDE},
+        asked("d", EVERYWHERE, where="occupied = 0") | {"events": ENTER},
+        asked("e", CIRCLE, where="occupied = 0", **one) | {"events": INSIDE},
+    ]
+    rows = random_world(1)[1]
+    built = built_of(subscriptions, time=False)
+    reasons = {found.id: found.reason for found in built.unanswered}
+    assert set(reasons) == {"a", "b", "c", "d"}
+    assert "speed" in reasons["b"]
+    assert reasons["c"] == "it has words, and the rows have no text"
+    assert reasons["d"] == "enter and leave need a column of times, and the rows have none"
+    assert {number for _, number, _ in matches_of(built, rows)} == {4}
+    assert len(built_of(subscriptions).unanswered) == 2
+
+
+def test_planes_keep_their_space(tmp_path):
+    space = space_of("none", "plane")
+    built = build(table_of([asked("a", CIRCLE, x=5.0, y=6.0, radius=2.0)]), space, {}, text=False)
+    said = write_built(LocalFolder(str(tmp_path)), built, "base")
+    assert open_built(LocalFolder(str(tmp_path)), said["name"]).space == space
