@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -91,25 +92,33 @@ def checked(
     file
         That they stand in, for messages.
     lines
-        (n,) The line of each, where it is not its number.
+        (n,) The line of each, where it is not its number; it may grow as records are taken.
 
     Notes
     -----
     Of several with one id the first is good. Cost O(n); a condition and words are read once for each distinct text.
     """
-    rows = list(records)
-    reasons: Reasons = {}
-    for number, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            reasons[number] = f'it is of type {type(row).__name__}: an object such as {{"id": 1}} is wanted'
-            rows[number] = {}
-    names = set().union(*rows)
-    if unknown_names([str(name) for name in names]):
+    against = against or Against()
+    source = iter(records)
+    pieces: list[_Piece] = []
+    first = 0
+    while rows := list(islice(source, _AT_ONCE)):
+        reasons: Reasons = {}
         for number, row in enumerate(rows):
-            if why := unknown_names(list(row)):
-                reasons.setdefault(number, why)
-    columns = {name: [row.get(name) for row in rows] for name in names}
-    return _checked(columns, len(rows), reasons, against or Against(), file, lines)
+            if not isinstance(row, Mapping):
+                reasons[number] = f'it is of type {type(row).__name__}: an object such as {{"id": 1}} is wanted'
+                rows[number] = {}
+        names = set().union(*rows)
+        if unknown_names([str(name) for name in names]):
+            for number, row in enumerate(rows):
+                if why := unknown_names(list(row)):
+                    reasons.setdefault(number, why)
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        last = first + len(rows)
+        line = np.arange(first + 1, last + 1) if lines is None else np.array(lines[first:last], np.int64)
+        pieces.append(_piece(columns, line, reasons, against, file))
+        first = last
+    return _together(pieces, file)
 
 
 def checked_table(table: pa.Table, against: Against | None = None, *, file: str = "") -> tuple[pa.Table, list[Bad]]:
@@ -128,15 +137,21 @@ def checked_table(table: pa.Table, against: Against | None = None, *, file: str 
     ValueError
         If it has a column that no subscription has, or two of one name.
     """
-    if set(SCHEMA.names) <= set(table.column_names):
-        columns, expires = _as_written(table)
-        return _checked(columns, len(table), {}, against or Against(), file, None, expires)
-    if why := unknown_names(table.column_names):
+    against = against or Against()
+    kept = set(SCHEMA.names) <= set(table.column_names)
+    if not kept and (why := unknown_names(table.column_names)):
         raise ValueError(f"column {why}")
     if len(set(table.column_names)) < len(table.column_names):
         raise ValueError(f"columns are {', '.join(table.column_names)}: two have one name")
-    columns = {name: _one_chunk(table.column(name)) for name in table.column_names}
-    return _checked(columns, len(table), {}, against or Against(), file, None)
+    pieces = []
+    for first in range(0, len(table), _AT_ONCE):
+        some = table.slice(first, _AT_ONCE)
+        columns: dict[str, Values] = {name: _one_chunk(some.column(name)) for name in some.column_names}
+        expires = None
+        if kept:
+            columns, expires = _as_written(some)
+        pieces.append(_piece(columns, np.arange(first + 1, first + len(some) + 1), {}, against, file, expires))
+    return _together(pieces, file)
 
 
 def _as_written(table: pa.Table) -> tuple[dict[str, Values], pa.Array]:
@@ -162,21 +177,28 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
 
 
-def _checked(
+@dataclass(frozen=True)
+class _Piece:
+    """Good and bad ones of some rows, and the lines of the good ones."""
+
+    table: pa.Table
+    bad: list[Bad]
+    lines: NDArray[np.int64]
+
+
+def _piece(
     columns: Mapping[str, Values],
-    count: int,
+    line: NDArray[np.int64],
     reasons: Reasons,
     against: Against,
     file: str,
-    lines: Sequence[int] | None,
     expires: pa.Array | None = None,
-) -> tuple[pa.Table, list[Bad]]:
+) -> _Piece:
+    count = len(line)
     draft = draft_of(columns, count, reasons)
     polygons = check_places(draft, against.space)
     _check_texts(draft, against)
     _check_events(draft, against)
-    line = np.arange(1, count + 1) if lines is None else np.asarray(lines, np.int64)
-    _check_twice(draft.texts["id"], reasons, lambda row: f"{file}:{line[row]}" if file else f"row {line[row]}")
     ids = draft.texts["id"]
     bad = [Bad(file, int(line[row]), ids[row].as_py(), reasons[row]) for row in sorted(reasons)]
     numbers = {name: pa.array(values, from_pandas=True) for name, values in draft.numbers.items()}
@@ -188,11 +210,33 @@ def _checked(
         "version": pa.nulls(count, pa.int64()),
     }  # fmt: skip
     table = pa.table([held[name] for name in SCHEMA.names], schema=SCHEMA)
-    if reasons:
-        good = np.ones(count, np.bool_)
-        good[list(reasons)] = False
-        table = table.filter(pa.array(good))
-    return table, bad
+    if not reasons:
+        return _Piece(table, bad, line)
+    good = np.ones(count, np.bool_)
+    good[list(reasons)] = False
+    return _Piece(table.filter(pa.array(good)), bad, line[good])
+
+
+def _together(pieces: Sequence[_Piece], file: str) -> tuple[pa.Table, list[Bad]]:
+    """Return all pieces; of several good rows with one id the first stays."""
+    if not pieces:
+        return SCHEMA.empty_table(), []
+    table = pa.concat_tables([piece.table for piece in pieces]).combine_chunks()
+    bad = [one for piece in pieces for one in piece.bad]
+    ids = table.column("id")
+    if pc.count_distinct(ids).as_py() == len(ids):
+        return table, bad
+    line = np.concatenate([piece.lines for piece in pieces])
+    coded = _one_chunk(ids).dictionary_encode()
+    number = coded.indices.to_numpy()
+    first = np.full(len(coded.dictionary), len(ids))
+    np.minimum.at(first, number, np.arange(len(ids)))
+    twice = first[number] != np.arange(len(ids))
+    for row in np.flatnonzero(twice).tolist():
+        name, before = ids[row].as_py(), int(line[first[number[row]]])
+        where = f"{file}:{before}" if file else f"row {before}"
+        bad.append(Bad(file, int(line[row]), name, f"the id {_short(name)} stands twice: {where} has it too"))
+    return table.filter(pa.array(~twice)), sorted(bad, key=lambda one: one.row)
 
 
 def _check_texts(draft: Draft, against: Against) -> None:
@@ -270,19 +314,11 @@ def _name(rows: NDArray[np.bool_], why: str, draft: Draft) -> None:
         draft.reasons.setdefault(row, why)
 
 
-def _check_twice(ids: pa.Array, reasons: Reasons, place: Any) -> None:
-    """Name the rows whose id stands in a row before."""
-    if pc.count_distinct(ids).as_py() == len(ids) - ids.null_count:
-        return
-    seen: dict[str, int] = {}
-    for row, name in enumerate(ids.to_pylist()):
-        if name is not None and seen.setdefault(name, row) != row:
-            reasons.setdefault(row, f"the id {_short(name)} stands twice: {place(seen[name])} has it too")
-
-
 def _short(text: str) -> str:
     return repr(text) if len(text) <= _SHOWN else repr(text[: _SHOWN - 1] + "…")
 
 
+_AT_ONCE = 1 << 16
+"""Rows that are looked at together: objects of Python do not pile up."""
 _SHOWN = 60
 """Characters of a text that a reason shows."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -15,6 +14,7 @@ from dtoss.geometry.space import HALF_TURN, Space, as_positions
 from dtoss.geometry.wkb import polygons_of_wkb
 from dtoss.queries.areas.covered import as_boxes
 from dtoss.watch.asked.forms import SIDES, Draft, said
+from dtoss.watch.asked.json_text import json_text, read_json
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON
 
 
@@ -119,8 +119,8 @@ def _rings(shape: Any) -> list[list[Any]]:
         return [list(rings) for rings in polygons_of_wkb(bytes(shape))]
     if isinstance(shape, str):
         try:
-            shape = orjson.loads(shape)
-        except orjson.JSONDecodeError:
+            shape = read_json(shape)
+        except ValueError:
             raise ValueError(f"{said(shape)} is not GeoJSON") from None
     if isinstance(shape, dict) or hasattr(shape, "__geo_interface__"):
         return rings_of(shape)
@@ -130,8 +130,8 @@ def _rings(shape: Any) -> list[list[Any]]:
 def _text(polygons: Sequence[Sequence[Any]]) -> str:
     corners = [[np.asarray(ring, np.float64)[:, :2].tolist() for ring in rings] for rings in polygons]
     if len(corners) == 1:
-        return orjson.dumps({"type": "Polygon", "coordinates": corners[0]}).decode()
-    return orjson.dumps({"type": "MultiPolygon", "coordinates": corners}).decode()
+        return json_text({"type": "Polygon", "coordinates": corners[0]})
+    return json_text({"type": "MultiPolygon", "coordinates": corners})
 
 
 def _why(error: Exception) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,6 +19,7 @@ from dtoss.geometry.space import Space
 from dtoss.snapshots.place import filesystem_of, shown
 from dtoss.watch.asked.checking import Against, Bad, checked, checked_table
 from dtoss.watch.asked.forms import RADII
+from dtoss.watch.asked.json_text import read_json
 from dtoss.watch.subscription import SCHEMA
 
 _PARQUET_MARK = b"PAR1"
@@ -100,22 +100,23 @@ def _of_file(path: str, against: Against) -> tuple[pa.Table, list[Bad], list[int
     """Return the good subscriptions of a file, the bad ones, and the lines of the good ones."""
     data = _bytes_of(path)
     name = shown(path)
+    lines: list[int] = []
     try:
         if data[:4] == _PARQUET_MARK:
             table = _parquet(data, against.space)
-            lines: Sequence[int] = range(1, len(table) + 1)
+            lines += range(1, len(table) + 1)
             good, bad = checked_table(table, against, file=name)
         else:
-            records, lines, broken = _records(data, path)
-            good, bad = checked((_record_of(one) for one in records), against, file=name, lines=lines)
-            told = {number: Bad(name, number, None, why) for number, why in broken.items()}
-            bad = [told.get(one.row, one) for one in bad]
+            broken: dict[int, str] = {}
+            records = _records(data, path, lines, broken)
+            good, bad = checked(map(_record_of, records), against, file=name, lines=lines)
+            bad = [replace(one, reason=broken.get(one.row, one.reason)) for one in bad] if broken else bad
     except DtossError:
         raise
     except (ValueError, pa.ArrowException) as error:
         raise InputError(f"{name} cannot be read: {' '.join(str(error).split())}") from None
     gone = {one.row for one in bad}
-    return good, bad, [line for line in lines if line not in gone] if gone else list(lines)
+    return good, bad, [line for line in lines if line not in gone] if gone else lines
 
 
 def _bytes_of(path: str) -> bytes:
@@ -131,55 +132,52 @@ def _bytes_of(path: str) -> bytes:
         raise InputError(f"{shown(path)} cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _records(data: bytes, path: str) -> tuple[list[Any], Sequence[int], dict[int, str]]:
-    """Return what JSON holds, the line or number of each, and what is wrong with lines that are not JSON."""
+def _records(data: bytes, path: str, numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
+    """Return what JSON holds; the line or number of each, and what is wrong with it, are noted as it is taken."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     lines = data.split(b"\n")
     first = next((line for line in lines if line.strip()), None)
     if first is None:
         raise InputError(f"{shown(path)} is empty: a subscription on each line is wanted")
     found = _loaded(first)
-    several = isinstance(found, dict) and found.get("type") != "FeatureCollection"
-    if several and len(lines) > 1:
-        return _lines(lines)
+    if isinstance(found, dict) and found.get("type") != "FeatureCollection":
+        return _lines(lines, numbers, broken)
     whole = _loaded(data)
     if isinstance(whole, dict) and whole.get("type") == "FeatureCollection":
-        features = whole.get("features")
-        if not isinstance(features, list):
+        whole = whole.get("features")
+        if not isinstance(whole, list):
             raise InputError(f"{shown(path)} is a FeatureCollection without a list of features")
-        return features, range(1, len(features) + 1), {}
     if isinstance(whole, dict):
-        return [whole], [1], {}
+        whole = [whole]
     if isinstance(whole, list):
-        return whole, range(1, len(whole) + 1), {}
+        numbers += range(1, len(whole) + 1)
+        return iter(whole)
     if path.lower().endswith(_WHOLE):
         try:
-            orjson.loads(data)
-        except orjson.JSONDecodeError as error:
-            raise InputError(f"{shown(path)} is not JSON: {error}") from None
-    return _lines(lines)
+            read_json(data)
+        except ValueError as error:
+            raise InputError(f"{shown(path)}: {error}") from None
+    return _lines(lines, numbers, broken)
 
 
-def _lines(lines: list[bytes]) -> tuple[list[Any], Sequence[int], dict[int, str]]:
-    records: list[Any] = []
-    numbers: list[int] = []
-    broken: dict[int, str] = {}
+def _lines(lines: list[bytes], numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
+    """Yield what is on each line that is not blank; its number, and what is wrong with it, are noted before."""
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
             continue
-        try:
-            records.append(orjson.loads(line))
-        except orjson.JSONDecodeError as error:
-            records.append(None)
-            broken[number] = f"it is not JSON: {error.msg}, at column {error.pos + 1}"
         numbers.append(number)
-    return records, numbers, broken
+        try:
+            record = read_json(line)
+        except ValueError as error:
+            broken[number] = str(error)
+            record = None
+        yield record
 
 
 def _loaded(data: bytes) -> Any:
     try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
+        return read_json(data)
+    except ValueError:
         return None
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from dtoss.watch.asked.json_text import json_text, read_json
 
 LONGEST_ID = 1_000
 """Characters of an id of a subscription."""
@@ -59,10 +60,7 @@ def ids_of(values: Sequence[Any] | pa.Array | None, count: int, reasons: dict[in
     """
     if values is None:
         values = [None] * count
-    if isinstance(values, pa.Array) and pa.types.is_integer(values.type):
-        found = values.cast(pa.string())
-    else:
-        found = _plain(values)
+    found = _plain(values, numbers=True)
     if found is None:
         kept: list[str | None] = []
         for row, value in enumerate(values.to_pylist() if isinstance(values, pa.Array) else values):
@@ -107,20 +105,19 @@ def metas_of(values: Sequence[Any] | pa.Array | None, count: int, reasons: dict[
 def _json(value: Any, of_arrow: bool) -> str:
     if of_arrow and isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
-            return orjson.dumps(orjson.loads(value)).decode()
-        except orjson.JSONDecodeError:
+            return json_text(read_json(value))
+        except ValueError:
             pass
-    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    return json_text(value)
 
 
-def _plain(values: Sequence[Any] | pa.Array) -> pa.Array | None:
-    """Return a column of nothing but text at once, None where it is another one."""
+def _plain(values: Sequence[Any] | pa.Array, *, numbers: bool = False) -> pa.Array | None:
+    """Return a column of nothing but text at once, or of whole numbers; None where it is another one."""
     try:
-        if isinstance(values, pa.Array):
-            kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-            return values.cast(pa.string()) if any(is_it(kind) for is_it in _TEXTS) else None
-        found = pa.array(values)
-        return found.cast(pa.string()) if pa.types.is_string(found.type) or pa.types.is_null(found.type) else None
+        found = values if isinstance(values, pa.Array) else pa.array(values)
+        kind = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
+        good = any(is_it(kind) for is_it in _TEXTS) or (numbers and pa.types.is_integer(kind))
+        return found.cast(pa.string()) if good else None
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
 

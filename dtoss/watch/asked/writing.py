@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
+from dtoss.watch.asked.json_text import read_json
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON, WANTS
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,7 +38,7 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     elif kind == BOX:
         said["box"] = [row[name] for name in ("west", "south", "east", "north")]
     elif kind == POLYGON:
-        said["polygon"] = orjson.loads(row["polygon"])
+        said["polygon"] = read_json(row["polygon"])
     elif kind == AROUND:
         said["around"] = {"object": row["object"], "metres": row["radius"]}
     said |= {name: row[name] for name in ("where", "words") if row[name] is not None}
@@ -46,7 +46,7 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     if row["expires"] is not None:
         said["expires"] = _time(row["expires"])
     if row["meta"] is not None:
-        said["meta"] = orjson.loads(row["meta"])
+        said["meta"] = read_json(row["meta"])
     if row["version"] is not None:
         said["version"] = row["version"]
     return said

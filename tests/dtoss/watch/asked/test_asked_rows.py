@@ -87,6 +87,8 @@ def reason_of(row, against=None):
         ({"expires": True}, "expires is 'True'"),
         ({"expires": 1e300}, "expires is"),
         ({"meta": {"a": object()}}, "JSON cannot hold it"),
+        ({"meta": [math.nan]}, "JSON cannot hold it"),
+        ({"meta": "\ud800"}, "JSON cannot hold it"),
         ({"meta": "x" * 1_000_000}, "meta has 1,000,002 characters: at most 100,000"),
         ({"circl": [1, 2, 3]}, "'circl' is nothing that a subscription has; did you mean circle?"),
         ({"name_of_zone": 1}, "belongs into meta"),
