@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import pointer, prefetch, shifted
 from dtoss.geometry.space import QUARTER_TURN
+from dtoss.watch.built.frame import Frame
 from dtoss.watch.built.grid_kernel import EMPTY, FACTS, begin_of, count_of, frame_in, place_in
 from dtoss.watch.built.word_cells import MARKS, cell_at
 from dtoss.watch.words.compiled import ACCEPT, TESTS
@@ -15,8 +16,26 @@ from dtoss.watch.words.messages import put_in_order
 _FULL = -1
 """There was no room for the hits of a message."""
 _EAST, _NORTH = 2, 3
+_LAST = 3
+LOOKS = 4
+"""Numbers of a look: message, word, begin and end of a span of postings; or a key, and _KEYED."""
+_KEYED = -1
+MOST_LOOKS = 512
+"""Looks that are noted before they are taken."""
 _FEW_WORDS = 8
 """Words that are looked through one by one."""
+
+
+class Texts(NamedTuple):
+    """Pointers to the messages: where they are, and :class:`dtoss.watch.words.messages.Messages`."""
+
+    positions: Any
+    begin: Any
+    tokens: Any
+    first: Any
+    words: Any
+    at: Any
+    places: Any
 
 
 class Text(NamedTuple):
@@ -44,6 +63,20 @@ class Asked(NamedTuple):
     phrases: Any
     places: Any
     marks: Any
+
+
+class Found(NamedTuple):
+    """Pointers to what finds it; ``every`` is the word that all texts have, ``cells`` those of the message at hand."""
+
+    frame: Frame
+    levels: Any
+    count: int
+    heads: Any
+    table: Any
+    room: int
+    every: int
+    bits: int
+    cells: Any
 
 
 class Spot(NamedTuple):
@@ -175,46 +208,124 @@ _WORDED = (
 _MESSAGES = f"{_LONGS}, {_INTS}, {_LONGS}, {_INTS}, {_LONGS}, {_LONGS}"
 
 
-@kernel(f"int64(int64, {_read('float64', 2)}, {_MESSAGES}, {_WORDED}, int64, int64[::1], int64[::1], int64[::1])")
+@kernel
+def _note(looks, used, message, word, begin, end):
+    """Note that a message asks for a span of postings under a word, or for that of a key where ``end`` is KEYED."""
+    looks[LOOKS * used] = message
+    looks[LOOKS * used + 1] = word
+    looks[LOOKS * used + 2] = begin
+    looks[LOOKS * used + _LAST] = end
+    return used + 1
+
+
+@kernel
+def _note_word(texts, found, asked, looks, used, message, word):
+    """Note all that a message asks for under a word, and ask the processor to load it."""
+    begin, end = found.heads[2 * word], found.heads[2 * word + 2]
+    if begin < end:
+        prefetch(asked.places, FACTS * begin)
+        used = _note(looks, used, message, word, begin, end)
+    mask, level = found.heads[2 * word + 1] >> 1, 1
+    while mask:
+        if mask & 1:
+            if found.cells[level] == EMPTY:
+                x, y = texts.positions[2 * message], texts.positions[2 * message + 1]
+                found.cells[level] = cell_at(found.frame, level, found.levels[level], x, y)
+            key = (found.cells[level] << found.bits) | word
+            prefetch(found.table, 2 * place_in(key, found.room))
+            used = _note(looks, used, message, word, key, _KEYED)
+        mask >>= 1
+        level += 1
+    return used
+
+
+@kernel
+def _noted(texts, found, asked, looks, at, last):
+    """Note what messages ask for from a place on, until there is no room; return how much, and the place to go on.
+
+    A place is a message and one of its words.
+    """
+    message, k = at
+    used = 0
+    while message < last:
+        if k == texts.first[message]:
+            for level in range(found.count):
+                found.cells[level] = EMPTY
+        end = texts.first[message + 1]
+        while k <= end:
+            if used + found.count > MOST_LOOKS:
+                return used, message, k
+            word = int(texts.words[k]) if k < end else found.every
+            used = _note_word(texts, found, asked, looks, used, message, word)
+            k += 1
+        message += 1
+        k = end
+    return used, message, k
+
+
+@kernel
+def _looked_up(found, asked, looks, used):
+    """Turn keys into the spans of postings that stand under them."""
+    for i in range(used):
+        if looks[LOOKS * i + _LAST] == _KEYED:
+            entry = _entry_of(found.table, found.room, looks[LOOKS * i + 2])
+            begin = begin_of(entry)
+            looks[LOOKS * i + 2] = begin
+            looks[LOOKS * i + _LAST] = begin + count_of(entry)
+            prefetch(asked.places, FACTS * begin)
+
+
+@kernel
+def _text_of(texts, message):
+    first, begin = texts.first, texts.begin
+    return Text(
+        texts.words, texts.at, texts.places, texts.tokens, first[message], first[message + 1], begin[message],
+        begin[message + 1],
+    )  # fmt: skip
+
+
+@kernel(
+    f"int64(int64, {_read('float64', 2)}, {_MESSAGES}, {_WORDED}, int64, int64[::1], int64[:, ::1], int64[::1],"
+    " int64[::1])"
+)
 def find_spoken(
     start: Any, positions: Any, begin: Any, tokens: Any, first: Any, words: Any, ats: Any, word_places: Any,
     covers: Any, code: Any, phrase: Any, phrases: Any, places: Any, marks: Any, heads: Any, table: Any, world: Any,
-    levels: Any, bits: int, cells: Any, ends: Any, out: Any,
+    levels: Any, bits: int, cells: Any, looks: Any, ends: Any, out: Any,
 ) -> Any:  # fmt: skip
     """Write the hits of messages from ``start`` on, and set where those of each end.
 
     Returns the first message for which there was no room, or how many there are. ``cells`` has room for a number a
-    level.
+    level, ``looks`` for MOST_LOOKS. What many messages ask for is noted first, then looked up, then looked at: loads
+    from memory overlap.
     """
-    frame = frame_in(pointer(world))
+    texts = Texts(
+        pointer(positions), pointer(begin), pointer(tokens), pointer(first), pointer(words), pointer(ats),
+        pointer(word_places),
+    )  # fmt: skip
     asked = Asked(pointer(covers), pointer(code), pointer(phrase), pointer(phrases), pointer(places), pointer(marks))
-    hits, slots, room = Hits(pointer(out), out.size), pointer(table), table.shape[0]
-    every, last_level, filled = heads.shape[0] - 2, levels.size, 0
-    for i in range(start, positions.shape[0]):
-        spot = Spot(positions[i, 0], positions[i, 1], frame.sphere)
-        text = Text(
-            pointer(words), pointer(ats), pointer(word_places), pointer(tokens), first[i], first[i + 1], begin[i],
-            begin[i + 1],
-        )  # fmt: skip
-        for level in range(1, last_level):
-            cells[level] = EMPTY
-        mine = filled
-        for k in range(text.first, text.last + 1):
-            word = int(text.words[k]) if k < text.last else every
-            filled = _look(spot, text, asked, word, heads[word, 0], heads[word + 1, 0], hits, filled)
-            mask, level = heads[word, 1] >> 1, 1
-            while mask and filled >= 0:
-                if mask & 1:
-                    if cells[level] == EMPTY:
-                        cells[level] = cell_at(frame, level, levels[level], spot.x, spot.y)
-                    entry = _entry_of(slots, room, (cells[level] << bits) | word)
-                    if entry:
-                        at = begin_of(entry)
-                        filled = _look(spot, text, asked, word, at, at + count_of(entry), hits, filled)
-                mask >>= 1
-                level += 1
-            if filled < 0:
-                return i
+    found = Found(
+        frame_in(pointer(world)), pointer(levels), levels.size, pointer(heads), pointer(table), table.shape[0],
+        heads.shape[0] - 2, bits, pointer(cells),
+    )  # fmt: skip
+    hits, noted = Hits(pointer(out), out.size), pointer(looks)
+    last, mine, filled = positions.shape[0], 0, 0
+    current, message, k = start, start, first[start] if start < last else 0
+    while message < last:
+        used, message, k = _noted(texts, found, asked, noted, (message, k), last)
+        _looked_up(found, asked, noted, used)
+        for i in range(used):
+            look = shifted(noted, LOOKS * i)
+            while current < look[0]:
+                put_in_order(out, mine, filled)
+                ends[current] = mine = filled
+                current += 1
+            spot = Spot(positions[current, 0], positions[current, 1], found.frame.sphere)
+            filled = _look(spot, _text_of(texts, current), asked, look[1], look[2], look[_LAST], hits, filled)
+            if filled == _FULL:
+                return current
+    while current < last:
         put_in_order(out, mine, filled)
-        ends[i] = filled
-    return positions.shape[0]
+        ends[current] = mine = filled
+        current += 1
+    return last
