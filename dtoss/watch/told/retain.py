@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dtoss.commits.chain import COMMITS, log_of
-from dtoss.commits.process import is_passing
-from dtoss.watch.home import BUILT, CHANGES, EVENTS, QUARANTINED, STATE, Home
+from dtoss.watch.home import Home
 from dtoss.watch.told.contents import Contents, commit_contents, contents_of
 from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.document import Document, documents, head_of
+from dtoss.watch.told.debris import SPARED_DEBRIS_SECONDS, clear_asked, clear_batches
+from dtoss.watch.told.document import documents, head_of
 from dtoss.watch.told.folding import fold_events
-from dtoss.watch.told.needed import names_in, needless_changes
+from dtoss.watch.told.needed import needless_changes
 from dtoss.watch.told.readers import readers
-
-SPARED_SECONDS = 3600.0
-"""A file that nothing names stays so long after it was written: a batch that is under way may be about to name it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class Retained:
     held_by: str | None = None
 
 
-def retain(home: Home, older_than_us: int, now_us: int, spare_seconds: float = SPARED_SECONDS) -> Retained:
+def retain(home: Home, older_than_us: int, now_us: int, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> Retained:
     """Remove events of batches that began long ago, whole files of them, and what nothing needs any more.
 
     Parameters
@@ -93,8 +90,8 @@ def retain(home: Home, older_than_us: int, now_us: int, spare_seconds: float = S
         if head is None:
             return Retained(held_by=held_by)
         contents = contents_of(home, head.folded)
-    files, state = _remove_unnamed(home, head, contents, spare_seconds)
-    asked = _remove_asked(home, head, spare_seconds)
+    files, state = clear_batches(home, head, contents, spare_seconds)
+    asked = clear_asked(home, head, needless_changes(home, head), spare_seconds)
     commits = _remove_commits(home, contents)
     return Retained(gone, files, state, asked, commits, held_by)
 
@@ -131,52 +128,6 @@ def _first_kept(contents: Contents, home: Home, number: int, oldest_us: int, lea
             break
         begin = document.number + 1
     return max(begin, contents.begin)
-
-
-def _remove_unnamed(home: Home, head: Document, contents: Contents, spare: float) -> tuple[int, int]:
-    """Remove files of events, state and quarantine that no commit from the first kept one on needs."""
-    events = contents.names | ({head.folded} if head.folded is not None else set())
-    if contents.before is not None:
-        events.add(contents.before)  # goes with the next fold
-    quarantine: set[str] = set()
-    state = {file.name for file in head.state}
-    first = contents.swept + 1
-    if home.folder.files(QUARANTINED):
-        first = min(contents.begin, first)
-    for document in documents(home, first, head.number):
-        if document.number > contents.swept:
-            events |= {file.name for file in document.events}
-        if document.number >= contents.begin:
-            quarantine |= {file.name for file in document.quarantine}
-    state |= set(names_in({name: value for name, value in head.commit.document.items() if name != "events"}))
-    files = _remove(home, EVENTS, events, spare) + _remove(home, QUARANTINED, quarantine, spare)
-    return files, _remove(home, STATE, state, spare)
-
-
-def _remove(home: Home, folder: str, needed: set[str], spare: float) -> int:
-    gone = 0
-    for name in home.folder.files(folder):
-        if name in needed or is_passing(name):
-            continue
-        if home.folder.idle(folder, name) >= spare:
-            home.folder.remove(folder, name)
-            gone += 1
-    return gone
-
-
-def _remove_asked(home: Home, head: Document, spare: float) -> int:
-    """Remove changes before what every table is made from, and built files that the newest commit does not name."""
-    named = set(names_in(head.standing))
-    gone = 0
-    for name in home.asked.files(BUILT):
-        if name not in named and not is_passing(name) and home.asked.idle(BUILT, name) >= spare:
-            home.asked.remove(BUILT, name)
-            gone += 1
-    for name in sorted(needless_changes(home, head) & set(home.asked.files(CHANGES))):
-        if home.asked.idle(CHANGES, name) >= spare:
-            home.asked.remove(CHANGES, name)
-            gone += 1
-    return gone
 
 
 def _remove_commits(home: Home, contents: Contents) -> int:

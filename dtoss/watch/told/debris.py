@@ -1,0 +1,154 @@
+"""Files that nothing needs: what batches that ended early have left, and what later ones have made needless.
+
+Only what the newest commits name is kept, and what is young: a batch that is under way may be about to name it. All
+writers write a file anew before they name it, so its age says when that was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from dtoss.commits.folder import Folder
+from dtoss.commits.process import is_left, is_passing
+from dtoss.watch.asked.live import named_files
+from dtoss.watch.home import BUILT, CHANGES, EVENTS, QUARANTINED, STATE, Home
+from dtoss.watch.told.contents import Contents, contents_of
+from dtoss.watch.told.document import Document, commits_from, documents, head_of
+from dtoss.watch.told.needed import names_in, needless_changes
+
+SPARED_DEBRIS_SECONDS = 3600.0
+"""A file that nothing names stays so long after it was written: a batch that is under way may be about to name it."""
+
+
+@dataclass(frozen=True)
+class Debris:
+    """What clearing has removed.
+
+    Parameters
+    ----------
+    files
+        Files of events and lists, and of rows that were set aside.
+    state
+        Files of the state.
+    subscriptions
+        Files of changes, and of built subscriptions.
+    """
+
+    files: int = 0
+    state: int = 0
+    subscriptions: int = 0
+
+
+def clear_debris(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> Debris:
+    """Remove files that no commit names, and those of the state and of subscriptions that the newest does not need.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    spare_seconds
+        Files stay so long after they were written.
+
+    Raises
+    ------
+    StoreError
+        If a commit or a list is missing or damaged: nothing is removed then.
+    OSError
+        If something cannot be read or removed.
+
+    Notes
+    -----
+    Events stay, however old. Safe while others write and read, as long as no batch takes longer than is spared. Cost
+    O(files + commits since the last fold + changes).
+    """
+    head = head_of(home)
+    contents = Contents() if head is None else contents_of(home, head.folded)
+    unneeded = _unnamed_changes(home) | needless_changes(home, head)
+    files, state = clear_batches(home, head, contents, spare_seconds)
+    return Debris(files, state, clear_asked(home, head, unneeded, spare_seconds))
+
+
+def clear_batches(home: Home, head: Document | None, contents: Contents, spare_seconds: float) -> tuple[int, int]:
+    """Remove what no commit needs, and return how many files of events and quarantine, and of state, went.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    head
+        The newest commit; None where there is none, and nothing is needed.
+    contents
+        The list of older events.
+    spare_seconds
+        Files stay so long after they were written.
+
+    Raises
+    ------
+    StoreError
+        If a commit cannot be read.
+    OSError
+        If a file cannot be removed.
+    """
+    events, quarantine, state = contents.names, set[str](), set[str]()
+    # the list before goes with the next fold
+    events |= {name for name in (contents.before, None if head is None else head.folded) if name is not None}
+    if head is not None:
+        first = contents.swept + 1
+        if home.folder.files(QUARANTINED):
+            first = min(contents.begin, first)
+        for document in documents(home, first, head.number):
+            if document.number > contents.swept:
+                events |= {file.name for file in document.events}
+            if document.number >= contents.begin:
+                quarantine |= {file.name for file in document.quarantine}
+        state = {file.name for file in head.state}
+        state |= set(names_in({name: value for name, value in head.commit.document.items() if name != "events"}))
+    files = _clear(home.folder, EVENTS, events, spare_seconds)
+    files += _clear(home.folder, QUARANTINED, quarantine, spare_seconds)
+    return files, _clear(home.folder, STATE, state, spare_seconds)
+
+
+def clear_asked(home: Home, head: Document | None, changes: AbstractSet[str], spare_seconds: float) -> int:
+    """Remove some files of changes, and built files that the newest commit does not name; return how many went.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    head
+        The newest commit; None where there is none.
+    changes
+        Names of files of changes that may go.
+    spare_seconds
+        Files stay so long after they were written.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be removed.
+    """
+    named = set() if head is None else set(names_in(head.standing))
+    kept = set(home.asked.files(CHANGES)) - changes
+    return _clear(home.asked, BUILT, named, spare_seconds) + _clear(home.asked, CHANGES, kept, spare_seconds)
+
+
+def _unnamed_changes(home: Home) -> set[str]:
+    """Return files of changes that no change names. They are listed first: what comes meanwhile is not among them."""
+    there = {name for name in home.asked.files(CHANGES) if not is_passing(name)}
+    last = home.changes.head()
+    for commit in () if last is None else commits_from(home.changes, 1, last.number):
+        there -= {file["name"] for file in named_files(commit.document)}
+    return there
+
+
+def _clear(folder: Folder, room: str, needed: AbstractSet[str], spare_seconds: float) -> int:
+    gone = 0
+    for name in folder.files(room):
+        if name in needed or (is_passing(name) and not is_left(name)):
+            continue
+        # what a process that is gone was writing is nobody's
+        if is_left(name) or folder.idle(room, name) >= spare_seconds:
+            folder.remove(room, name)
+            gone += 1
+    return gone
