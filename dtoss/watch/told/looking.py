@@ -58,9 +58,10 @@ class Look:
         path = folder.path(room, file.name)
         if (path, file.sha256) in self._looked:
             return None
-        self._looked.add((path, file.sha256))
         data = folder.read(room, file.name)
-        if data is None:
+        if data is not None:
+            self._looked.add((path, file.sha256))
+        else:
             if needed:
                 self.wrong(f"{path} is missing")
             return None

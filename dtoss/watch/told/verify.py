@@ -18,7 +18,7 @@ from dtoss.watch.told.document import Document, Listed, commits_from, document_o
 from dtoss.watch.told.looking import Look, VerifiedWatch
 from dtoss.watch.told.order import wrong_order
 from dtoss.watch.told.readers import readers
-from dtoss.watch.told.verify_asked import verify_asked
+from dtoss.watch.told.verify_asked import verify_asked, verify_built
 
 _ORDINAL_BITS = 32
 
@@ -113,6 +113,7 @@ class _Verify(Look):
                 data = self.bytes_of(self.home.folder, QUARANTINED, file, needed=document.number >= contents.begin)
                 if data is not None:
                     self.parquet(self.home.folder.path(QUARANTINED, file.name), data, file.rows)
+            verify_built(self.home, document, self, needed=document.number == head.number)
             if before is not None and document.changes < before.changes:
                 path = self.home.batches.path(document.number)
                 self.wrong(f"{path} is damaged: it has adopted change {document.changes} after {before.changes}")

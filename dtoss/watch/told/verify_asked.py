@@ -57,14 +57,36 @@ def verify_asked(home: Home, head: Document | None, look: Look) -> None:
             data = look.bytes_of(home.asked, CHANGES, file, needed=stays and file.name not in needless)
             if data is not None:
                 look.parquet(home.asked.path(CHANGES, file.name), data, file.rows)
-    for said in (head.standing.get("base"), head.standing.get("delta")) if head is not None else ():
+
+
+def verify_built(home: Home, batch: Document, look: Look, *, needed: bool) -> None:
+    """Look at the indexes of subscriptions that a batch was held against.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    batch
+        The batch.
+    look
+        Is told what is wrong.
+    needed
+        Whether they have to be there.
+
+    Raises
+    ------
+    OSError
+        If something cannot be read.
+    """
+    for part in ("base", "delta"):
+        said = batch.standing.get(part)
         if said is None:
             continue
         try:
             file = Listed.of(said)
         except ValueError as error:
-            look.wrong(f"{home.batches.path(head.number if head is not None else 0)} is damaged: {error}")
+            look.wrong(f"{home.batches.path(batch.number)} is damaged: {error}")
             continue
-        data = look.bytes_of(home.asked, BUILT, file, needed=True)
+        data = look.bytes_of(home.asked, BUILT, file, needed=needed)
         if data is not None:
             look.arrow(home.asked.path(BUILT, file.name), data, None)

@@ -1,0 +1,203 @@
+"""``dtoss events``: what it prints, where a named reader goes on, and how one who follows ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import dtoss
+from dtoss.commits.lease import take
+from dtoss.watch.home import Home
+from dtoss.watch.told.folding import fold_watch
+from dtoss.watch.told.readers import cursor_of_reader
+from pipelines.command.main import main
+from tests.dtoss.watch.told.made import HOUR, START, batch_of, event, some_events
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def home(tmp_path):
+    home, random = Home(str(tmp_path)), np.random.default_rng(0)
+    for k in range(6):
+        batch_of(home, [[], some_events(random, 3)], START + k * HOUR // 2)
+    fold_watch(home, START + 2 * HOUR)
+    return home
+
+
+def said(capfd, home, *arguments, command="events"):
+    """The exit code, and the lines on stdout and stderr."""
+    with pytest.raises(SystemExit) as done:
+        main([command, "--store", home.store, *map(str, arguments)])
+    out, err = capfd.readouterr()
+    return done.value.code, out.splitlines(), err.splitlines()
+
+
+def ids(lines):
+    return [json.loads(line)["id"] for line in lines]
+
+
+def test_lines_of_all_events_and_of_some(capfd, home):
+    every = [row["id"] for row in dtoss.events(home.store)]
+    code, out, err = said(capfd, home)
+    assert (code, err, ids(out)) == (0, [], every)
+    assert len(every) == 18
+    first = json.loads(out[0])
+    assert list(first)[:8] == ["id", "subscription", "version", "kind", "object", "t", "lon", "lat"]
+    assert ids(said(capfd, home, "--after", every[7])[1]) == every[8:]
+    some = [row["id"] for row in dtoss.events(home.store, subscription="s1", kinds=["enter", "leave"], after=every[2])]
+    found = said(capfd, home, "--subscription", "s1", "--kind", "enter", "--kind", "leave", "--after", every[2])
+    assert ids(found[1]) == some
+    assert 0 < len(some) < 15
+    code, out, err = said(capfd, home, "--files")
+    assert (code, err) == (0, [])
+    assert sum(pq.read_metadata(path).num_rows for path in out) == 18
+
+
+def test_what_is_wrong_is_one_line(capfd, home, tmp_path):
+    for arguments, why in (
+        (["--after", "x"], "is no cursor"),
+        (["--kind", "entr"], "'entr' is none of events"),
+        (["--watch", "other"], "is no watch yet"),
+        (["--watch", "a/b"], "cannot be a name"),
+        (["--as", "a/b"], "cannot be a name"),
+        (["--files", "--follow"], "--files and --follow do not go together"),
+        (["--files", "--retain", "7d"], "--files and --retain do not go together"),
+        (["--retain", "7"], "is no duration"),
+        (["--forget"], "--as NAME"),
+        (["--files", "--watch", "other"], "is no watch yet"),
+    ):
+        code, out, err = said(capfd, home, *arguments)
+        assert (code, out, len(err)) == (2, [], 1), arguments
+        assert why in err[0]
+
+
+def test_a_named_reader_goes_on_where_it_has_ended(capfd, home):
+    every = [row["id"] for row in dtoss.events(home.store)]
+    assert ids(said(capfd, home, "--as", "me")[1]) == every
+    assert said(capfd, home, "--as", "me")[:2] == (0, [])
+    batch_of(home, [[], [event("new", "enter", 1)]], START + 3 * HOUR)
+    (line,) = said(capfd, home, "--as", "me")[1]
+    assert json.loads(line)["subscription"] == "new"
+    assert ids(said(capfd, home, "--as", "me", "--after", every[-1])[1]) == ids([line])
+    assert said(capfd, home, "--as", "me", "--forget")[0] == 0
+    assert cursor_of_reader(home, "me") is None
+    assert len(said(capfd, home, "--as", "me")[1]) == 19
+
+
+def test_retention_keeps_what_a_reader_needs(capfd, home):
+    every = [row["id"] for row in dtoss.events(home.store)]
+    said(capfd, home, "--as", "slow", "--after", every[7])
+    from dtoss.watch.told.cursor import Cursor
+    from dtoss.watch.told.readers import keep_cursor
+
+    keep_cursor(home, "slow", Cursor.of(every[7]))
+    code, out, _ = said(capfd, home, "--retain", "1h")
+    assert code == 0
+    assert "slow has yet to read others" in " ".join(out)
+    left = [row["id"] for row in dtoss.events(home.store)]
+    assert every[8:] == left[-10:]
+    assert ids(said(capfd, home, "--as", "slow")[1]) == every[8:]
+    said(capfd, home, "--retain", "1h")
+    assert list(dtoss.events(home.store)) == []
+    code, out, err = said(capfd, home, "--after", every[0])
+    assert (code, out) == (2, [])
+    assert "were removed (--retain)" in err[0]
+    with take(home.folder, home.path, print, lambda: None):
+        code, out, err = said(capfd, home, "--retain", "1h")
+    assert (code, out) == (2, [])
+    assert "is being written by" in err[0]
+
+
+def test_verify_looks_at_a_watch(capfd, home, tmp_path):
+    code, out, err = said(capfd, home, "--watch", "default", command="verify")
+    assert (code, err) == (0, [])
+    assert "nothing" in " ".join(out)
+    code, out, err = said(capfd, home, "--watch", "default", "--json", command="verify")
+    assert (code, json.loads(out[0])["events"], json.loads(out[0])["damaged"]) == (0, 18, [])
+    (path,) = [path for path in (tmp_path / "watch/default/events").iterdir() if path.name.startswith("counts")]
+    path.write_bytes(path.read_bytes()[:-1])
+    code, out, err = said(capfd, home, "--watch", "default", command="verify")
+    assert (code, len(err)) == (2, 1)
+    assert path.name in err[0]
+    assert "1 things" in " ".join(out)
+    code, out, err = said(capfd, home, "--watch", "default", "--snapshot", "a", command="verify")
+    assert (code, len(err)) == (2, 1)
+
+
+def following(home, *arguments, **more):
+    """A process that follows, whose output is a pipe."""
+    command = [sys.executable, "-m", "dtoss", "events", "--store", home.store, "--follow", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **more)
+
+
+def test_one_who_follows_sees_what_comes_and_ends_at_a_signal(home):
+    every = [row["id"] for row in dtoss.events(home.store)]
+    process = following(home, "--as", "tail")
+    try:
+        found = [process.stdout.readline() for _ in every]
+        assert ids(found) == every
+        for step in range(3):
+            batch_of(home, [[], [event(f"new {step}", "enter", 1)]], START + 3 * HOUR)
+            assert json.loads(process.stdout.readline())["subscription"] == f"new {step}"
+        fold_watch(home, START + 9 * HOUR)
+        batch_of(home, [[], [event("last", "enter", 1)]], START + 9 * HOUR)
+        assert json.loads(process.stdout.readline())["subscription"] == "last"
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, out, err) == (0, b"", b"")
+    assert cursor_of_reader(home, "tail").batch == 12
+
+
+def test_one_who_follows_ends_when_nobody_reads(home):
+    process = following(home)
+    try:
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0
+        assert process.stderr.read() == b""
+    finally:
+        process.kill()
+
+
+def test_one_who_follows_what_has_not_begun(tmp_path):
+    home = Home(str(tmp_path / "later"))
+    process = following(home)
+    try:
+        time.sleep(1.0)
+        home.folder.make()
+        batch_of(home, [[], [event("a", "enter", 1)]])
+        assert json.loads(process.stdout.readline())["subscription"] == "a"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_pipe_that_is_full_does_not_hold_it(home):
+    """Whoever reads no more, and keeps the pipe, is not waited for for ever."""
+    for _ in range(3):
+        batch_of(home, [[], some_events(np.random.default_rng(0), 2000)], START + 3 * HOUR)
+    process = following(home)
+    try:
+        assert process.stdout.readline()
+        time.sleep(1.0)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 1
+        assert b"interrupted" in process.stderr.read()
+    finally:
+        process.kill()
+        process.communicate()
