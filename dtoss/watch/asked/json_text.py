@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NoReturn
 
 
@@ -24,13 +26,18 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan
 
 
 def read_json(data: bytes | str) -> Any:
-    """Return what JSON says; NaN and infinities are none.
+    """Return what JSON says; NaN and infinities are none. Several times as fast where orjson is installed.
 
     Raises
     ------
     ValueError
         If it is not JSON, or nests too deep; in a line.
     """
+    if (fast := _fast()) is not None:
+        try:
+            return fast(data)
+        except ValueError:
+            pass  # the decoder that everybody has judges, and says what is wrong
     try:
         return _DECODER.decode(data.decode() if isinstance(data, bytes) else data)
     except json.JSONDecodeError as error:
@@ -42,6 +49,16 @@ def read_json(data: bytes | str) -> Any:
         raise ValueError(f"it is not JSON: {error}") from None
     except RecursionError:
         raise ValueError("it is not JSON that can be read: it nests too deep") from None
+
+
+@cache
+def _fast() -> Callable[[bytes | str], Any] | None:
+    try:
+        import orjson
+    except ImportError:
+        return None
+    found: Callable[[bytes | str], Any] = orjson.loads
+    return found
 
 
 def json_text(value: Any) -> str:

@@ -15,6 +15,8 @@ LONGEST_ID = 1_000
 """Characters of an id of a subscription."""
 LONGEST_SAID = 100_000
 """Characters of a condition, of words and of meta, each."""
+_LARGEST_ID = 2**63
+"""A larger number is read as a fraction by many, and is no id; text may be."""
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
 
 
@@ -64,7 +66,7 @@ def ids_of(values: Sequence[Any] | pa.Array | None, count: int, reasons: dict[in
     if found is None:
         kept: list[str | None] = []
         for row, value in enumerate(values.to_pylist() if isinstance(values, pa.Array) else values):
-            good = isinstance(value, str | int | np.integer) and not isinstance(value, bool)
+            good = isinstance(value, str) or (_is_whole(value) and abs(int(value)) <= _LARGEST_ID)
             if value is not None and not (good and _encodes(str(value))):
                 reasons.setdefault(row, f"id is {_short(value)}: a text or a whole number is wanted")
             kept.append(str(value) if good and _encodes(str(value)) else None)
@@ -120,6 +122,10 @@ def _plain(values: Sequence[Any] | pa.Array, *, numbers: bool = False) -> pa.Arr
         return found.cast(pa.string()) if good else None
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _encodes(text: str) -> bool:

@@ -12,8 +12,10 @@ import pytest
 from dtoss.commits.chain import Chain
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, space_of
+from dtoss.watch.asked import json_text
 from dtoss.watch.asked.changing import subscribe
 from dtoss.watch.asked.checking import checked
+from dtoss.watch.asked.json_text import read_json
 from dtoss.watch.asked.known import known_of
 from dtoss.watch.asked.reading import read_files
 from dtoss.watch.asked.writing import place_in_words, written
@@ -139,6 +141,25 @@ def test_what_is_no_file_of_subscriptions(put, tmp_path):
     with pytest.raises(InputError, match="no files are given"):
         read_files([])
     assert len(read_files([put("e.csv", "id,x\n1,2\n")]).bad) == 2
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_json_means_the_same_with_and_without_orjson(monkeypatch, fast):
+    """What it refuses, the decoder of the standard library judges."""
+    if not fast:
+        monkeypatch.setattr(json_text, "_fast", lambda: None)
+    assert read_json(b'{"a": [1, 2.5, "\xc3\xbc", null]}') == {"a": [1, 2.5, "ü", None]}
+    for text, said in [
+        (b"", "Expecting value at column 1"),
+        (b"[NaN]", "NaN is no value of JSON"),
+        (b"[-Infinity]", "-Infinity is no value"),
+        (b'{"a": 1,}', "at column"),
+        (b"[1]\n]", "Extra data at line 2, column 1"),
+        (b'"\xff"', "not in UTF-8 at byte 2"),
+        (b"[" * 100_000, "nests too deep"),
+    ]:
+        with pytest.raises(ValueError, match=f"it is not JSON.*{said}"):
+            read_json(text)
 
 
 def parquet(tmp_path, table, name="a.parquet"):

@@ -96,6 +96,7 @@ def reason_of(row, against=None):
         ({"id": ""}, "there is no id"),
         ({"id": 1.5}, "id is 1.5: a text or a whole number is wanted"),
         ({"id": True}, "id is True"),
+        ({"id": 10**40}, "a text or a whole number is wanted"),
         ({"id": "\udc00"}, "id is"),
         ({"id": "x" * 1_000_000}, "id has 1,000,000 characters: at most 1,000"),
         ({"id": "good"}, "the id 'good' stands twice: row 1 has it too"),
