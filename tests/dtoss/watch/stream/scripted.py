@@ -1,0 +1,268 @@
+"""A watch played from a script by processes that are killed, or find the disk full, and are started again.
+
+Which step was done last is kept beside the store. What is told is held to the loop over what the commits say was read.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import signal
+import sys
+import traceback
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from dtoss.commits.chain import Chain
+from dtoss.watch.asked import changing
+from dtoss.watch.asked.changing import subscribe, unsubscribe
+from dtoss.watch.built import standing
+from dtoss.watch.home import Home
+from dtoss.watch.stream.batch import run_batch
+from dtoss.watch.stream.plan import Options, Source, plan_batch
+from dtoss.watch.told import folding
+from dtoss.watch.told.debris import clear_debris
+from dtoss.watch.told.events import events
+from dtoss.watch.told.folding import fold_watch
+from dtoss.watch.told.verify import verify_watch
+from tests.dtoss.snapshots.small_stores import STEPS
+from tests.dtoss.watch.streams import (
+    NOW,
+    SECOND,
+    SPHERE,
+    random_asked,
+    random_rows,
+    rows_of,
+    settings_of,
+    table_of,
+)
+from tests.oracles import Watched
+
+EVERY = 1200 * SECOND
+"""Between two steps, by the wall clock."""
+AHEAD = NOW + 10**14
+"""A time that nobody believes."""
+SUBSCRIPTIONS = [f"s{number}" for number in range(6)]
+_ROOMS = {"events", "state", "quarantine", "commits", "changes", "built", "subscriptions", "CURRENT"}
+
+
+def small(monkeypatch):
+    """Let what happens after thousands of changes and commits happen after some."""
+    monkeypatch.setattr(standing, "LEAST_DELTA", 5)
+    monkeypatch.setattr(changing, "BASE_EVERY", 2)
+    monkeypatch.setattr(folding, "KEPT", 2)
+    monkeypatch.setattr(Home, "batches", property(lambda home: Chain(home.folder, block=2)))
+    monkeypatch.setattr(Home, "changes", property(lambda home: Chain(home.asked, block=2)))
+
+
+def script_of(seed, batches=4):
+    """Steps of a stream, drawn by a seed, and the time after which silent objects are gone."""
+    rng = np.random.default_rng(seed)
+    rows = random_rows(rng, 8 * batches, seconds=int(rng.integers(10, 120)))
+    steps = []
+    for number, part in enumerate(np.array_split(np.arange(len(rows)), batches)):
+        some = [rows[row] for row in part]
+        if rng.random() < 0.4:
+            some.append(dict(some[0], t=AHEAD, id=99))
+        steps += [("subscribe", [random_asked(rng, one) for one in rng.choice(SUBSCRIPTIONS, 2, replace=False)])]
+        if rng.random() < 0.4:
+            steps.append(("unsubscribe", [str(rng.choice(SUBSCRIPTIONS))]))
+        if rng.random() < 0.15:
+            steps.append(("replace", [random_asked(rng, str(rng.choice(SUBSCRIPTIONS)))]))
+        if rng.random() < 0.3:
+            steps.append(("beat", None))
+        steps.append(("batch", (number, some)))
+        if rng.random() < 0.5:
+            steps.append(("fold", None))
+        if rng.random() < 0.4:
+            steps.append(("clear", None))
+    expire = [None, None, 20 * SECOND][int(rng.integers(3))]
+    return [*steps, ("fold", None), ("clear", None)], expire
+
+
+def play(home, script, done, began, tasks):
+    """Take the steps that are left; ``began`` hears of each."""
+    steps, expire = script
+    while (number := int(done.read_text())) < len(steps):
+        kind, what = steps[number]
+        began(kind)
+        now = NOW + number * EVERY
+        options = Options(expire=expire, max_bad=1.0)
+        if kind == "subscribe":
+            subscribe(home, table_of(what))
+        elif kind == "replace":
+            subscribe(home, table_of(what), replace=True)
+        elif kind == "unsubscribe":
+            unsubscribe(home, what)
+        elif kind == "beat":
+            plan = plan_batch(home, settings_of(), Source(), options, now)
+            assert plan is not None
+            run_batch(plan, rows_of([]), tasks)
+        elif kind == "batch":
+            plan = plan_batch(home, settings_of(), Source(query="q", batch=what[0]), options, now)
+            if plan is not None:
+                run_batch(plan, rows_of(what[1]), tasks)
+        elif kind == "fold":
+            fold_watch(home, now)
+        else:
+            clear_debris(home, 0.0)
+        began("done")
+        with _OPENED(done, "w") as file:
+            file.write(str(number + 1))
+
+
+_OPENED = io.open
+
+
+def play_in_a_child(home, script, done, step, fault, tasks):
+    """Play on in a process of its own with a fault at a change of a file; return how it ended, and all it was at."""
+    here, there = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(here)
+        code = 2
+        try:
+            _faulty(home, step, fault, there, lambda began: play(home, script, done, began, tasks))
+            code = 0
+        except OSError as error:
+            code = 1 if error.errno == errno.ENOSPC else 2
+            if code == 2:
+                traceback.print_exc()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(there)
+    with os.fdopen(here) as pipe:
+        labels = [tuple(json.loads(line)) for line in pipe]
+    status = os.waitpid(child, 0)[1]
+    assert status in (0, 256, signal.SIGKILL), status
+    return status, labels
+
+
+def _faulty(home, step, fault, pipe, work):
+    """Work with a fault at the step-th change of a file, and say of each change what it is."""
+    seen = 0
+    action = "done"
+
+    def began(kind):
+        nonlocal action
+        action = kind
+
+    def wrapped(name, real):
+        def call(*arguments, **options):
+            nonlocal seen
+            if action != "done" and (name != "open" or set(arguments[1]) & set("wxa")):
+                seen += 1
+                os.write(pipe, json.dumps([action, name, room_of(home, name, arguments)]).encode() + b"\n")
+                if seen == step and fault == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if 0 < step <= seen and fault == "full" and name in ("open", "mkdir", "link", "fsync"):
+                    raise OSError(errno.ENOSPC, "No space left on device")
+            return real(*arguments, **options)
+
+        return call
+
+    os.fsync = no_sync  # what a killed process has written is not lost: only power that fails loses that
+    for name in STEPS:
+        setattr(os, name, wrapped(name, getattr(os, name)))
+    io.open = wrapped("open", io.open)
+    work(began)
+
+
+def no_sync(_number):
+    """Bring nothing to the disk, for tests that are about other things."""
+
+
+def room_of(home, name, arguments):
+    """Which kind of file a change is of."""
+    path = arguments[1] if name in ("link", "rename", "replace") else arguments[0]
+    path = str(Path(f"/proc/self/fd/{path}").readlink()) if isinstance(path, int) else os.fspath(path)
+    parts = Path(path).relative_to(home.path).parts if path.startswith(home.path) else ()
+    rooms = [part for part in parts if part in _ROOMS]
+    kind = parts[-1].partition("-")[0] if parts and "-" in parts[-1].partition(".")[0] else ""
+    return "/".join([*rooms, kind]) if kind else "/".join(rooms)
+
+
+def stands_after(steps):
+    """What stands after each change that the steps make, by its number: a dictionary."""
+    now, tables = {}, {0: []}
+    for kind, what in steps:
+        before = dict(now)
+        if kind in ("subscribe", "replace"):
+            rows = {row["id"]: row for row in table_of(what).to_pylist()}
+            if kind == "replace":
+                now = {id: row for id, row in now.items() if id in rows}
+            for id, row in rows.items():
+                if id not in now or now[id] | {"version": None} != row:
+                    now[id] = row | {"version": len(tables)}
+        elif kind == "unsubscribe":
+            now = {id: row for id, row in now.items() if id not in what}
+        if now != before:
+            tables[len(tables)] = [now[id] for id in sorted(now)]
+    return tables
+
+
+def check_told(home, script):
+    """Hold all that is told to the loop over what was read; return how many events of each kind there are."""
+    steps, expire = script
+    batches = dict(what for kind, what in steps if kind == "batch")
+    tables = stands_after(steps)
+    loop = Watched(SPHERE, settings_of().schema, expire)
+    told, last = {}, (0, -1)
+    for table in events(home):
+        for row in table.to_pylist():
+            assert (row["batch"], row["number"]) > last, "twice, or not in order"
+            last = (row["batch"], row["number"])
+            event = (row["kind"], row["subscription"], row["version"], row["object"], row["t"], row["reason"])
+            told.setdefault(row["batch"], []).append(event)
+    folded, read = None, []
+    counts = Counter(event[0] for some in told.values() for event in some)
+    for number in range(1, home.batches.head().number + 1):
+        document = home.batches.read(number).document
+        if document["folded"] != folded:
+            folded = document["folded"]
+            assert number not in told
+            continue
+        rows = []
+        if document["batch"]["query"]:
+            read.append(document["batch"]["batch"])
+            rows = [row for row in batches[read[-1]] if row["t"] != AHEAD]
+            assert document["counts"]["ahead"] == len(batches[read[-1]]) - len(rows)
+        wanted = loop.batch(rows, document["changes"], tables[document["changes"]])
+        found = told.pop(number, [])
+        assert Counter(found) == Counter(wanted), number
+        assert by_object(found) == by_object(wanted), number
+        assert document["clock"] == loop.clock
+    assert read == sorted(batches)
+    assert told == {}
+    return counts
+
+
+def by_object(told):
+    """The events of each object in their order."""
+    found = {}
+    for event in told:
+        found.setdefault(event[3], []).append(event)
+    return found
+
+
+def check_whole(home):
+    """Check that each byte of what the watch lists is as it was written."""
+    assert verify_watch(home).damaged == []
+
+
+def check_nothing_left(home):
+    """Check that clearing leaves what the newest commits name, and nothing that is passing."""
+    clear_debris(home, 0.0)
+    check_whole(home)
+    document = home.batches.head().document
+    assert set(home.folder.files("state")) == {run["name"] for run in document["state"]}
+    built = [one["name"] for one in (document["standing"]["base"], document["standing"]["delta"]) if one is not None]
+    assert set(home.asked.files("built")) == set(built)
+    assert all(name.endswith((".parquet", ".json")) for name in home.folder.files("events"))
