@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dtoss.index import Index
     from dtoss.opening import open_index as open
     from dtoss.watch.telling import events
+    from dtoss.watch.watching import Watch, subscriptions
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,23 +33,27 @@ __all__ = [
     "InputError",
     "RemoteIndex",
     "StoreError",
+    "Watch",
     "build",
     "connect",
     "events",
     "history",
     "open",
     "sjoin_nearest",
+    "subscriptions",
 ]
 
 _HOMES = {
     "Hits": ("dtoss.hits", "Hits"),
     "Index": ("dtoss.index", "Index"),
     "RemoteIndex": ("dtoss.client.remote_index", "RemoteIndex"),
+    "Watch": ("dtoss.watch.watching", "Watch"),
     "build": ("dtoss.in_process", "build"),
     "connect": ("dtoss.client.remote_index", "connect"),
     "events": ("dtoss.watch.telling", "events"),
     "open": ("dtoss.opening", "open_index"),
     "sjoin_nearest": ("dtoss.frames.sjoin_nearest", "sjoin_nearest"),
+    "subscriptions": ("dtoss.watch.watching", "subscriptions"),
 }
 
 

@@ -79,12 +79,16 @@ class EventFile:
         columns["batch"] = np.full(count, self.batch)
         columns["number"] = (self.ordinal << ORDINAL_BITS) + np.arange(self.rows, self.rows + count)
         made = [_column(columns.get(column.name), column.type, count) for column in self.schema]
+        self.keep(pa.Table.from_arrays(made, schema=self.schema))
+        self.rows += count
+
+    def keep(self, events: pa.Table) -> None:
+        """Write a table of events."""
         if self._writer is None:
             self._writer = pq.ParquetWriter(
                 self._sink, self.schema, compression="zstd", compression_level=1, write_page_checksum=True
             )
-        self._writer.write_table(pa.Table.from_arrays(made, schema=self.schema), row_group_size=GROUP_ROWS)
-        self.rows += count
+        self._writer.write_table(events, row_group_size=GROUP_ROWS)
 
     def close(self, folder: Folder) -> dict[str, Any] | None:
         """Write the file to a watch's folder and return what a commit says of it; None where there is no event."""

@@ -1,0 +1,135 @@
+"""Events without a store: what a batch does with its rows, on rows before that a caller has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from dtoss.names import position_names
+from dtoss.watch.built.standing import Standing
+from dtoss.watch.given import ID, Given, times_as
+from dtoss.watch.home import Home
+from dtoss.watch.rows import Rows
+from dtoss.watch.settings import Settings
+from dtoss.watch.stream.event_table import EventFile, event_schema
+from dtoss.watch.stream.happened import write_events, write_messages
+from dtoss.watch.stream.plan import Options, Plan, Source
+from dtoss.watch.stream.rows_in import Ordered, ordered
+from dtoss.watch.stream.state import Before, keys_of
+from dtoss.watch.stream.tracks import Known, tracks_of
+
+_NOWHERE = Home("", "unstored")
+
+
+@dataclass(frozen=True)
+class Unstored(Plan):
+    """A plan whose subscriptions are in memory.
+
+    Parameters
+    ----------
+    held
+        What stands.
+    """
+
+    held: Standing
+
+    @property
+    def standing(self) -> Standing:
+        """What stands."""
+        return self.held
+
+
+@dataclass
+class EventTable(EventFile):
+    """Events that are kept as tables.
+
+    Parameters
+    ----------
+    tables
+        So far.
+    """
+
+    tables: list[pa.Table] = field(default_factory=list)
+
+    def keep(self, events: pa.Table) -> None:
+        """Keep a table of events."""
+        self.tables.append(events)
+
+
+def events_of(
+    standing: Standing, settings: Settings, before: Rows | None, given: Given, carry: Sequence[str], clock: int | None
+) -> pa.Table:
+    """Return the events of rows as a table. Cost O(n log n + m) for n rows with m matches.
+
+    Parameters
+    ----------
+    standing
+        The subscriptions.
+    settings
+        Of the rows.
+    before
+        Rows before; the last of each object counts. None for none.
+    given
+        The rows.
+    carry
+        Columns that events carry along.
+    clock
+        Microseconds; subscriptions that expire then or before do not count. None for all.
+    """
+    options = Options(carry=tuple(carry))
+    plan = Unstored(
+        _NOWHERE, settings, options, 0, None, None, None, Source(), clock, clock, (), tuple(given.rows.attributes), 0,
+        standing,
+    )  # fmt: skip
+    out = EventTable(event_schema(settings, carry), 0, 0)
+    if settings.time is None:
+        write_messages(plan, given.rows, out)
+    else:
+        placed = ordered(given.rows)
+        write_events(plan, tracks_of(plan, placed, _known(before, placed)), out)
+    return _shown(pa.concat_tables([out.schema.empty_table(), *out.tables]), settings, given, carry)
+
+
+def _known(before: Rows | None, placed: Ordered) -> Known:
+    """Return the last row of each object before."""
+    if before is None:
+        before = placed.rows.take(np.zeros(0, np.int64))
+    held = ordered(before)
+    last = held.rows.take(held.begin[1:] - 1)
+    assert last.ids is not None
+    assert last.t is not None
+    nothing = np.zeros(len(last), np.int64)
+    kept = Before(
+        keys_of(last.ids), last.ids, last.t, last.positions, nothing, nothing.astype(np.bool_), last.attributes
+    )
+    return Known(kept, nothing.astype(np.bool_), {})
+
+
+def _shown(events: pa.Table, settings: Settings, given: Given, carry: Sequence[str]) -> pa.Table:
+    x, y = position_names(settings.space.geographic)
+    events = events.combine_chunks()
+    columns = {name: events.column(name).cast(pa.string()) for name in ("kind", "subscription")}
+    columns["object"] = events.column("object")
+    if given.time is not None:
+        columns["t"] = times_as(events.column("t"), given.time)
+    columns |= {x: events.column("x"), y: events.column("y"), "distance": events.column("distance")}
+    columns["meta"] = events.column("meta").cast(pa.string())
+    return pa.table(columns | {name: events.column(name) for name in carry})
+
+
+def check_ids(rows: Rows, whose: str) -> None:
+    """Check that rows that follow one another say whose they are.
+
+    Raises
+    ------
+    ValueError
+        If one has no id.
+    """
+    if rows.ids is None:
+        raise ValueError(f"{whose} have no column {ID!r}: enter and leave are of objects")
+    if rows.ids.null_count:
+        row = int(rows.ids.is_null().to_numpy(zero_copy_only=False).argmax())
+        raise ValueError(f"row {row} of {whose} has no {ID}: leave such rows out")
