@@ -36,11 +36,11 @@ FROM_START = -1
 """Of a subscription under the first word of its cover: it need not be looked for under others."""
 _LEVELS = np.array([0, 3, 5, 7, 9, 11, 13, 15], np.int64)
 """Levels of the grid: rows of 2,500 km to 600 m. The first place stands for the lists."""
-_FEW = 8
+_FEW = 2
 """Subscriptions under a word that are looked at one by one."""
-_LEAST = 4
+_LEAST = 1
 """Subscriptions under a word for which a level is worth a look."""
-_ENOUGH = 8.0
+_ENOUGH = 1.0
 """Subscriptions, expected, in a cell under a word; cells need not be finer."""
 _GAIN = 1.1
 _SAMPLE = 1024
@@ -127,13 +127,10 @@ def build_worded(
     ValueError
         If one of the texts is no formula.
     """
-    coded = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
-    coded = coded.cast(pa.large_string()).dictionary_encode()
-    which = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    weights = np.bincount(which, minlength=len(coded.dictionary)).astype(np.int64)
-    vocabulary, compiled = compile_words(coded.dictionary, weights, by != BY_PLACE)
+    said = (texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())).cast(pa.large_string())
+    vocabulary, compiled = compile_words(said, by != BY_PLACE)
     everything = len(vocabulary.offsets) - 1
-    postings = _postings(which, compiled, operand(boxes, np.float64), everything)
+    postings = _postings(compiled, operand(boxes, np.float64), everything)
     world = _world(boxes, metric)
     if by == BY_WORDS:
         index = np.zeros(len(postings.word), np.int64)
@@ -149,20 +146,22 @@ def vocabulary_in(worded: Worded) -> Vocabulary:
     return Vocabulary(worded.letters, worded.offsets, worded.slots)
 
 
-def _postings(which: NDArray[np.int64], compiled: Compiled, boxes: NDArray[np.float64], everything: int) -> _Postings:
+def _postings(compiled: Compiled, boxes: NDArray[np.float64], everything: int) -> _Postings:
     """Return each subscription under each word of its cover, under ``everything`` where it has none."""
-    begin, end = compiled.cover[which, 0].astype(np.int64), compiled.cover[which, 1]
-    sizes = np.maximum(end - begin, 1)
-    owner = np.repeat(np.arange(len(which)), sizes)
+    begin = compiled.cover[:, 0].astype(np.int64)
+    sizes = compiled.cover[:, 1] - begin
+    without = sizes == 0
+    sizes = np.maximum(sizes, 1)
+    owner = np.repeat(np.arange(len(boxes), dtype=np.int32), sizes)
+    at = np.repeat(begin, sizes)
     step = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    covers = np.append(compiled.covers, 0)
-    without = (end == begin)[owner]
-    word = np.where(without, everything, covers[begin[owner] + step])
+    word = np.append(compiled.covers, 0)[at + step].astype(np.int64)
+    word[without[owner]] = everything
     marks = np.empty((len(owner), MARKS), np.int32)
     marks[:, 0] = owner
-    marks[:, 1] = compiled.entry[which[owner]]
-    marks[:, 2] = np.where(step == 0, FROM_START, begin[owner])
-    return _Postings(word.astype(np.int64), boxes[owner], marks)
+    marks[:, 1] = np.repeat(compiled.entry, sizes)
+    marks[:, 2] = np.where(step == 0, FROM_START, at)
+    return _Postings(word, boxes[owner], marks)
 
 
 def _world(boxes: NDArray[np.float64], metric: str) -> NDArray[np.float64]:
@@ -220,8 +219,7 @@ def _levels_of(
     level = np.where(enough.any(axis=1), np.minimum(np.argmax(enough, axis=1), useful), useful)
     index[rows] = np.minimum(finest, level[postings.word[rows]])
     group = postings.word[rows] * len(_LEVELS) + index[rows]
-    _, inverse, size = np.unique(group, return_inverse=True, return_counts=True)
-    index[rows[size[inverse] <= _LEAST]] = 0
+    index[rows[np.bincount(group)[group] <= _LEAST]] = 0
     return index
 
 

@@ -29,6 +29,7 @@ _ASCII = 128
 _TAG_SHIFT = 32
 _NUMBER_MASK = (1 << _TAG_SHIFT) - 1
 _TAG_MASK = 0x7FFFFFFF
+_FIRST_ROOM, _GROWTH = 1 << 12, 4
 _READ = "Array(uint8, 1, 'C', readonly=True)"
 _LONGS = "Array(int64, 1, 'C', readonly=True)"
 
@@ -108,6 +109,21 @@ def slots_for(count: int) -> NDArray[np.int64]:
     return np.full(1 << max(int(2 * count - 1).bit_length(), 1), FREE, np.int64)
 
 
+def numbered(
+    text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the number of each chunk in the order in which distinct ones come, and the first chunk of each number."""
+    numbers, distinct = np.empty(len(ends), np.int32), np.zeros(len(ends) + 1, np.int64)
+    slots = np.full(_FIRST_ROOM, FREE, np.int64)
+    at = number_chunks(0, 0, text, FOLDED, ends, hashes, slots, numbers, distinct)
+    while at < len(ends):
+        found = int(distinct[-1])
+        slots = np.full(_GROWTH * len(slots), FREE, np.int64)
+        fill_slots(hashes[distinct[:found]], slots)
+        at = number_chunks(at, found, text, FOLDED, ends, hashes, slots, numbers, distinct)
+    return numbers, distinct[: int(distinct[-1])]
+
+
 @kernel(f"int64({_READ}, {_LONGS}, {_READ})")
 def count_chunks(text, begin, folded):
     """Return how many chunks texts have."""
@@ -169,11 +185,21 @@ def _entry(hashed, number):
     return ((hashed >> _TAG_SHIFT) & _TAG_MASK) << _TAG_SHIFT | number
 
 
-@kernel(f"int64({_READ}, {_READ}, Array(int64, 2, 'C', readonly=True), {_LONGS}, int64[::1], int32[::1], int64[::1])")
-def number_chunks(text, folded, ends, hashes, slots, numbers, distinct):
-    """Set the number of each chunk in the order in which they come, and a chunk of each number; return how many."""
-    found, mask = 0, slots.size - 1
-    for i in range(ends.shape[0]):
+@kernel(
+    f"int64(int64, int64, {_READ}, {_READ}, Array(int64, 2, 'C', readonly=True), {_LONGS}, int64[::1], int32[::1],"
+    " int64[::1])"
+)
+def number_chunks(start, found, text, folded, ends, hashes, slots, numbers, distinct):
+    """Set the number of each chunk from ``start`` on in the order in which they come, and a chunk of each number.
+
+    ``found`` have a number already. Returns the chunk at which the table is half full, or how many chunks there are;
+    ``distinct`` ends with how many have a number.
+    """
+    mask = slots.size - 1
+    for i in range(start, ends.shape[0]):
+        if 2 * found >= slots.size:
+            distinct[ends.shape[0]] = found
+            return i
         at = (hashes[i] >> 1) & mask
         size = ends[i, 1] - ends[i, 0]
         while True:
@@ -195,7 +221,8 @@ def number_chunks(text, folded, ends, hashes, slots, numbers, distinct):
                     numbers[i] = number
                     break
             at = (at + 1) & mask
-    return found
+    distinct[ends.shape[0]] = found
+    return ends.shape[0]
 
 
 @kernel(f"void({_LONGS}, int64[::1])")

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
-from dtoss.watch.words.chunks import FOLDED, Bytes, Chunks, bytes_of, chunks_of, gather_chunks, number_chunks, slots_for
+from dtoss.watch.words.chunks import FOLDED, Bytes, Chunks, bytes_of, chunks_of, gather_chunks, numbered
 from dtoss.watch.words.formula import MOST_CHARACTERS, All, Formula, Part, Said, parse_words
 from dtoss.watch.words.tokens import tokens
 from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
@@ -68,15 +68,15 @@ class _Plain(NamedTuple):
     leaves: NDArray[np.int64]
 
 
-def compile_words(texts: pa.Array, weights: NDArray[np.int64], covered: bool = True) -> tuple[Vocabulary, Compiled]:
+def compile_words(texts: pa.Array, covered: bool = True) -> tuple[Vocabulary, Compiled]:
     """Return the words of formulas and their programs. Cost O(bytes); those with parentheses or quotes cost most.
+
+    A word is expected in messages as often as in what is asked.
 
     Parameters
     ----------
     texts
-        large_string (f,). Distinct formulas.
-    weights
-        int64 (f,). How many ask each: a word is expected in texts as often as in what is asked.
+        large_string (f,). Formulas; repeats of those with parentheses or quotes are read once.
     covered
         Whether a cover finds them; without one, each program has all tests.
 
@@ -90,23 +90,26 @@ def compile_words(texts: pa.Array, weights: NDArray[np.int64], covered: bool = T
     numbers, words = _number(held, chunks)
     plain = _read(held, chunks, numbers)
     slow = np.flatnonzero(plain.kind == _SLOW)
-    formulas = [parse_words(text) for text in texts.take(pa.array(slow)).to_pylist()]
+    odd = texts.take(pa.array(slow)).dictionary_encode()
+    which = odd.indices.to_numpy(zero_copy_only=False)
+    formulas = [parse_words(text) for text in odd.dictionary.to_pylist()]
     said = [word for formula in formulas for leaf in formula.leaves for word in leaf.words]
     coded = pa.concat_arrays([words, pa.array(said, pa.large_string())]).dictionary_encode()
     vocabulary = vocabulary_of(coded.dictionary)
     number = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     leaves = number[(plain.leaves >> 1) - _SIGNS] * 2 + (plain.leaves & 1)
-    counts = _counts(plain, leaves, weights, number[len(words) :], formulas, slow, len(coded.dictionary))
-    size = len(leaves)
+    asked = number[len(words) :]
+    counts = _counts(leaves, asked, formulas, which, len(coded.dictionary))
     entry = np.full(len(texts), ACCEPT, np.int32)
     cover = np.zeros((len(texts), 2), np.int32)
-    covers, code = np.empty(size, np.int32), np.empty((size, 3), np.int32)
+    covers, code = np.empty(len(leaves), np.int32), np.empty((len(leaves), TESTS), np.int32)
     used = np.zeros(2, np.int64)
     write_plain(plain.kind, plain.begin, leaves, counts, covered, entry, cover, covers, code, used)
-    known = dict(zip(said, number[len(words) :].tolist(), strict=True))
-    writer = _Writer(known, counts, code[: used[1]], covers[: used[0]])
-    for at, formula in zip(slow.tolist(), formulas, strict=True):
-        entry[at], cover[at] = writer.write(formula, covered)
+    writer = _Writer(dict(zip(said, asked.tolist(), strict=True)), counts, code[: used[1]], covers[: used[0]])
+    written = [writer.write(formula, covered) for formula in formulas]
+    if written:
+        entry[slow] = np.array([first for first, _ in written], np.int32)[which]
+        cover[slow] = np.array([span for _, span in written], np.int32)[which]
     return vocabulary, Compiled(entry, cover, *writer.arrays())
 
 
@@ -117,9 +120,8 @@ def _number(held: Bytes, chunks: Chunks) -> tuple[NDArray[np.int64], pa.Array]:
     text = np.concatenate([signs.text[: signs.begin[-1]], held.text])
     ends = np.concatenate([marks.ends, chunks.ends + signs.begin[-1]])
     hashes = np.concatenate([marks.hashes, chunks.hashes])
-    numbers, distinct = np.empty(len(ends), np.int32), np.empty(len(ends), np.int64)
-    count = number_chunks(text, FOLDED, ends, hashes, slots_for(len(ends)), numbers, distinct)
-    distinct = distinct[_SIGNS:count]
+    numbers, distinct = numbered(text, ends, hashes)
+    count, distinct = len(distinct), distinct[_SIGNS:]
     mine = operand(ends[distinct])
     begin = np.concatenate([np.zeros(1, np.int64), np.cumsum(mine[:, 1] - mine[:, 0])])
     letters = np.empty(begin[-1], np.uint8)
@@ -149,19 +151,16 @@ def _read(held: Bytes, chunks: Chunks, numbers: NDArray[np.int64]) -> _Plain:
 
 
 def _counts(
-    plain: _Plain,
     leaves: NDArray[np.int64],
-    weights: NDArray[np.int64],
-    said: NDArray[np.int64],
+    asked: NDArray[np.int64],
     formulas: list[Formula],
-    slow: NDArray[np.int64],
+    which: NDArray[np.int32],
     size: int,
 ) -> NDArray[np.float64]:
     """Return how often each word is asked for."""
-    of_plain = np.repeat(weights, np.diff(plain.begin))
-    sizes = [sum(len(leaf.words) for leaf in formula.leaves) for formula in formulas]
-    of_slow = np.repeat(weights[slow], np.array(sizes, np.int64)) if sizes else weights[:0]
-    counts = np.bincount(leaves >> 1, of_plain, size) + np.bincount(said, of_slow, size)
+    times = np.bincount(which, minlength=len(formulas))
+    sizes = np.array([sum(len(leaf.words) for leaf in formula.leaves) for formula in formulas], np.int64)
+    counts = np.bincount(leaves >> 1, minlength=size) + np.bincount(asked, np.repeat(times, sizes), size)
     return np.asarray(counts, np.float64)
 
 

@@ -17,7 +17,7 @@ from dtoss.watch.words.chunks import (
     fill_slots,
     find_chunks,
     hash_whole,
-    number_chunks,
+    numbered,
     slots_for,
 )
 from dtoss.watch.words.tokens import tokens
@@ -65,9 +65,8 @@ def foreign_words(
     texts: Bytes, ends: NDArray[np.int64], hashes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], list[str]]:
     """Return the distinct chunks of some that are not of ASCII alone: the number of each, and their texts."""
-    numbers, distinct = np.empty(len(ends), np.int32), np.empty(len(ends), np.int64)
-    count = number_chunks(texts.text, FOLDED, operand(ends), operand(hashes), slots_for(len(ends)), numbers, distinct)
-    spans = ends[distinct[:count]].tolist()
+    numbers, distinct = numbered(texts.text, operand(ends), operand(hashes))
+    spans = ends[distinct].tolist()
     return numbers, [texts.text[begin:end].tobytes().decode("utf-8", "replace") for begin, end in spans]
 
 
