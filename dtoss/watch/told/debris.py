@@ -6,16 +6,18 @@ writers write a file anew before they name it, so its age says when that was.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Any
 
 from dtoss.commits.folder import Folder
 from dtoss.commits.process import is_left, is_passing
-from dtoss.watch.asked.live import named_files
+from dtoss.errors import StoreError
+from dtoss.watch.asked.live import base_of, named_files
 from dtoss.watch.home import BUILT, CHANGES, EVENTS, QUARANTINED, STATE, Home
 from dtoss.watch.told.contents import Contents, contents_of
 from dtoss.watch.told.document import Document, commits_from, documents, head_of
-from dtoss.watch.told.needed import names_in, needless_changes
 
 SPARED_DEBRIS_SECONDS = 3600.0
 """A file that nothing names stays so long after it was written: a batch that is under way may be about to name it."""
@@ -152,3 +154,58 @@ def _clear(folder: Folder, room: str, needed: AbstractSet[str], spare_seconds: f
             folder.remove(room, name)
             gone += 1
     return gone
+
+
+def needless_changes(home: Home, head: Document | None) -> set[str]:
+    """Return the files of changes that no table of subscriptions is made from any more.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    head
+        The newest commit; None where there is none, and all are needed.
+
+    Raises
+    ------
+    StoreError
+        If a change is missing or damaged.
+    OSError
+        If one cannot be read.
+
+    Notes
+    -----
+    Needed is what came after the base of the change that it has adopted, and after that of its large index. Cost
+    O(changes).
+    """
+    if head is None or head.changes == 0:
+        return set()
+    adopted = home.changes.read(head.changes)
+    base = base_of(adopted, home.changes.path(adopted.number))
+    built = head.standing.get("base_number", base.number)
+    least = min(base.number, built if isinstance(built, int) else 0)
+    needed = {base.entry["name"]} if base.entry is not None else set()
+    old: set[str] = set()
+    last = home.changes.head()
+    for commit in commits_from(home.changes, 1, adopted.number if last is None else last.number):
+        try:
+            names = {file["name"] for file in named_files(commit.document)}
+        except (KeyError, TypeError):
+            raise StoreError(f"{home.changes.path(commit.number)} is no change of subscriptions") from None
+        if commit.number > least:
+            needed |= names
+        else:
+            old |= names
+    return old - needed
+
+
+def names_in(said: Any) -> Iterator[str]:
+    """Yield all texts in a value of JSON: those that a document may name files by."""
+    if isinstance(said, str):
+        yield said
+    elif isinstance(said, dict):
+        for value in said.values():
+            yield from names_in(value)
+    elif isinstance(said, list):
+        for value in said:
+            yield from names_in(value)

@@ -8,10 +8,9 @@ from dtoss.commits.chain import COMMITS, log_of
 from dtoss.watch.home import Home
 from dtoss.watch.told.contents import Contents, commit_contents, contents_of
 from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.debris import SPARED_DEBRIS_SECONDS, clear_asked, clear_batches
+from dtoss.watch.told.debris import SPARED_DEBRIS_SECONDS, clear_asked, clear_batches, needless_changes
 from dtoss.watch.told.document import documents, head_of
 from dtoss.watch.told.folding import fold_events
-from dtoss.watch.told.needed import needless_changes
 from dtoss.watch.told.readers import readers
 
 

@@ -6,9 +6,9 @@ from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.watch.asked.live import named_files
 from dtoss.watch.home import BUILT, CHANGES, Home
+from dtoss.watch.told.debris import needless_changes
 from dtoss.watch.told.document import Document, Listed
 from dtoss.watch.told.looking import Look
-from dtoss.watch.told.needed import needless_changes
 
 
 def verify_asked(home: Home, head: Document | None, look: Look) -> None:

@@ -151,7 +151,9 @@ def _tell(part: Told, settings: Settings, stopping: Stopping) -> None:
         data = json_lines(part.events.slice(begin, _ROWS), settings)
         with stopping.cycle():  # who does not read must not keep it for ever
             sys.stdout.flush()
-            sys.stdout.buffer.write(memoryview(data))
+            rest = memoryview(data)
+            while len(rest):  # without a buffer it may write less than it is given
+                rest = rest[sys.stdout.buffer.write(rest) :]
             sys.stdout.buffer.flush()
 
 

@@ -137,8 +137,8 @@ def test_verify_looks_at_a_watch(capfd, home, tmp_path):
 def following(home, *arguments, **more):
     """A process that follows, whose output is a pipe."""
     command = [sys.executable, "-m", "dtoss", "events", "--store", home.store, "--follow", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **more)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | more
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
 
 
 def test_one_who_follows_sees_what_comes_and_ends_at_a_signal(home):
@@ -157,6 +157,7 @@ def test_one_who_follows_sees_what_comes_and_ends_at_a_signal(home):
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
+        process.wait()
     assert (process.returncode, out, err) == (0, b"", b"")
     assert cursor_of_reader(home, "tail").batch == 12
 
@@ -170,6 +171,7 @@ def test_one_who_follows_ends_when_nobody_reads(home):
         assert process.stderr.read() == b""
     finally:
         process.kill()
+        process.stderr.close()
 
 
 def test_one_who_follows_what_has_not_begun(tmp_path):
@@ -187,11 +189,12 @@ def test_one_who_follows_what_has_not_begun(tmp_path):
         process.communicate()
 
 
-def test_a_pipe_that_is_full_does_not_hold_it(home):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_pipe_that_is_full_does_not_hold_it(home, unbuffered):
     """Whoever reads no more, and keeps the pipe, is not waited for for ever."""
     for _ in range(3):
         batch_of(home, [[], some_events(np.random.default_rng(0), 2000)], START + 3 * HOUR)
-    process = following(home)
+    process = following(home, PYTHONUNBUFFERED=unbuffered)
     try:
         assert process.stdout.readline()
         time.sleep(1.0)
