@@ -318,7 +318,7 @@ def _short(text: str) -> str:
     return repr(text) if len(text) <= _SHOWN else repr(text[: _SHOWN - 1] + "…")
 
 
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 14
 """Rows that are looked at together: objects of Python do not pile up."""
 _SHOWN = 60
 """Characters of a text that a reason shows."""

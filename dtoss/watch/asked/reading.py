@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +90,26 @@ def read_files(
     tables: list[pa.Table] = []
     bad: list[Bad] = []
     for path in paths:
-        table, wrong, lines = _of_file(str(path), against)
+        with _uncollected():
+            table, wrong, lines = _of_file(str(path), against)
         if len(tables):
             table, twice = _not_before(table, tables, str(path), lines)
             wrong = sorted([*wrong, *twice], key=lambda one: one.row)
         tables.append(table)
         bad += wrong
     return Read(pa.concat_tables([SCHEMA.empty_table(), *tables]), tuple(bad))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the collector of circles from looking at millions of rows, none of which is in one, time and again."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _of_file(path: str, against: Against) -> tuple[pa.Table, list[Bad], list[int]]:
@@ -135,13 +151,12 @@ def _bytes_of(path: str) -> bytes:
 def _records(data: bytes, path: str, numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
     """Return what JSON holds; the line or number of each, and what is wrong with it, are noted as it is taken."""
     data = data.removeprefix(b"\xef\xbb\xbf")
-    lines = data.split(b"\n")
-    first = next((line for line in lines if line.strip()), None)
+    first = next((line for line in BytesIO(data) if line.strip()), None)
     if first is None:
         raise InputError(f"{shown(path)} is empty: a subscription on each line is wanted")
     found = _loaded(first)
     if isinstance(found, dict) and found.get("type") != "FeatureCollection":
-        return _lines(lines, numbers, broken)
+        return _lines(data, numbers, broken)
     whole = _loaded(data)
     if isinstance(whole, dict) and whole.get("type") == "FeatureCollection":
         whole = whole.get("features")
@@ -157,13 +172,13 @@ def _records(data: bytes, path: str, numbers: list[int], broken: dict[int, str])
             read_json(data)
         except ValueError as error:
             raise InputError(f"{shown(path)}: {error}") from None
-    return _lines(lines, numbers, broken)
+    return _lines(data, numbers, broken)
 
 
-def _lines(lines: list[bytes], numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
+def _lines(data: bytes, numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
     """Yield what is on each line that is not blank; its number, and what is wrong with it, are noted before."""
-    for number, line in enumerate(lines, 1):
-        if not line or line.isspace():
+    for number, line in enumerate(BytesIO(data), 1):
+        if line.isspace():
             continue
         numbers.append(number)
         try:
