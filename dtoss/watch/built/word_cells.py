@@ -15,6 +15,13 @@ ROW_BITS_OF_WORDS = 16
 _CELL_SHIFT = 2 * ROW_BITS_OF_WORDS + 1
 _COLUMN_SHIFT = ROW_BITS_OF_WORDS + 1
 _NORTH = 3
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio."""
+_BIT_SHIFT = np.uint64(26)
+_BITS_A_KEY = 16
+BITS_OF_SIFT = 6
+"""A number of a sift has 2^6 bits."""
+LAST_BIT = (1 << BITS_OF_SIFT) - 1
 MARKS = 3
 """Numbers that stand beside a place: subscription, first test, where its cover begins or -1."""
 
@@ -84,3 +91,22 @@ def fill_word_cells(begin, cell, rects, marks, ends, places, out):
 def slots_of_keys(count: int) -> NDArray[np.int64]:
     """Return a free table of keys of so many cells: at most half full."""
     return np.full((1 << max(int(2 * count - 1).bit_length(), 1), 2), -1, np.int64)
+
+
+def sift_for(count: int) -> NDArray[np.int64]:
+    """Return a sift for so many keys, of 16 to 32 bits a key: about one key of twenty that is not there passes."""
+    return np.zeros(max((1 << int(_BITS_A_KEY * count).bit_length()) >> BITS_OF_SIFT, 1), np.int64)
+
+
+@kernel
+def bit_of(key, size):
+    """Return the bit of a key in a sift of ``size`` numbers."""
+    return int((np.uint64(key) * _FACTOR) >> _BIT_SHIFT) & ((size << BITS_OF_SIFT) - 1)
+
+
+@kernel("void(Array(int64, 1, 'C', readonly=True), int64[::1])")
+def write_sift(keys, sift):
+    """Set the bits of keys."""
+    for i in range(keys.size):
+        bit = bit_of(keys[i], sift.size)
+        sift[bit >> BITS_OF_SIFT] |= 1 << (bit & LAST_BIT)

@@ -1,9 +1,9 @@
 """An index of subscriptions with words: by a word that a text must hold, and by place under words that many ask.
 
-A subscription stands under each word of its cover. Under a word that few ask it stands in a list. Under others it
-stands in the cells of a level of a grid that its rectangle touches: the finest level whose cells are as large as the
-rectangle, and no finer than the word needs. Words select already, so cells are coarse. Where no word of a
-formula need be there, it stands under a word that every text has.
+A subscription stands under each word of its cover, in the cells of a level of a grid that its rectangle touches: the
+finest level whose cells are as large as the rectangle, and no finer than the word needs. Words select already, so
+cells are coarse. What is larger than any cell stands in a list of the word. Where no word of a formula need be there,
+it stands under a word that every text has.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from dtoss.watch.built.word_cells import (
     cells_of_positions,
     fill_word_cells,
     list_word_cells,
+    sift_for,
     slots_of_keys,
+    write_sift,
 )
 from dtoss.watch.words.compiled import Compiled, compile_words
 from dtoss.watch.words.vocabulary import Vocabulary
@@ -36,11 +38,7 @@ FROM_START = -1
 """Of a subscription under the first word of its cover: it need not be looked for under others."""
 _LEVELS = np.array([0, 3, 5, 7, 9, 11, 13, 15], np.int64)
 """Levels of the grid: rows of 2,500 km to 600 m. The first place stands for the lists."""
-_FEW = 2
-"""Subscriptions under a word that are looked at one by one."""
-_LEAST = 1
-"""Subscriptions under a word for which a level is worth a look."""
-_ENOUGH = 1.0
+_ENOUGH = 0.5
 """Subscriptions, expected, in a cell under a word; cells need not be finer."""
 _GAIN = 1.1
 _SAMPLE = 1024
@@ -61,6 +59,8 @@ class Worded(NamedTuple):
         int32 (v + 2, 2). Where the list of each word begins in ``places``, and bit k if it has cells in level k.
     table
         int64 (t, 2). By cell and word: the key, and where what stands there begins and how much it is.
+    sift
+        int64, a power of two. Bits of the keys of ``table``: most keys that it lacks are turned away by a bit.
     places
         float64 (p, 4). Rectangles: west, south, east, north.
     marks
@@ -80,6 +80,7 @@ class Worded(NamedTuple):
     phrases: NDArray[np.int32]
     heads: NDArray[np.int32]
     table: NDArray[np.int64]
+    sift: NDArray[np.int64]
     places: NDArray[np.float64]
     marks: NDArray[np.int32]
     world: NDArray[np.float64]
@@ -136,9 +137,9 @@ def build_worded(
         index = np.zeros(len(postings.word), np.int64)
     else:
         index = _levels_of(postings, world, boxes, sample_positions, everything + 1)
-    heads, table, places, marks = _laid_out(postings, index, world, everything + 1)
+    heads, table, sift, places, marks = _laid_out(postings, index, world, everything + 1)
     kept = (compiled.covers, compiled.code, compiled.phrase, compiled.phrases)
-    return Worded(*vocabulary, *kept, heads, table, places, marks, world, _LEVELS.copy())
+    return Worded(*vocabulary, *kept, heads, table, sift, places, marks, world, _LEVELS.copy())
 
 
 def vocabulary_in(worded: Worded) -> Vocabulary:
@@ -206,21 +207,15 @@ def _levels_of(
     words: int,
 ) -> NDArray[np.int64]:
     """Return the place of each posting's level, 0 for the list of its word."""
+    if len(postings.word) == 0:
+        return np.zeros(0, np.int64)
     asked = np.bincount(postings.word, minlength=words)
-    many = asked[postings.word] > _FEW
-    index = np.zeros(len(postings.word), np.int64)
-    if not many.any():
-        return index
-    rows = np.flatnonzero(many)
-    finest = _finest_of_size(postings.rects[rows], world)
-    crowd = _crowds(postings.rects[rows], finest, world, _middles(boxes) if positions is None else positions)
+    finest = _finest_of_size(postings.rects, world)
+    crowd = _crowds(postings.rects, finest, world, _middles(boxes) if positions is None else positions)
     enough = asked[:, None] * crowd[None, :] <= _ENOUGH
     useful = np.argmax(crowd <= _GAIN * crowd.min())
     level = np.where(enough.any(axis=1), np.minimum(np.argmax(enough, axis=1), useful), useful)
-    index[rows] = np.minimum(finest, level[postings.word[rows]])
-    group = postings.word[rows] * len(_LEVELS) + index[rows]
-    index[rows[np.bincount(group)[group] <= _LEAST]] = 0
-    return index
+    return np.asarray(np.minimum(finest, level[postings.word]))
 
 
 def _crowds(
@@ -264,8 +259,8 @@ def _keys(
 
 def _laid_out(
     postings: _Postings, index: NDArray[np.int64], world: NDArray[np.float64], words: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64], NDArray[np.int32]]:
-    """Return heads, table, places and marks: first the lists of words, then cells."""
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int32]]:
+    """Return heads, table, sift, places and marks: first the lists of words, then cells."""
     bits = bits_of(words)
     listed = np.flatnonzero(index == 0)
     listed = listed[np.argsort(postings.word[listed], kind="stable")]
@@ -283,10 +278,12 @@ def _laid_out(
     first = len(listed) + np.cumsum(size) - size
     table = slots_of_keys(found)
     write_slots(distinct[:found], first, size, table)
+    sift = sift_for(found)
+    write_sift(distinct[:found], sift)
     places, out = np.empty((len(listed) + len(keys), 4)), np.empty((len(listed) + len(keys), MARKS), np.int32)
     places[: len(listed)], out[: len(listed)] = postings.rects[listed], postings.marks[listed]
     fill_word_cells(begin, cell, rects, marks, first.copy(), places, out)
-    return heads, table, places, out
+    return heads, table, sift, places, out
 
 
 def bits_of(words: int) -> int:

@@ -95,7 +95,7 @@ def candidate_pieces(
     where = operand(positions, np.float64)
     asked = (
         worded.covers, worded.code, worded.phrase, worded.phrases, worded.places, worded.marks, worded.heads,
-        worded.table, worded.world, worded.levels,
+        worded.table, worded.sift, worded.world, worded.levels,
     )  # fmt: skip
     bits, cells = bits_of(len(worded.heads) - 1), np.empty(len(worded.levels), np.int64)
     looks, ends = np.empty((MOST_LOOKS, LOOKS), np.int64), np.empty(size, np.int64)

@@ -9,7 +9,7 @@ from dtoss.compiled.pointers import pointer, prefetch, shifted
 from dtoss.geometry.space import QUARTER_TURN
 from dtoss.watch.built.frame import Frame
 from dtoss.watch.built.grid_kernel import EMPTY, FACTS, begin_of, count_of, frame_in, place_in
-from dtoss.watch.built.word_cells import MARKS, cell_at
+from dtoss.watch.built.word_cells import BITS_OF_SIFT, LAST_BIT, MARKS, bit_of, cell_at
 from dtoss.watch.words.compiled import ACCEPT, TESTS
 from dtoss.watch.words.messages import put_in_order
 
@@ -74,6 +74,8 @@ class Found(NamedTuple):
     heads: Any
     table: Any
     room: int
+    sift: Any
+    size: int
     every: int
     bits: int
     cells: Any
@@ -203,7 +205,7 @@ def _read(kind: str, dimensions: int = 1) -> str:
 _FLOATS, _LONGS, _INTS = _read("float64"), _read("int64"), _read("int32")
 _WORDED = (
     f"{_INTS}, {_read('int32', 2)}, {_INTS}, {_INTS}, {_read('float64', 2)}, {_read('int32', 2)}, {_read('int32', 2)},"
-    f" {_read('int64', 2)}, {_FLOATS}, {_LONGS}"
+    f" {_read('int64', 2)}, {_LONGS}, {_FLOATS}, {_LONGS}"
 )
 _MESSAGES = f"{_LONGS}, {_INTS}, {_LONGS}, {_INTS}, {_LONGS}, {_LONGS}"
 
@@ -232,7 +234,7 @@ def _note_word(texts, found, asked, looks, used, message, word):
                 x, y = texts.positions[2 * message], texts.positions[2 * message + 1]
                 found.cells[level] = cell_at(found.frame, level, found.levels[level], x, y)
             key = (found.cells[level] << found.bits) | word
-            prefetch(found.table, 2 * place_in(key, found.room))
+            prefetch(found.sift, bit_of(key, found.size) >> BITS_OF_SIFT)
             used = _note(looks, used, message, word, key, _KEYED)
         mask >>= 1
         level += 1
@@ -268,6 +270,14 @@ def _looked_up(found, asked, looks, used):
     """Turn keys into the spans of postings that stand under them."""
     for i in range(used):
         if looks[LOOKS * i + _LAST] == _KEYED:
+            key = looks[LOOKS * i + 2]
+            bit = bit_of(key, found.size)
+            if found.sift[bit >> BITS_OF_SIFT] >> (bit & LAST_BIT) & 1:
+                prefetch(found.table, 2 * place_in(key, found.room))
+            else:
+                looks[LOOKS * i + 2] = looks[LOOKS * i + _LAST] = 0
+    for i in range(used):
+        if looks[LOOKS * i + _LAST] == _KEYED:
             entry = _entry_of(found.table, found.room, looks[LOOKS * i + 2])
             begin = begin_of(entry)
             looks[LOOKS * i + 2] = begin
@@ -290,8 +300,8 @@ def _text_of(texts, message):
 )
 def find_spoken(
     start: Any, positions: Any, begin: Any, tokens: Any, first: Any, words: Any, ats: Any, word_places: Any,
-    covers: Any, code: Any, phrase: Any, phrases: Any, places: Any, marks: Any, heads: Any, table: Any, world: Any,
-    levels: Any, bits: int, cells: Any, looks: Any, ends: Any, out: Any,
+    covers: Any, code: Any, phrase: Any, phrases: Any, places: Any, marks: Any, heads: Any, table: Any, sift: Any,
+    world: Any, levels: Any, bits: int, cells: Any, looks: Any, ends: Any, out: Any,
 ) -> Any:  # fmt: skip
     """Write the hits of messages from ``start`` on, and set where those of each end.
 
@@ -306,7 +316,7 @@ def find_spoken(
     asked = Asked(pointer(covers), pointer(code), pointer(phrase), pointer(phrases), pointer(places), pointer(marks))
     found = Found(
         frame_in(pointer(world)), pointer(levels), levels.size, pointer(heads), pointer(table), table.shape[0],
-        heads.shape[0] - 2, bits, pointer(cells),
+        pointer(sift), sift.size, heads.shape[0] - 2, bits, pointer(cells),
     )  # fmt: skip
     hits, noted = Hits(pointer(out), out.size), pointer(looks)
     last, mine, filled = positions.shape[0], 0, 0

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import pointer, prefetch, shifted
 
 FREE = -1
 """A slot of a table of words in which nothing is."""
@@ -30,6 +31,8 @@ _TAG_SHIFT = 32
 _NUMBER_MASK = (1 << _TAG_SHIFT) - 1
 _TAG_MASK = 0x7FFFFFFF
 _FIRST_ROOM, _GROWTH = 1 << 12, 4
+_AHEAD = 16
+"""Chunks by which a table is asked for before it is read."""
 _READ = "Array(uint8, 1, 'C', readonly=True)"
 _LONGS = "Array(int64, 1, 'C', readonly=True)"
 
@@ -109,19 +112,38 @@ def slots_for(count: int) -> NDArray[np.int64]:
     return np.full(1 << max(int(2 * count - 1).bit_length(), 1), FREE, np.int64)
 
 
-def numbered(
-    text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the number of each chunk in the order in which distinct ones come, and the first chunk of each number."""
-    numbers, distinct = np.empty(len(ends), np.int32), np.zeros(len(ends) + 1, np.int64)
+class Numbered(NamedTuple):
+    """The distinct chunks of some, numbered in the order in which they come.
+
+    Parameters
+    ----------
+    numbers
+        int32 (c,). Of each chunk.
+    distinct
+        int64 (d,). The first chunk of each number.
+    letters, offsets
+        uint8, int64 (d + 1,). Their folded bytes, one after another, and where each begins.
+    """
+
+    numbers: NDArray[np.int32]
+    distinct: NDArray[np.int64]
+    letters: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+
+def numbered(text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: NDArray[np.int64]) -> Numbered:
+    """Return the numbers of chunks. Cost O(bytes)."""
+    size = len(ends)
+    numbers, distinct = np.empty(size, np.int32), np.empty(size, np.int64)
+    letters, offsets = np.empty(int((ends[:, 1] - ends[:, 0]).sum()), np.uint8), np.zeros(size + 1, np.int64)
     slots = np.full(_FIRST_ROOM, FREE, np.int64)
-    at = number_chunks(0, 0, text, FOLDED, ends, hashes, slots, numbers, distinct)
-    while at < len(ends):
-        found = int(distinct[-1])
+    at = found = 0
+    while True:
+        at, found = number_chunks(at, found, text, FOLDED, ends, hashes, slots, numbers, distinct, letters, offsets)
+        if at == size:
+            return Numbered(numbers, distinct[:found], letters[: offsets[found]], offsets[: found + 1])
         slots = np.full(_GROWTH * len(slots), FREE, np.int64)
         fill_slots(hashes[distinct[:found]], slots)
-        at = number_chunks(at, found, text, FOLDED, ends, hashes, slots, numbers, distinct)
-    return numbers, distinct[: int(distinct[-1])]
 
 
 @kernel(f"int64({_READ}, {_LONGS}, {_READ})")
@@ -185,44 +207,54 @@ def _entry(hashed, number):
     return ((hashed >> _TAG_SHIFT) & _TAG_MASK) << _TAG_SHIFT | number
 
 
+@kernel
+def _same(letters, begin, end, text, span, folded):
+    """Return whether some letters are the folded bytes of a chunk."""
+    first, size = span[0], end - begin
+    step = 0 if size == span[1] - first else size + 1
+    while step < size and letters[begin + step] == folded[text[first + step]]:
+        step += 1
+    return step == size
+
+
 @kernel(
-    f"int64(int64, int64, {_READ}, {_READ}, Array(int64, 2, 'C', readonly=True), {_LONGS}, int64[::1], int32[::1],"
-    " int64[::1])"
+    f"UniTuple(int64, 2)(int64, int64, {_READ}, {_READ}, Array(int64, 2, 'C', readonly=True), {_LONGS}, int64[::1],"
+    " int32[::1], int64[::1], uint8[::1], int64[::1])"
 )
-def number_chunks(start, found, text, folded, ends, hashes, slots, numbers, distinct):
-    """Set the number of each chunk from ``start`` on in the order in which they come, and a chunk of each number.
+def number_chunks(start, found, text, folded, ends, hashes, slots, numbers, distinct, letters, offsets):
+    """Set the number of each chunk from ``start`` on, and what is kept of those that are new.
 
     ``found`` have a number already. Returns the chunk at which the table is half full, or how many chunks there are;
-    ``distinct`` ends with how many have a number.
+    and how many have a number then.
     """
     mask = slots.size - 1
+    table, held, read, lower = pointer(slots), pointer(letters), pointer(text), pointer(folded)
     for i in range(start, ends.shape[0]):
         if 2 * found >= slots.size:
-            distinct[ends.shape[0]] = found
-            return i
+            return i, found
+        if i + _AHEAD < ends.shape[0]:
+            prefetch(table, (hashes[i + _AHEAD] >> 1) & mask)
         at = (hashes[i] >> 1) & mask
-        size = ends[i, 1] - ends[i, 0]
-        while True:
-            if slots[at] == FREE:
-                slots[at] = _entry(hashes[i], found)
-                distinct[found] = i
-                numbers[i] = found
+        entry = _entry(hashes[i], 0)
+        span = shifted(pointer(ends), 2 * i)
+        number = FREE
+        while number == FREE:
+            if table[at] == FREE:
+                number = found
+                table[at] = entry | number
+                distinct[number] = i
+                begin = offsets[number]
+                for step in range(span[1] - span[0]):
+                    held[begin + step] = lower[read[span[0] + step]]
+                offsets[number + 1] = begin + span[1] - span[0]
                 found += 1
-                break
-            if slots[at] >> _TAG_SHIFT == (hashes[i] >> _TAG_SHIFT) & _TAG_MASK:
-                number = slots[at] & _NUMBER_MASK
-                other = distinct[number]
-                same = ends[other, 1] - ends[other, 0] == size
-                step = 0
-                while same and step < size:
-                    same = folded[text[ends[other, 0] + step]] == folded[text[ends[i, 0] + step]]
-                    step += 1
-                if same:
-                    numbers[i] = number
-                    break
+            elif table[at] >> _TAG_SHIFT == entry >> _TAG_SHIFT:
+                other = table[at] & _NUMBER_MASK
+                if _same(held, offsets[other], offsets[other + 1], read, span, lower):
+                    number = other
             at = (at + 1) & mask
-    distinct[ends.shape[0]] = found
-    return ends.shape[0]
+        numbers[i] = number
+    return ends.shape[0], found
 
 
 @kernel(f"void({_LONGS}, int64[::1])")
@@ -242,28 +274,18 @@ def fill_slots(hashes, slots):
 def find_chunks(text, folded, ends, hashes, letters, offsets, slots, numbers):
     """Set the number that each chunk has as a word of a vocabulary, UNKNOWN where it is none."""
     mask = slots.size - 1
+    table, held, read, lower = pointer(slots), pointer(letters), pointer(text), pointer(folded)
     for i in range(ends.shape[0]):
+        if i + _AHEAD < ends.shape[0]:
+            prefetch(table, (hashes[i + _AHEAD] >> 1) & mask)
         at = (hashes[i] >> 1) & mask
-        size = ends[i, 1] - ends[i, 0]
+        tag = (hashes[i] >> _TAG_SHIFT) & _TAG_MASK
+        span = shifted(pointer(ends), 2 * i)
         numbers[i] = UNKNOWN
-        while slots[at] != FREE:
-            if slots[at] >> _TAG_SHIFT == (hashes[i] >> _TAG_SHIFT) & _TAG_MASK:
-                number = slots[at] & _NUMBER_MASK
-                begin = offsets[number]
-                same = offsets[number + 1] - begin == size
-                step = 0
-                while same and step < size:
-                    same = letters[begin + step] == folded[text[ends[i, 0] + step]]
-                    step += 1
-                if same:
+        while table[at] != FREE:
+            if table[at] >> _TAG_SHIFT == tag:
+                number = table[at] & _NUMBER_MASK
+                if _same(held, offsets[number], offsets[number + 1], read, span, lower):
                     numbers[i] = number
                     break
             at = (at + 1) & mask
-
-
-@kernel(f"void({_READ}, {_READ}, Array(int64, 2, 'C', readonly=True), {_LONGS}, uint8[::1])")
-def gather_chunks(text, folded, ends, begin, out):
-    """Write the folded bytes of chunks one after another."""
-    for i in range(ends.shape[0]):
-        for step in range(ends[i, 1] - ends[i, 0]):
-            out[begin[i] + step] = folded[text[ends[i, 0] + step]]

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
-from dtoss.watch.words.chunks import FOLDED, Bytes, Chunks, bytes_of, chunks_of, gather_chunks, numbered
+from dtoss.watch.words.chunks import FOLDED, Bytes, Chunks, bytes_of, chunks_of, numbered
 from dtoss.watch.words.formula import MOST_CHARACTERS, All, Formula, Part, Said, parse_words
 from dtoss.watch.words.tokens import tokens
 from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
@@ -120,25 +121,24 @@ def _number(held: Bytes, chunks: Chunks) -> tuple[NDArray[np.int64], pa.Array]:
     text = np.concatenate([signs.text[: signs.begin[-1]], held.text])
     ends = np.concatenate([marks.ends, chunks.ends + signs.begin[-1]])
     hashes = np.concatenate([marks.hashes, chunks.hashes])
-    numbers, distinct = numbered(text, ends, hashes)
+    numbers, distinct, letters, offsets = numbered(text, ends, hashes)
     count, distinct = len(distinct), distinct[_SIGNS:]
-    mine = operand(ends[distinct])
-    begin = np.concatenate([np.zeros(1, np.int64), np.cumsum(mine[:, 1] - mine[:, 0])])
-    letters = np.empty(begin[-1], np.uint8)
-    gather_chunks(text, FOLDED, mine, begin, letters)
-    words = pa.Array.from_buffers(pa.large_string(), len(mine), [None, pa.py_buffer(begin), pa.py_buffer(letters)])
+    begin = operand(offsets[_SIGNS:])
+    buffers = [None, pa.py_buffer(begin), pa.py_buffer(letters)]
+    words = pa.Array.from_buffers(pa.large_string(), len(distinct), buffers)
     odd = np.flatnonzero(hashes[distinct] & 1)
     number = np.arange(count, dtype=np.int64)
     if len(odd):
-        spans = mine[odd].tolist()
+        spans = ends[distinct[odd]].tolist()
         raw = [text[first:last].tobytes().decode("utf-8", "replace") for first, last in spans]
         said = [tokens(one) for one in raw]
         good = [len(some) == 1 and not any(map(str.isspace, one)) for some, one in zip(said, raw, strict=True)]
         # an odd chunk is read by Python, and its place in the list of words is taken by an empty one
         number[odd[~np.array(good)] + _SIGNS] = _ODD
-        listed = np.array(words.to_pylist(), object)
-        listed[odd] = [some[0] if ok else "" for some, ok in zip(said, good, strict=True)]
-        words = pa.array(listed.tolist(), pa.large_string())
+        mask = np.zeros(len(distinct), np.bool_)
+        mask[odd] = True
+        read = pa.array([some[0] if ok else "" for some, ok in zip(said, good, strict=True)], pa.large_string())
+        words = pc.replace_with_mask(words, pa.array(mask), read)
     return number[numbers[_SIGNS:]], words
 
 

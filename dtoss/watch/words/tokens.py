@@ -27,4 +27,5 @@ def tokens(text: str) -> list[str]:
     >>> tokens("Coffee-shop, CAFÉ no_1!")
     ['coffee', 'shop', 'café', 'no', '1']
     """
-    return _RUN.findall(unicodedata.normalize("NFKC", text).casefold())
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return [folded] if folded.isalnum() else _RUN.findall(folded)

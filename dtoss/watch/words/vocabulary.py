@@ -65,7 +65,7 @@ def foreign_words(
     texts: Bytes, ends: NDArray[np.int64], hashes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], list[str]]:
     """Return the distinct chunks of some that are not of ASCII alone: the number of each, and their texts."""
-    numbers, distinct = numbered(texts.text, operand(ends), operand(hashes))
+    numbers, distinct, _, _ = numbered(texts.text, operand(ends), operand(hashes))
     spans = ends[distinct].tolist()
     return numbers, [texts.text[begin:end].tobytes().decode("utf-8", "replace") for begin, end in spans]
 
