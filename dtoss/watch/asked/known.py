@@ -93,6 +93,32 @@ def asked_space(home: Home) -> Space | None:
     return space_of_manifest(store.manifest())
 
 
+def check_space(home: Home, space: Space) -> None:
+    """Check that rows of a watch are where its subscriptions are; nothing is ever transformed in silence.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    space
+        Of the rows.
+
+    Raises
+    ------
+    InputError
+        If a change of subscriptions has noted another space.
+    StoreError
+        If the last change is damaged.
+    """
+    head = home.changes.head() if home.asked.there() else None
+    asked = None if head is None or head.document.get("space") is None else asked_space(home)
+    if asked is not None and not _same(asked, space):
+        raise InputError(
+            f"the subscriptions of watch {home.name!r} are in {_named(asked)} and the rows in {_named(space)}: give "
+            "the rows that --crs, or subscribe under another --watch with --crs"
+        )
+
+
 def _same(one: Space, other: Space) -> bool:
     return same_crs(one.crs, other.crs) and (one.metric, one.to_lonlat) == (other.metric, other.to_lonlat)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import struct
 
@@ -12,11 +14,11 @@ import pytest
 from dtoss.commits.chain import Chain
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, space_of
-from dtoss.watch.asked import json_text
+from dtoss.watch.asked import checking, json_text
 from dtoss.watch.asked.changing import subscribe
 from dtoss.watch.asked.checking import checked
 from dtoss.watch.asked.json_text import read_json
-from dtoss.watch.asked.known import known_of
+from dtoss.watch.asked.known import check_space, known_of
 from dtoss.watch.asked.reading import read_files
 from dtoss.watch.asked.writing import place_in_words, written
 from dtoss.watch.home import Home
@@ -206,12 +208,16 @@ def test_geoparquet_of_polygons_and_of_points(tmp_path):
 def test_what_is_known_of_a_watch(tmp_path):
     """Degrees, then the CRS of the first change, then all that the last batch says."""
     home = Home(str(tmp_path / "store"))
+    check_space(home, plane)
     known = known_of(home)
     assert (known.space, known.schema, known.text, known.time) == (space_of(), None, None, None)
     plane = space_of("EPSG:32610")
     assert known_of(home, crs="EPSG:32610", allow_everything=True).space == plane
     assert known_of(home, allow_everything=True).allow_everything
     subscribe(home, checked([{"id": 1}])[0], space=plane)
+    check_space(home, plane)
+    with pytest.raises(InputError, match=r"are in EPSG:32610 \(plane\) and the rows in EPSG:4326 \(sphere\)"):
+        check_space(home, space_of())
     assert known_of(home).space == plane == known_of(home, crs="epsg:32610").space
     with pytest.raises(InputError, match=r"in EPSG:4326 \(sphere\) and watch 'default' is in EPSG:32610 \(plane\)"):
         known_of(home, crs="EPSG:4326")
@@ -247,3 +253,26 @@ def test_places_in_words(row, words):
     table, _ = checked([{"id": 1} | row])
     assert words in place_in_words(written(table)[0], True)
     assert ("units" in place_in_words(written(table)[0], False)) == ("circle" in row or "around" in row)
+
+
+def test_the_collector_works_again_after_a_file(put):
+    """Whether it could be read or not; one that rests goes on resting."""
+    for path in (put("a.jsonl", '{"id": 1}\n'), put("b.jsonl", " ")):
+        for before in (True, False):
+            (gc.enable if before else gc.disable)()
+            try:
+                with contextlib.suppress(InputError):
+                    read_files([path])
+                assert gc.isenabled() == before
+            finally:
+                gc.enable()
+
+
+def test_rows_of_many_pieces_keep_their_lines(put, monkeypatch):
+    """Bad ones, and ids that stand in another piece."""
+    monkeypatch.setattr(checking, "_AT_ONCE", 3)
+    rows = [{"id": number % 11, "circle": [1, 2, -1 if number == 8 else 1]} for number in range(13)]
+    read = read_files([put("a.jsonl", "\n" + lines_of(rows))])
+    assert sorted(map(int, read.table["id"].to_pylist())) == [0, 1, 2, 3, 4, 5, 6, 7, 9, 10]
+    assert [(bad.row, bad.id) for bad in read.bad] == [(10, "8"), (13, "0"), (14, "1")]
+    assert "a.jsonl:2 has it too" in read.bad[1].reason
