@@ -73,6 +73,7 @@ class _Loop:
     stopping: Stopping
     warn: Callable[[str], None]
     renew: Callable[[], None] | None
+    patient: bool
     patience: Patience = field(default_factory=Patience)
     done: Watched = field(default_factory=Watched)
 
@@ -97,6 +98,7 @@ def watch_files(
     retain: float | None = None,
     stopping: Stopping | None = None,
     renew: Callable[[], None] | None = None,
+    patient: bool | None = None,
     say: Callable[[Told], None] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Watched:
@@ -143,6 +145,8 @@ def watch_files(
         Whether somebody has asked to end; signals when None.
     renew
         Is called before Spark is started anew, after it has gone.
+    patient
+        A batch that fails for no reason of its rows is tried again, three times in a row; unless ``once`` when None.
     say
         Is told of each batch.
     warn
@@ -176,7 +180,18 @@ def watch_files(
     lease = _leased(home, warn)
     try:
         with stopping.listening():
-            loop = _Loop(watching, positions, sessions, columns or Columns(), schema, most_rows, stopping, warn, renew)
+            loop = _Loop(
+                watching,
+                positions,
+                sessions,
+                columns or Columns(),
+                schema,
+                most_rows,
+                stopping,
+                warn,
+                renew,
+                not once if patient is None else patient,
+            )
             return _run(loop, every, beat, once)
     finally:
         lease.release()
@@ -209,10 +224,10 @@ def _run(loop: _Loop, every: float, beat: float, once: bool) -> Watched:
         except Exception as error:
             if loop.stopping.asked:
                 break
-            if isinstance(error, DtossError | ValueError) and (loop.done.batches == 0 or once):
+            if isinstance(error, DtossError | ValueError) and (loop.done.batches == 0 or not loop.patient):
                 raise
             failed += 1
-            if failed >= FAILURES_IN_A_ROW or once:
+            if failed >= FAILURES_IN_A_ROW or not loop.patient:
                 raise BatchesFailed(f"{failed} batches in a row have failed, the last one: {said(error)}") from error
             loop.warn(f"a batch has failed: {said(error)}; it is tried again in {RETRIED_AFTER[failed - 1]:g} s")
             if loop.renew is not None:

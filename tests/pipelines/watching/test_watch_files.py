@@ -1,0 +1,214 @@
+"""Files that arrive, held against subscriptions by Spark: the events of the loop, each once; bad rows and bad options."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from dtoss.errors import InputError, StoreError
+from dtoss.watch.home import Home
+from dtoss.watch.told.verify import verify_watch
+from pipelines.rows.positions import Columns
+from pipelines.watch import watch_files
+from pipelines.watching.batches import Rowwise
+from tests.dtoss.watch.streams import (
+    BEGIN,
+    SECOND,
+    SPHERE,
+    change,
+    circle,
+    random_asked,
+    random_rows,
+    settings_of,
+    stands,
+)
+from tests.oracles import Watched
+from tests.pipelines.watching.arrivals import all_told, arrive, counted, once
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_files_are_held_against_what_stands(spark, tmp_path, kind):
+    """Three files, a batch each, with late rows, ties and an expiry: batch by batch what the loop tells."""
+    rng = np.random.default_rng(len(kind))
+    store, incoming = tmp_path / "store", tmp_path / "in"
+    home = Home(str(store))
+    loop = Watched(SPHERE, settings_of().schema, 30 * SECOND)
+    rows = random_rows(rng, 60, seconds=90)
+    first = {"id": 1, "t": BEGIN, "x": 0.0, "y": 0.0, "attributes": {"occupied": 1, "kind": "taxi"}}
+    parts = [[first, *rows[:20]], rows[20:40], rows[40:]]
+    for number, part in enumerate(parts, start=1):
+        change(home, [random_asked(rng, f"s{one}") for one in range(number, number + 4)])
+        number_of, table = stands(home)
+        before = len(all_told(store))
+        arrive(incoming, f"part{number}", part, kind)
+        done = once(spark, incoming, store, expire=30.0)
+        fresh = all_told(store)[before:]
+        assert done.batches == len(fresh) <= 2
+        assert done.events == sum(map(len, fresh))
+        for rows_of_batch, found in zip((part, []), fresh, strict=False):  # a beat, where somebody is over by now
+            assert Counter(found) == Counter(loop.batch(rows_of_batch, number_of, table)), number
+    assert sum(map(len, all_told(store))) > 10
+    assert not verify_watch(home).damaged
+
+
+def test_rows_that_cannot_be_are_set_aside_and_counted(spark, tmp_path):
+    """A null id, no number, NaN, a latitude of 91, a time of the future: reasons in the commit, rows in a file."""
+    store, incoming = tmp_path / "store", tmp_path / "in"
+    incoming.mkdir()
+    change(Home(str(store)), [circle("a", 0.0, 0.0, 1000.0)])
+    lines = ["id,lon,lat,t", "1,0,0,100", ",0,0,100", "2,x,0,100", "3,0,91,100", "4,0,0,99999999999", "5,0,nan,100"]
+    path = incoming / "bad.csv"
+    path.write_text("\n".join(lines) + "\n")
+    import os
+
+    os.utime(path, (1, 1))
+    with pytest.raises(InputError, match=r"5 of 6 rows are bad .* --max-bad bears 10%"):
+        once(spark, incoming, store)
+    assert Home(str(store)).batches.head() is None
+    once(spark, incoming, store, max_bad=0.9)
+    document = Home(str(store)).batches.head().document
+    assert document["reasons"] == {
+        "latitude out of range": 1,
+        "no id": 1,
+        "position is NaN": 1,
+        "position is not a number": 1,
+        "time ahead of the clock": 1,
+    }
+    assert sum(file["rows"] for file in document["quarantine"]) == 5
+    assert document["counts"]["inside"] == 1
+
+
+def test_a_file_that_was_read_is_never_read_again(spark, tmp_path):
+    """Not by another run, nor under another order of files; one that is new is."""
+    store, incoming = tmp_path / "store", tmp_path / "in"
+    rows = random_rows(np.random.default_rng(3), 30)
+    change(Home(str(store)), [circle("a", 0.0, 0.0, 3000.0), circle("b", 180.0, 0.0, 3000.0)])
+    arrive(incoming, "b", rows[:10])
+    once(spark, incoming, store)
+    before = all_told(store)
+    arrive(incoming, "a", rows[10:20])
+    once(spark, incoming, store)
+    assert all_told(store)[: len(before)] == before
+    assert len(all_told(store)) == len(before) + 1
+    assert set(Home(str(store)).batches.head().document["ledger"]["files"]) == {
+        str(incoming / "a.csv"),
+        str(incoming / "b.csv"),
+    }
+
+
+def test_later_files_take_the_types_of_the_first(spark, tmp_path):
+    """A column of text stays one where all its values look like numbers; one that is missing is null."""
+    store, incoming = tmp_path / "store", tmp_path / "in"
+    change(Home(str(store)), [circle("a", 0.0, 0.0, 3000.0, where="kind = '7'")])
+    row = {"id": 1, "t": BEGIN, "x": 0.0, "y": 0.0, "attributes": {"occupied": 1, "kind": "taxi"}}
+    arrive(incoming, "a", [row])
+    once(spark, incoming, store)
+    arrive(incoming, "b", [row | {"t": BEGIN + SECOND, "attributes": {"occupied": 1, "kind": "7"}}])
+    once(spark, incoming, store)
+    assert [event[0] for event in all_told(store)[1]] == ["enter", "inside"]
+    path = incoming / "c.csv"
+    path.write_text(f"id,lon,lat,t\n1,0,0,{BEGIN // SECOND + 9}\n")
+    import os
+
+    os.utime(path, (1, 1))
+    once(spark, incoming, store)
+    assert [event[0] for event in all_told(store)[2]] == ["leave"]
+
+
+def test_messages_have_words_and_places(spark, tmp_path):
+    """Every message near that speaks of fire, whatever it says beside; no state, no leave; 1 MB of text as well."""
+    store, incoming = tmp_path / "store", tmp_path / "in"
+    incoming.mkdir()
+    change(
+        Home(str(store)),
+        [
+            circle("fire", 10.0, 50.0, 20_000.0, words="(fire or flood) and not drill", events=1),
+            circle("phrase", 10.0, 50.0, 20_000.0, words='"big fire"', events=1),
+        ],
+    )
+    texts = ["Big FIRE!", "a fire drill", "fire", "no big thing", None, "flood " * 170_000]
+    messages = [{"lon": 10.0, "lat": 50.0, "said": text, "n": number} for number, text in enumerate(texts)]
+    messages.append({"lon": 20.0, "lat": 50.0, "said": "fire", "n": 99})
+    path = incoming / "m.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in messages))
+    import os
+
+    os.utime(path, (1, 1))
+    rows = Rowwise(text="said", messages=True, has_ids=False)
+    done = once(spark, incoming, store, columns=Columns(id=None), rows=rows, carry=("n",))
+    assert done.events == 4
+    import dtoss
+
+    found = sorted((one["subscription"], one["n"]) for one in dtoss.events(str(store)))
+    assert found == [("fire", 0), ("fire", 2), ("fire", 5), ("phrase", 0)]
+    assert Home(str(store)).batches.head().document["state"] == []
+
+
+def test_a_second_watch_of_one_name_ends_at_once(spark, tmp_path):
+    """It says who holds it; another name is free."""
+    from dtoss.commits.lease import take
+
+    store, incoming = tmp_path / "store", tmp_path / "in"
+    home = Home(str(store))
+    change(home, [circle("a", 0.0, 0.0, 3000.0)])
+    arrive(incoming, "a", random_rows(np.random.default_rng(1), 5))
+    lease = take(home.folder, "it", print, lambda: None)
+    try:
+        with pytest.raises(StoreError, match=r"watch default of .* is being written by"):
+            once(spark, incoming, store)
+        assert once(spark, incoming, store, name="other").batches == 1
+    finally:
+        lease.release()
+    assert once(spark, incoming, store).batches == 1
+
+
+def test_a_replay_under_another_name_tells_what_a_fence_would_have_said(spark, tmp_path):
+    """The same files, new subscriptions, the same code."""
+    store, incoming = tmp_path / "store", tmp_path / "in"
+    rows = random_rows(np.random.default_rng(5), 40)
+    arrive(incoming, "a", rows)
+    change(Home(str(store)), [circle("a", 0.0, 0.0, 3000.0)])
+    once(spark, incoming, store)
+    change(Home(str(store), "what-if"), [circle("new", 180.0, 0.0, 3000.0)])
+    once(spark, incoming, store, name="what-if")
+    loop = Watched(SPHERE, settings_of().schema)
+    number, table = stands(Home(str(store), "what-if"))
+    assert counted(all_told(store, "what-if")) == Counter(loop.batch(rows, number, table))
+    assert {event[1] for event in all_told(store)[0]} == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"every": 0.0}, "more than 0"),
+        ({"most_rows": 0}, "1 or more"),
+        ({"expire": -1.0}, "--expire is -1 s"),
+        ({"carry": ("nothing",)}, "--carry nothing: the rows of watch default have no such column, they have"),
+        ({"rows": Rowwise(text="nothing")}, "there is no column 'nothing' (--text NAME)"),
+        ({"columns": Columns(id="none")}, "there is no column 'none' (--id NAME)"),
+        ({"rows": Rowwise(has_ids=False), "columns": Columns(id=None)}, "rows without an id are messages"),
+    ],
+)
+def test_options_that_cannot_be(spark, tmp_path, options, match):
+    """One line names the value and the way out; nothing is committed."""
+    store, incoming = tmp_path / "store", tmp_path / "in"
+    arrive(incoming, "a", random_rows(np.random.default_rng(1), 3))
+    with pytest.raises(InputError) as caught:
+        watch_files(str(incoming), str(store), lambda: spark, once=True, **options)
+    assert match in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert Home(str(store)).batches.head() is None
+
+
+def test_other_settings_than_those_of_the_first_batch_are_refused(spark, tmp_path):
+    """Positions of a plane, or messages, are another watch's."""
+    store, incoming = tmp_path / "store", tmp_path / "in"
+    arrive(incoming, "a", random_rows(np.random.default_rng(1), 3))
+    once(spark, incoming, store)
+    arrive(incoming, "b", random_rows(np.random.default_rng(2), 3))
+    with pytest.raises(InputError, match="there is no column"):
+        once(spark, incoming, store, columns=Columns(id="other"))
+    assert Home(str(store)).batches.head().number == 1

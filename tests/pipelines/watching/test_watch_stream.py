@@ -1,0 +1,114 @@
+"""Streaming DataFrames held against subscriptions: a commit for each micro-batch, checkpoints that belong to it."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import dtoss
+from dtoss.errors import InputError
+from dtoss.watch.home import Home
+from pipelines.rebuild import rebuild
+from pipelines.watch import watch
+from tests.dtoss.watch.streams import SPHERE, asked, change, circle, random_asked, random_rows, settings_of, stands
+from tests.oracles import Watched
+from tests.pipelines.watching.arrivals import all_told, arrive, once
+
+SCHEMA = "id bigint, lon double, lat double, t bigint, occupied bigint, kind string"
+
+
+def streamed(spark, folder):
+    """A stream of the files of a folder, one a batch."""
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder))
+
+
+def ended(query):
+    """Wait until a query has read what there is; return what it failed with."""
+    try:
+        query.awaitTermination(200)
+    except Exception as error:
+        return str(error)
+    return None
+
+
+def test_each_batch_of_a_stream_is_one_commit(spark, tmp_path):
+    """The events are the loop's; another run goes on; a lost checkpoint is refused, and one of another watch too."""
+    folder, store = tmp_path / "in", tmp_path / "store"
+    rng = np.random.default_rng(4)
+    home = Home(str(store))
+    change(home, [random_asked(rng, f"s{number}") | {"expires": None} for number in range(8)])
+    rows = sorted(random_rows(rng, 40), key=lambda row: row["t"])
+    parts = [rows[:15], rows[15:40]]
+    loop = Watched(SPHERE, settings_of().schema)
+    number, table = stands(home)
+    for part, name in zip(parts, "ab", strict=True):
+        arrive(folder, name, part, "jsonl")
+        assert ended(watch(streamed(spark, folder), str(store), every=None)) is None
+        assert Counter(all_told(store)[-1]) == Counter(loop.batch(part, number, table)), name
+    assert len(all_told(store)) == 2
+    assert ended(watch(streamed(spark, folder), str(store), every=None)) is None
+    assert len(all_told(store)) == 2
+    arrive(folder, "c", random_rows(rng, 5), "jsonl")
+    shutil.move(store / "watch" / "default" / "checkpoint", tmp_path / "kept")
+    error = ended(watch(streamed(spark, folder), str(store), every=None))
+    assert "the checkpoint is not that of watch default" in error
+    assert "--new-source" in error
+    error = ended(
+        watch(streamed(spark, folder), str(store), name="other", every=None, checkpoint=str(tmp_path / "kept"))
+    )
+    assert "watch other has no batch before it" in error
+    assert len(all_told(store)) == 2
+    assert ended(watch(streamed(spark, folder), str(store), every=None, checkpoint=str(tmp_path / "kept"))) is None
+    assert len(all_told(store)) == 3
+
+
+def test_a_frame_that_does_not_stream_is_refused(spark, tmp_path):
+    """The way out is named."""
+    with pytest.raises(InputError, match=r"the frame is not a stream: read it with spark\.readStream"):
+        watch(spark.range(3), str(tmp_path / "store"))
+
+
+def test_a_beat_adopts_what_is_asked_and_lets_objects_expire(spark, tmp_path):
+    """Without rows, once: no Spark is asked for."""
+    folder, store = tmp_path / "in", tmp_path / "store"
+    home = Home(str(store))
+    change(home, [circle("a", 0.0, 0.0, 1000.0)])
+    rows = [
+        {"id": id, "t": 1_700_000_000_000_000 + t * 1_000_000, "x": 0.0, "y": 0.0, "attributes": {}}
+        for id, t in ((1, 0), (2, 500), (2, 600), (2, 700))
+    ]
+    arrive(folder, "a", rows)
+    once(spark, folder, store, expire=60.0)
+    assert [event[:5] for event in all_told(store)[1]] == [("leave", "a", 1, 1, 1_700_000_060_000_000)]
+    change(home, [circle("b", 0.0, 0.0, 1000.0)], ["a"])
+    once(None, folder, store, expire=60.0)
+    assert all_told(store)[2] == [("reset", "a", 1, None, None, "removed")]
+    assert once(None, folder, store, expire=60.0).batches == 0
+
+
+def test_around_an_object_is_where_the_snapshot_has_it(spark, tmp_path):
+    """The centre is taken anew once the store has another snapshot; an object that is gone holds nothing."""
+    folder, store = tmp_path / "in", tmp_path / "store"
+    home = Home(str(store))
+
+    def current(rows):
+        frame = spark.createDataFrame(rows, "id bigint, lon double, lat double")
+        rebuild(frame, str(store), partitions=1)
+
+    current([(7, 0.0, 0.0), (8, 50.0, 0.0)])
+    change(
+        home,
+        [asked("near7", 4, object="7", radius=1000.0, events=1), asked("none", 4, object="9", radius=9e6, events=1)],
+    )
+    row = {"id": 1, "t": 1_700_000_000_000_000, "x": 0.0, "y": 0.0, "attributes": {}}
+    arrive(folder, "a", [row])
+    once(spark, folder, store)
+    assert [event[:2] for event in all_told(store)[0]] == [("inside", "near7")]
+    current([(7, 50.0, 0.0)])
+    arrive(folder, "b", [row | {"t": row["t"] + 1_000_000}, row | {"t": row["t"] + 2_000_000, "x": 50.0}])
+    once(spark, folder, store)
+    assert [(event[1], event[4] - row["t"]) for event in all_told(store)[1]] == [("near7", 2_000_000)]
+    assert len(dtoss.open(str(store))) == 1
