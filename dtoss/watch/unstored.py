@@ -105,7 +105,7 @@ def _known(before: Rows | None, placed: Ordered) -> Known:
     kept = Before(
         keys_of(last.ids), last.ids, last.t, last.positions, nothing, nothing.astype(np.bool_), last.attributes
     )
-    return Known(kept, nothing.astype(np.bool_), {})
+    return Known(kept, nothing.astype(np.bool_), ())
 
 
 def _shown(events: pa.Table, settings: Settings, given: Given, carry: Sequence[str]) -> pa.Table:

@@ -117,10 +117,12 @@ def _clock(plan: Plan, done: Sequence[Done]) -> int | None:
 
 def _state(plan: Plan, done: Sequence[Done]) -> list[dict[str, Any]]:
     """Return the runs of the state, oldest first, with the buckets that each counts for."""
-    merged: NDArray[np.int64] = np.concatenate([np.zeros(0, np.int64), *(one.merged for one in done)])
     runs = []
-    for run in plan.state:
-        left = np.setdiff1d(run.buckets, merged)
+    for number, run in enumerate(plan.state):
+        left = run.buckets
+        for one in done:
+            if one.stay <= number:
+                left = np.setdiff1d(left, one.buckets)
         if len(left):
             runs.append(
                 {"name": run.name, "rows": run.rows, "bytes": run.bytes, "sha256": run.sha256, "buckets": bitmap(left)}

@@ -68,8 +68,8 @@ class EventFile:
     batch: int
     ordinal: int
     rows: int = 0
-    _sink: Any = field(default_factory=pa.BufferOutputStream)
-    _writer: Any = None
+    _sink: Any = field(default_factory=pa.BufferOutputStream, init=False)
+    _writer: Any = field(default=None, init=False)
 
     def add(self, columns: dict[str, Any]) -> None:
         """Write events; those of their columns that are missing are null."""

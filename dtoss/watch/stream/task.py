@@ -22,7 +22,7 @@ from dtoss.watch.stream.happened import write_events, write_messages
 from dtoss.watch.stream.histogram import Histogram, histogram_of
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.rows_in import ordered
-from dtoss.watch.stream.tracks import Known, kept_state, known_of, tracks_of
+from dtoss.watch.stream.tracks import Kept, Known, kept_state, known_of, tracks_of
 
 REJECTED = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
 AHEAD = "time ahead of the clock"
@@ -40,8 +40,11 @@ class Done:
         What a commit says of the files; None where there is none.
     written
         int64. Buckets that the new run has rows of.
-    merged
-        int64. Buckets of which the new run has all.
+    buckets
+        int64. Those of the task.
+    stay
+        Runs of the commit before, the oldest, of which the new run has no rows; of the others it has all rows in the
+        buckets of the task.
     counts
         By name.
     reasons
@@ -57,7 +60,8 @@ class Done:
     state: dict[str, Any] | None = None
     rejected: dict[str, Any] | None = None
     written: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    merged: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    buckets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    stay: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
     histogram: Histogram | None = None
@@ -111,8 +115,7 @@ def run_task(
             rejected.append(_set_aside(rows, raw, np.flatnonzero(ahead)))
             rows = rows.take(np.flatnonzero(~ahead))
     out = EventFile(event_schema(plan.settings, plan.options.carry), plan.number, task + 1)
-    state: dict[str, Any] | None = None
-    written = merged = np.zeros(0, np.int64)
+    kept = Kept(None, np.zeros(0, np.int64), len(plan.state))
     histogram = None if rows.t is None else histogram_of(rows.t)
     if plan.timed:
         known: Known = known_of(plan, buckets, rows.ids, expiring=plan.options.expire is not None)
@@ -121,7 +124,7 @@ def run_task(
         counts |= {**tracks.counts, "tied": placed.tied}
         counts["repeated"] += placed.repeated
         counts |= write_events(plan, tracks, out)
-        state, written, merged = kept_state(plan, buckets, tracks, known)
+        kept = kept_state(plan, tracks, known)
     else:
         counts |= write_messages(plan, rows, out)
     whole = pa.concat_tables(rejected) if rejected else None
@@ -132,10 +135,11 @@ def run_task(
     return Done(
         task,
         out.close(plan.home.folder),
-        state,
+        kept.entry,
         None if whole is None else _quarantined(plan, whole),
-        written,
-        merged,
+        kept.written,
+        buckets,
+        kept.stay,
         counts,
         reasons,
         histogram,

@@ -12,22 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.watch.rows import Rows
-from dtoss.watch.stream.buckets import bucket_of
+from dtoss.watch.stream.layers import Asked, Layer, ids_until, layers_of, merged, merged_from, newest
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.rows_in import Ordered
-from dtoss.watch.stream.state import (
-    Before,
-    Run,
-    concatenated,
-    found_in,
-    keys_of,
-    read_bucket,
-    size_in,
-    standing_rows,
-    times_in,
-    worth_merging,
-    write_run,
-)
+from dtoss.watch.stream.state import Before, concatenated, write_run
 
 
 @dataclass(frozen=True)
@@ -40,64 +28,33 @@ class Known:
         By object's id; no object twice, none that is gone.
     expired
         bool (n,). Whose time is over by the clock.
-    runs
-        Of each bucket, oldest first.
+    layers
+        The runs that have some of the task's buckets, oldest first.
     """
 
     before: Before
     expired: NDArray[np.bool_]
-    runs: Mapping[int, tuple[Run, ...]]
+    layers: tuple[Layer, ...]
 
 
 def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array | None, expiring: bool) -> Known:
     """Return the rows before that a task needs. Cost O(rows log objects), and O(objects) where any may expire."""
-    runs = {int(b): tuple(run for run in plan.state if b in run.buckets) for b in buckets}
+    layers = layers_of(plan.home, plan.state, buckets)
     kind = pa.int64() if plan.settings.id_type == "int64" else pa.string()
     ids = pa.array([], kind) if ids is None else pc.unique(ids)
-    bucket = bucket_of(ids)
-    order = np.argsort(bucket, kind="stable")
-    first = np.searchsorted(bucket[order], buckets)
-    last = np.searchsorted(bucket[order], buckets, "right")
     limit = None
     if expiring and plan.clock is not None and plan.options.expire is not None:
         limit = plan.clock - plan.options.expire
-    parts: list[Before] = []
-    for b, begin, end in zip(buckets.tolist(), first.tolist(), last.tolist(), strict=True):
-        if not runs[b]:
-            continue
-        asked = ids.take(pa.array(order[begin:end]))
-        over = limit is not None and any((times_in(plan.home, run, b) <= limit).any() for run in runs[b])
-        parts += _in_bucket(plan, runs[b], b, asked, limit if over else None)
+        late = ids_until(layers, limit, kind)
+        if len(late):
+            ids = pc.unique(pa.concat_arrays([ids.cast(kind), late]))
     kinds = {name: plan.settings.schema[name] for name in plan.kept if name != "id"}
-    before = concatenated(parts, kinds, kind)
-    before = before.take(np.flatnonzero(~before.gone))
+    before = concatenated(newest(layers, Asked.of(ids)), kinds, kind)
+    if before.gone.any():
+        before = before.take(np.flatnonzero(~before.gone))
     before = before.take(np.asarray(pc.sort_indices(before.ids)).astype(np.int64))
     expired = np.zeros(len(before), np.bool_) if limit is None else before.t <= limit
-    return Known(before, expired, runs)
-
-
-def _in_bucket(plan: Plan, runs: tuple[Run, ...], bucket: int, ids: pa.Array, limit: int | None) -> list[Before]:
-    """Return the newest rows of some objects of a bucket, and of all whose time is over."""
-    if limit is not None:
-        found = []
-        for part, rows in standing_rows(plan.home, runs, bucket):
-            here = found_in(part, keys_of(ids), ids)
-            wanted = np.zeros(len(part), np.bool_)
-            wanted[here[here >= 0]] = True
-            wanted |= part.t <= limit
-            found.append(part.take(rows[wanted[rows]]))
-        return found
-    found = []
-    keys = keys_of(ids)
-    for run in reversed(runs):
-        if len(ids) == 0:
-            break
-        part = read_bucket(plan.home, run, bucket)
-        here = found_in(part, keys, ids)
-        held = here >= 0
-        found.append(part.take(here[held]))
-        ids, keys = ids.filter(pa.array(~held)), keys[~held]
-    return found
+    return Known(before, expired, layers)
 
 
 @dataclass(frozen=True)
@@ -186,60 +143,50 @@ def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:
     return Tracks(whole, begin, is_before[order], expired, changes, counts)
 
 
-def kept_state(
-    plan: Plan, buckets: NDArray[np.int64], tracks: Tracks, known: Known
-) -> tuple[dict[str, Any] | None, NDArray[np.int64], NDArray[np.int64]]:
-    """Write the last row of each object, and all of the buckets that are worth it.
+@dataclass(frozen=True)
+class Kept:
+    """What a task has kept.
 
-    Returns what a commit says of the run, the buckets that it has rows of, and those of which it has all.
+    Parameters
+    ----------
+    entry
+        What a commit says of the run; None where there is none.
+    written
+        int64. Buckets that it has rows of.
+    stay
+        Runs of the commit before, the oldest, of which it has no rows; it has all rows of the others in the task's
+        buckets.
     """
+
+    entry: dict[str, Any] | None
+    written: NDArray[np.int64]
+    stay: int
+
+
+def kept_state(plan: Plan, tracks: Tracks, known: Known) -> Kept:
+    """Write the last row of each object, and the newer runs where they are worth it."""
     rows = tracks.rows
     assert rows.ids is not None
     assert rows.t is not None
     last = tracks.begin[1:] - 1
+    if len(last) == 0:
+        return Kept(None, np.zeros(0, np.int64), len(plan.state))
     # a row before that is the last one is there only because its time is over
     gone = tracks.before[last]
     kinds = {name: plan.settings.schema[name] for name in plan.kept if name != "id"}
-    ids = rows.ids.take(pa.array(last))
+    asked = Asked.of(rows.ids.take(pa.array(last)))
     fresh = Before(
-        keys_of(ids),
-        ids,
+        asked.key,
+        asked.ids,
         rows.t[last],
         rows.positions[last],
         np.full(len(last), plan.changes),
         gone,
         {name: rows.attributes[name].take(pa.array(last)).cast(kind) for name, kind in kinds.items()},
     )
-    bucket = bucket_of(ids)
-    order = np.argsort(bucket, kind="stable")
-    ends = np.searchsorted(bucket[order], np.append(buckets, buckets[-1:] + 1))
-    parts, of, merged = [], [], []
-    for place, b in enumerate(buckets.tolist()):
-        mine = fresh.take(order[ends[place] : ends[place + 1]]) if len(fresh) else fresh
-        sizes = [size_in(plan.home, run, b) for run in known.runs[b]]
-        if len(mine) and worth_merging(sizes, len(mine)):
-            mine = _merged(plan, known.runs[b], b, mine, kinds)
-            merged.append(b)
-        if len(mine):
-            parts.append(mine)
-            of.append(np.full(len(mine), b))
-    if not parts:
-        return None, np.zeros(0, np.int64), np.array(merged, np.int64)
-    id_kind = pa.int64() if plan.settings.id_type == "int64" else pa.string()
-    written = np.array([int(b[0]) for b in of], np.int64)
-    entry = write_run(plan.home.folder, np.concatenate(of), concatenated(parts, kinds, id_kind))
-    return entry, written, np.array(merged, np.int64)
-
-
-def _merged(plan: Plan, runs: tuple[Run, ...], bucket: int, fresh: Before, kinds: Mapping[str, pa.DataType]) -> Before:
-    """Return all rows of a bucket that stand, the fresh ones before all others; what is gone needs no mark any more."""
-    found = []
-    for part, rows in standing_rows(plan.home, runs, bucket):
-        stands = np.zeros(len(part), np.bool_)
-        stands[rows] = True
-        hidden = found_in(part, fresh.key, fresh.ids)
-        stands[hidden[hidden >= 0]] = False
-        stands &= ~part.gone
-        found.append(part.take(np.flatnonzero(stands)))
-    whole = concatenated([*found, fresh], kinds, fresh.ids.type)
-    return whole.take(np.flatnonzero(~whole.gone))
+    layers = known.layers
+    stay = merged_from([layer.size for layer in layers], len(fresh))
+    bucket, whole = merged(layers[stay:], asked, fresh, kinds, stay == 0)
+    entry = write_run(plan.home.folder, bucket, whole)
+    number = layers[stay].number if stay < len(layers) else len(plan.state)
+    return Kept(entry, np.unique(bucket), number)
