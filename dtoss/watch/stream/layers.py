@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -111,15 +110,27 @@ class Asked:
         return Asked(self.bucket[rows], self.key[rows], self.ids.take(pa.array(rows)))
 
 
-@lru_cache(maxsize=_OPEN)
-def opened(home: Home, name: str) -> Opened:
-    """Return a run by the name of its file, mapped; the last ones are kept.
+_opened: dict[tuple[Home, str], Opened] = {}
 
-    Raises
-    ------
-    StoreError
-        If it is missing or damaged; the message names it.
-    """
+
+def opened(home: Home, name: str) -> Opened:
+    """Return a run by the name of its file, mapped; it stays open as long as commits name it."""
+    found = _opened.get((home, name))
+    if found is None:
+        while len(_opened) >= _OPEN:
+            _opened.pop(next(iter(_opened)), None)
+        found = _opened[home, name] = _open(home, name)
+    return found
+
+
+def _close_others(home: Home, runs: Sequence[Run]) -> None:
+    """Close runs that are named no more: a file that is removed has its room on the disk until then."""
+    names = {run.name for run in runs}
+    for key in [key for key in _opened if key[0] == home and key[1] not in names]:
+        _opened.pop(key, None)
+
+
+def _open(home: Home, name: str) -> Opened:
     data = mapped(home.folder, STATE, name, "restore it from a copy")
     try:
         batch = pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
@@ -163,7 +174,14 @@ class Layer:
 
 
 def layers_of(home: Home, runs: Sequence[Run], buckets: NDArray[np.int64]) -> tuple[Layer, ...]:
-    """Return the runs that have some of a task's buckets, oldest first."""
+    """Return the runs that have some of a task's buckets, oldest first.
+
+    Raises
+    ------
+    StoreError
+        If a file is missing or damaged; the message names it.
+    """
+    _close_others(home, runs)
     mine = np.zeros(BUCKETS, np.bool_)
     mine[buckets] = True
     found = []
@@ -208,8 +226,8 @@ def ids_until(layers: Sequence[Layer], limit: int, kind: pa.DataType) -> pa.Arra
 def merged_from(sizes: Sequence[int], more: int) -> int:
     """Return how many of the oldest runs stay when rows come; the others become one run with them.
 
-    Each run that stays is at least twice as large as all newer ones together: there are few, and a row is written anew
-    only so often as the state doubles.
+    Each run is at least twice as large as the next: there are few, and a row is written anew only so often as what came
+    doubles.
 
     Parameters
     ----------
