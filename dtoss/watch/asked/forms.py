@@ -26,8 +26,8 @@ NESTED = ("id", "circle", "box", "polygon", "around", "where", "words", "events"
 """What a row may say of itself."""
 RADII = ("radius", "metres")
 """Names of the radius of a circle whose numbers are columns of their own."""
-SIDES = ("west", "south", "east", "north")
-FLAT = (*RADII, *SIDES, *dict.fromkeys(name for pair in AXES for name in pair))
+BOX_SIDES = ("west", "south", "east", "north")
+FLAT = (*RADII, *BOX_SIDES, *dict.fromkeys(name for pair in AXES for name in pair))
 """Names of places whose numbers are columns of their own."""
 _NUMBER, _NUMBERS = pa.float64(), pa.list_(pa.float64())
 _REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -78,7 +78,7 @@ def draft_of(columns: Mapping[str, Values], count: int, reasons: Reasons) -> Dra
     reasons
         Of rows that are bad already; those that are found are added.
     """
-    numbers = {name: np.full(count, np.nan) for name in ("x", "y", "radius", *SIDES)}
+    numbers = {name: np.full(count, np.nan) for name in ("x", "y", "radius", *BOX_SIDES)}
     objects: list[Any] | None = None
     given: dict[str, NDArray[np.bool_]] = {}
     if "circle" in columns:
@@ -86,7 +86,7 @@ def draft_of(columns: Mapping[str, Values], count: int, reasons: Reasons) -> Dra
         _spread(columns["circle"], ("x", "y", "radius"), "circle", "[lon, lat, metres]", numbers, reasons)
     if "box" in columns:
         given["box"] = _given(columns["box"])
-        _spread(columns["box"], SIDES, "box", "[west, south, east, north]", numbers, reasons)
+        _spread(columns["box"], BOX_SIDES, "box", "[west, south, east, north]", numbers, reasons)
     if "polygon" in columns:
         given["polygon"] = _given(columns["polygon"])
     if "around" in columns:
@@ -251,9 +251,9 @@ def _flat(
         missing = "radius" if axes is not None else "lon and lat, or x and y"
         for row in np.flatnonzero(np.any([_given(columns[name]) for name in lonely], axis=0)).tolist():
             reasons.setdefault(row, f"there is {', '.join(lonely)}, and no {missing}: a circle has lon, lat and radius")
-    if sides := [name for name in SIDES if name in columns]:
-        whole = {name: columns.get(name, [None] * len(numbers[name])) for name in SIDES} if sides else {}
-        _together(whole, SIDES, SIDES, "box", given, numbers, reasons)
+    if sides := [name for name in BOX_SIDES if name in columns]:
+        whole = {name: columns.get(name, [None] * len(numbers[name])) for name in BOX_SIDES} if sides else {}
+        _together(whole, BOX_SIDES, BOX_SIDES, "box", given, numbers, reasons)
 
 
 def _together(

@@ -13,7 +13,7 @@ from dtoss.geometry.polygons import as_polygons, polygons_in, rings_of, rings_to
 from dtoss.geometry.space import HALF_TURN, Space, as_positions
 from dtoss.geometry.wkb import polygons_of_wkb
 from dtoss.queries.areas.covered import as_boxes
-from dtoss.watch.asked.forms import SIDES, Draft, said
+from dtoss.watch.asked.forms import BOX_SIDES, Draft, said
 from dtoss.watch.asked.json_text import json_text, read_json
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON
 
@@ -64,7 +64,7 @@ def _check_radii(draft: Draft, rows: NDArray[np.int64]) -> None:
 def _check_boxes(draft: Draft, rows: NDArray[np.int64], space: Space) -> None:
     if not len(rows):
         return
-    boxes = np.stack([draft.numbers[name][rows] for name in SIDES], axis=1)
+    boxes = np.stack([draft.numbers[name][rows] for name in BOX_SIDES], axis=1)
     try:
         as_boxes(boxes, space)
     except ValueError:

@@ -45,11 +45,21 @@ class Told(NamedTuple):
 
 
 @kernel
-def _distance(row, facts):
+def _squared_chord(place, facts):
     """Return the squared chord to the centre of a circle, of which ``facts`` is the pointer."""
-    x, y = row.place.x - facts[0], row.place.y - facts[1]
-    z = row.place.z - facts[2] if row.place.dimension == SPHERE else 0.0
+    x, y, z = place.x - facts[0], place.y - facts[1], place.z - facts[2]
     return x * x + y * y + z * z
+
+
+@kernel
+def _near_in(place, facts, tags, count, chosen):
+    """List what of a cell may hold a row, without a branch: circles whose centres are near, and all other places."""
+    found = 0
+    for k in range(count):
+        chord2 = _squared_chord(place, shifted(facts, FACTS * k))
+        chosen[found] = k
+        found += int(chord2 <= facts[FACTS * k + _NORTH]) | int(tags[2 * k + 1] != CIRCULAR)
+    return found
 
 
 @kernel
@@ -83,13 +93,12 @@ def in_rectangle(x, y, rect, sphere):
 def held_in(row, facts, tags, told, tables):
     """Return the distance to a circle that holds a row, NaN for another place that does, -1 for none.
 
-    Below that it is a polygon of which rounding leaves unsure whether it holds the row.
+    Of circles only those come whose centres are near. Below -1 it is a polygon of which rounding leaves unsure whether
+    it holds the row.
     """
     shape = int(tags[1])
     if shape == CIRCULAR:
-        chord2 = _distance(row, facts)
-        if chord2 > facts[_NORTH]:
-            return -1.0
+        chord2 = _squared_chord(row.place, facts)
         if not told.events[tags[0]] & row.wants:
             return -1.0
         return within_circle(row.place, facts, told.radius[tags[0]], chord2)
@@ -196,7 +205,7 @@ def search_grid(
     told = Told(pointer(events), pointer(radius))
     used = looked = 0
     room, most = slots.shape[0], subs.size
-    of_slots, of_facts, of_marks = pointer(slots), pointer(places), pointer(marks)
+    of_slots, of_facts, of_marks, of_subs = pointer(slots), pointer(places), pointer(marks), pointer(subs)
     for i in range(begin, order.size):
         number = order[i]
         row = _row_at(pointer(positions), pointer(vectors), number, wants[number], dimension)
@@ -211,7 +220,11 @@ def search_grid(
             if used + count > most:
                 return i, looked
             middle = used
-            for k in range(at, at + count):
+            near = _near_in(
+                row.place, shifted(of_facts, FACTS * at), shifted(of_marks, 2 * at), count, shifted(of_subs, used)
+            )
+            for j in range(near):
+                k = at + subs[middle + j]
                 distance = held_in(row, shifted(of_facts, FACTS * k), shifted(of_marks, 2 * k), told, tables)
                 if distance != -1.0:
                     subs[used] = of_marks[2 * k]

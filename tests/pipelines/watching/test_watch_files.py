@@ -1,4 +1,4 @@
-"""Files that arrive, held against subscriptions by Spark: the events of the loop, each once; bad rows and bad options."""
+"""Files that arrive, held against subscriptions by Spark: the events of the loop, each once; what is refused."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A watch of a real Spark whose processes are killed in mid-batch, and what all its commits tell: a script.
 
-``python -m tests.pipelines.watching.with_spark FOLDER STORE SEED KIND...`` watches a folder once. Each KIND is a kill, in
-a batch of its own, a little after its tasks began: "worker", "java", or "driver", which ends this process.
+``python -m tests.pipelines.watching.with_spark FOLDER STORE SEED KIND...`` watches a folder once. Each KIND is a kill,
+in a batch of its own, a little after its tasks began: "worker", "java", or "driver", which ends this process.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ def test_geoparquet_of_polygons_and_of_points(tmp_path):
 def test_what_is_known_of_a_watch(tmp_path):
     """Degrees, then the CRS of the first change, then all that the last batch says."""
     home = Home(str(tmp_path / "store"))
-    check_space(home, plane)
+    check_space(home, space_of("EPSG:32610"))
     known = known_of(home)
     assert (known.space, known.schema, known.text, known.time) == (space_of(), None, None, None)
     plane = space_of("EPSG:32610")

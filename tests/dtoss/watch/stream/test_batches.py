@@ -56,4 +56,4 @@ def test_matches_come_in_pieces(tmp_path, monkeypatch, most):
         held_equal(tmp_path / str(seed), 60 + seed, 1, batches=2, expire=[None, 20][seed % 2]) for seed in range(4)
     ]
     assert sum(map(len, total)) > 30
-    assert seen.count(1) > 10
+    assert len(seen) > 10, len(seen)
