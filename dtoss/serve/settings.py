@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dtoss.serve.limits import Limits
+from dtoss.watch.home import DEFAULT_NAME, Home
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class Settings:
         Folder of the optimiser's report.
     hot
         Whether frequent questions take the short way below the framework.
+    watch
+        Name of the watch in the store whose events and subscriptions are told; it may not have begun yet. None tells
+        of none.
     """
 
     store: str
@@ -78,3 +82,14 @@ class Settings:
     patterns: str | None = None
     report: str | None = None
     hot: bool = True
+    watch: str | None = DEFAULT_NAME
+
+    def home(self) -> Home | None:
+        """Return where the watch is; None where none is told of. Each worker makes its own, after the fork.
+
+        Raises
+        ------
+        InputError
+            If its name cannot be one.
+        """
+        return None if self.watch is None else Home(self.store, self.watch)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dtoss.serve.serving import Serving
 from dtoss.serve.settings import Settings
+from dtoss.watch.home import Home
 
 if TYPE_CHECKING:
     from dtoss.serve.entry.doors import Doors
@@ -52,3 +54,8 @@ class WorkerState:
     doors: Doors
     log: Log
     showing: Showing
+
+    @cached_property
+    def home(self) -> Home | None:
+        """Where the watch is whose events and subscriptions are told; None where none is."""
+        return self.settings.home()

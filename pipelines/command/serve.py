@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dtoss.watch.home import DEFAULT_NAME
 from pipelines.command import options
 from pipelines.command.options import seconds_or_none
 from pipelines.command.output import say_compiling
@@ -74,6 +75,9 @@ def serve(
     hot: Annotated[
         bool, typer.Option("--hot/--no-hot", help="Answer frequent questions by a short way below the framework.")
     ] = True,
+    watch: Annotated[
+        str, typer.Option("--watch", help="Watch of the store whose events and subscriptions are told.", metavar="NAME")
+    ] = DEFAULT_NAME,
     as_json: options.Json = False,
 ) -> int:
     """Answer questions over HTTP, from the newest snapshot always."""
@@ -110,6 +114,7 @@ def serve(
         patterns=patterns,
         report=report,
         hot=hot,
+        watch=watch,
     )
 
     def ready(served: Served, url: str) -> None:

@@ -35,11 +35,12 @@ def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[Served, st
     Raises
     ------
     InputError
-        If something that it was told cannot be: a port, a certificate, a file of tokens, a log.
+        If something that it was told cannot be: a port, a certificate, a file of tokens, a log, a name.
     StoreError
         If there is no snapshot, or it is damaged.
     """
     _check_certificate(settings)
+    settings.home()
     port = hold(settings.host, settings.port)
     folder = None
     try:
