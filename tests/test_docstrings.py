@@ -84,9 +84,13 @@ def names_of(heads: list[str]) -> list[str]:
 
 
 def parameters(node: Definition) -> list[str] | None:
-    """The parameters of a function, or of what makes an object of a class; None where its base does."""
+    """The parameters of a function, or of what makes an object of a class; None where its base does.
+
+    Fields whose names begin with an underscore are what an object keeps for itself.
+    """
     if isinstance(node, ast.ClassDef):
         fields = [line.target.id for line in node.body if isinstance(line, ast.AnnAssign)]
+        fields = [name for name in fields if not name.startswith("_")]
         made = next((line for line in node.body if isinstance(line, ast.FunctionDef) and line.name == "__init__"), None)
         return fields or (parameters(made) if made else None)
     asked = node.args
@@ -194,7 +198,8 @@ def names_in(body: list[ast.stmt], within: str = "") -> Iterator[str]:
             if isinstance(node, ast.ClassDef):
                 yield from names_in(node.body, f"{within}{node.name}.")
         elif isinstance(node, ast.Assign):
-            yield from (within + target.id for target in node.targets if isinstance(target, ast.Name))
+            named = [one for target in node.targets for one in getattr(target, "elts", [target])]
+            yield from (within + one.id for one in named if isinstance(one, ast.Name))
             if ast.unparse(node.targets[0]) == "__all__":
                 yield from ast.literal_eval(node.value)
         elif isinstance(node, ast.AnnAssign):

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -15,6 +14,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.areas import areas_of
 from dtoss.geometry.polygons import Polygon, as_polygons
 from dtoss.geometry.space import Space
+from dtoss.watch.asked.json_text import read_json
 from dtoss.watch.built.built import NO_TEXT, Built, Unanswered
 from dtoss.watch.built.covers import (
     CIRCULAR,
@@ -149,7 +149,7 @@ def _polygons(table: pa.Table, kind: NDArray[Any], space: Space) -> tuple[list[P
     found: list[Polygon] = []
     rows = np.flatnonzero(kind == POLYGON)
     for row, said in zip(rows.tolist(), table.column("polygon").take(pa.array(rows)).to_pylist(), strict=True):
-        mine = as_polygons(orjson.loads(said), space)
+        mine = as_polygons(read_json(said), space)
         begin[row + 1] = len(mine)
         found += mine
     return found, np.cumsum(begin)
