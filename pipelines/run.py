@@ -28,8 +28,8 @@ from pipelines.rows.described import types_of
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.positions import Columns, Positions
 from pipelines.rows.read_files import read_positions, unreadable
-from pipelines.spark.causes import cause_of, said
-from pipelines.spark.session import alive
+from pipelines.spark.causes import said
+from pipelines.spark.renewal import renewed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -207,7 +207,7 @@ def _beats(loop: _Loop, every: float, cycles: int | None, renew: Callable[[], No
             in_a_row += 1
             ran = replace(ran, failures=ran.failures + 1)
             _failed(loop, error, in_a_row)
-            _renewed(renew, error, in_a_row, loop.warn)
+            renewed(renew, error, in_a_row, loop.warn)
             pause = min(RETRY_SECONDS[in_a_row - 1], every)
             loop.warn(f"the cycle is tried again in {pause:g} s")
             loop.stopping.wait(pause)
@@ -236,20 +236,6 @@ def _failed(loop: _Loop, error: Exception, in_a_row: int) -> None:
     if in_a_row >= FAILURES:
         raise CyclesFailed(f"{in_a_row} cycles in a row have failed, the last one: {said(error)}") from error
     loop.warn(f"a cycle has failed: {said(error)}")
-
-
-def _renewed(renew: Callable[[], None] | None, error: Exception, in_a_row: int, warn: Callable[[str], None]) -> None:
-    """Let go of a session that has ended, or with which two cycles have failed for no reason that we know."""
-    from pyspark.sql import SparkSession
-
-    try:
-        session = SparkSession.getActiveSession()
-        gone = session is not None and not alive(session)
-    except Exception:
-        gone = True  # Java does not answer
-    if renew is not None and (gone or (in_a_row > 1 and cause_of(error) is None)):
-        warn("Spark is started anew")
-        renew()
 
 
 def _beat(loop: _Loop) -> bool:

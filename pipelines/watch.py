@@ -22,6 +22,7 @@ from pipelines.loop.stopping import Stopping
 from pipelines.rows.positions import Columns, from_frame
 from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.spark.causes import said
+from pipelines.spark.renewal import renewed
 from pipelines.stream import QUERY
 from pipelines.watching.amounts import taken_files
 from pipelines.watching.batches import Rowwise, Told, Watching, check_amounts
@@ -220,6 +221,7 @@ def _run(loop: _Loop, every: float, beat: float, once: bool) -> Watched:
                     break
                 with loop.stopping.cycle():
                     _count(loop, _batch(loop, found, files))
+                failed = 0
                 last_beat = time.monotonic()
         except Exception as error:
             if loop.stopping.asked:
@@ -230,8 +232,7 @@ def _run(loop: _Loop, every: float, beat: float, once: bool) -> Watched:
             if failed >= FAILURES_IN_A_ROW or not loop.patient:
                 raise BatchesFailed(f"{failed} batches in a row have failed, the last one: {said(error)}") from error
             loop.warn(f"a batch has failed: {said(error)}; it is tried again in {RETRIED_AFTER[failed - 1]:g} s")
-            if loop.renew is not None:
-                loop.renew()
+            renewed(loop.renew, error, failed, loop.warn)
             loop.stopping.wait(RETRIED_AFTER[failed - 1])
             continue
         failed = 0

@@ -1,27 +1,31 @@
-"""Processes of a real Spark are killed in mid-batch: no event is lost, none is told twice."""
+"""Processes of a real Spark are killed in mid-batch: no event is lost, none is told twice. ``kills`` has many more."""
 
 from __future__ import annotations
 
 import signal
+from collections import Counter
 
 import pytest
 
-from dtoss.watch.home import Home
-from dtoss.watch.told.verify import verify_watch
-from tests.pipelines.watching.with_spark import assert_told_once, made, watched
+from tests.dtoss.watch.stream.scripted import small
+from tests.pipelines.watching.arrivals import once
+from tests.pipelines.watching.with_spark import EXPIRE, MOST_ROWS, assert_told_once, faults, made, watched
+
+KINDS = ("worker", "worker", "worker", "java", "commit")
+"""Of one process, which the last of them ends; what is left another one does, whose driver is killed in its tasks."""
 
 
 @pytest.mark.slow
-def test_six_kills_lose_nothing_and_double_nothing(tmp_path):
-    """The driver twice, then Python workers and Java twice each; every commit is held to the loop."""
+def test_six_kills_lose_nothing_and_double_nothing(spark, tmp_path, monkeypatch):
+    """Python workers, Java, the driver around a commit and in a task; each Spark with another number of cores."""
+    small(monkeypatch)
     folder, store = tmp_path / "in", tmp_path / "store"
-    files = made(folder, store, 7)
-    for seed in (1, 2):
-        code, _, err = watched(folder, store, seed, "driver")
+    files = made(folder, store, 7, files=14)
+    for seed, kinds in ((1, KINDS), (2, ("driver",))):
+        code, err = watched(folder, store, seed, *kinds)
         assert code == -signal.SIGKILL, err
-    code, counts, err = watched(folder, store, 3, "worker", "java", "worker", "java")
-    assert code == 0, err
-    assert counts["worker"] >= 2
-    assert counts["java"] == 2
-    assert_told_once(store, files)
-    assert verify_watch(Home(str(store))).damaged == []
+    found = faults(folder)
+    assert Counter(one["kind"] for one in found) == Counter([*KINDS, "driver"])
+    assert len({one["cores"] for one in found}) > 1
+    once(spark, folder, store, expire=EXPIRE, most_rows=MOST_ROWS)
+    assert assert_told_once(store, files) > 50

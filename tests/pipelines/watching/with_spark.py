@@ -1,7 +1,9 @@
 """A watch of a real Spark whose processes are killed in mid-batch, and what all its commits tell: a script.
 
-``python -m tests.pipelines.watching.with_spark FOLDER STORE SEED KIND...`` watches a folder once. Each KIND is a kill,
-in a batch of its own, a little after its tasks began: "worker", "java", or "driver", which ends this process.
+``python -m tests.pipelines.watching.with_spark FOLDER STORE SEED KIND...`` watches a folder once. Each KIND is a fault,
+at a moment of a batch that is drawn: "worker" and "java" are killed while tasks run, "driver" too, "commit" is this
+process around its commit, and "full" lets the disk of the store have little room for a batch. Each Spark that is
+started has 1, 2 or 3 cores. A line of FOLDER.faults tells of each fault.
 """
 
 from __future__ import annotations
@@ -18,13 +20,18 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import pipelines.watch
 import pipelines.watching.batches
 from dtoss.watch.asked.live import table_at
 from dtoss.watch.home import Home
+from dtoss.watch.told.events import events
+from dtoss.watch.told.verify import verify_watch
 from pipelines.spark.session import forget_spark, spark_session
-from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, settings_of, told
+from pipelines.watching.batches import Watching
+from tests.dtoss.watch.stream.scripted import small
+from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, settings_of
 from tests.oracles import Watched
 from tests.pipelines.cycles.with_spark import victims
 from tests.pipelines.watching.arrivals import arrive
@@ -34,13 +41,21 @@ FEW = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
 MOST_ROWS = 1
 """A batch for each file."""
 EXPIRE = 60.0
+AHEAD_US = 2 * 3_600 * SECOND
+"""Old events are folded as if it were so much later: those of the hour in hand are old at once."""
+COMMIT_SECONDS = 0.03
+"""After a commit began a process is killed so much later at most."""
+ROOM_BYTES = 40_000
+"""That a full disk may have left."""
+DUE = 0.6
+"""Share of the batches in which the next fault happens, if its moment comes."""
+BALLAST = ".ballast"
 
 
 def made(folder, store, seed, files=10, rows=20):
     """Write the files of a random stream, and subscribe; return the rows of each file by its path."""
     rng = np.random.default_rng(seed)
-    home = Home(str(store))
-    change(home, [random_asked(rng, f"s{number}") | {"expires": None} for number in range(12)])
+    change(Home(str(store)), [random_asked(rng, f"s{number}") | {"expires": None} for number in range(12)])
     stream = sorted(random_rows(rng, files * rows, objects=6, seconds=200), key=lambda row: row["t"])
     parts = np.array_split(np.arange(len(stream)), files)
     return {
@@ -50,90 +65,177 @@ def made(folder, store, seed, files=10, rows=20):
 
 
 def assert_told_once(store, files):
-    """Hold every commit to the loop, fed with the rows of the files that it has read."""
+    """Hold what is told to the loop over the files that each commit says it has read; return how many events."""
     home = Home(str(store))
+    assert verify_watch(home).damaged == []
     loop = Watched(SPHERE, settings_of().schema, round(EXPIRE * SECOND))
+    found, last = {}, (0, -1)
+    for table in events(home):
+        for row in table.to_pylist():
+            assert (row["batch"], row["number"]) > last, "twice, or not in order"
+            last = (row["batch"], row["number"])
+            event = (row["kind"], row["subscription"], row["version"], row["object"], row["t"], row["reason"])
+            found.setdefault(row["batch"], []).append(event)
+    total = sum(map(len, found.values()))
     known: set[str] = set()
-    head = home.batches.head()
-    for number in range(1, head.number + 1):
+    folded = None
+    for number in range(1, home.batches.head().number + 1):
         document = home.batches.read(number).document
+        if document["folded"] != folded:
+            folded = document["folded"]
+            continue
         fresh = sorted(set(document["ledger"]["files"]) - known)
         known |= set(fresh)
         rows = [row for file in fresh for row in files[file]]
         wanted = loop.batch(rows, document["changes"], table_at(home, document["changes"]).to_pylist())
-        assert Counter(told(home, number)) == Counter(wanted), number
+        assert Counter(found.pop(number, [])) == Counter(wanted), number
     assert known == set(files)
+    assert found == {}
+    return total
 
 
 def watched(folder, store, seed, *kinds):
-    """Watch in a process of its own with these kills; return its exit code, what it counted, and its errors."""
+    """Watch in a process of its own with these faults; return its exit code and its errors."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.pipelines.watching.with_spark", *map(str, (folder, store, seed, *kinds))],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        out, err = process.communicate(timeout=280)
+        _, err = process.communicate(timeout=600)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    return process.returncode, json.loads(out) if out else {}, err[-3000:]
+    return process.returncode, err[-3000:]
+
+
+def faults(folder):
+    """The faults that there were, as they were noted: their kind, cores and batch."""
+    path = Path(f"{folder}.faults")
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+class Faults:
+    """Faults that wait for their batch, one at a time."""
+
+    def __init__(self, folder: str, store: str, seed: int, kinds: list[str]) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.waiting = list(kinds)
+        self.cores = ""
+        self._notes, self._store = f"{folder}.faults", store
+        self._lasts = 0.6
+
+    def _is(self, *kinds: str) -> bool:
+        # some batches pass between two faults, and some faults follow one another in one batch
+        return bool(self.waiting) and self.waiting[0] in kinds and self.rng.random() < DUE
+
+    def _happened(self, batch: int) -> None:
+        kind = self.waiting.pop(0)
+        with Path(self._notes).open("a") as file:
+            file.write(json.dumps({"kind": kind, "cores": self.cores, "batch": batch}) + "\n")
+
+    def tasks(self, work, number):
+        """Kill somebody while tasks run; where they are over before the moment comes, others are killed."""
+        if not self._is("worker", "java", "driver"):
+            return work()
+        over = threading.Event()
+        delay = float(self.rng.uniform(0.0, 1.1)) * self._lasts
+        thread = threading.Thread(target=self._kill, args=(self.waiting[0], number, delay, over), daemon=True)
+        began = time.monotonic()
+        thread.start()
+        try:
+            found = work()
+            self._lasts = 0.5 * self._lasts + 0.5 * (time.monotonic() - began)
+            return found
+        finally:
+            over.set()
+            thread.join()
+
+    def _kill(self, kind: str, number: int, delay: float, over: threading.Event) -> None:
+        if over.wait(delay):
+            return
+        while not over.is_set():
+            found = [os.getpid()] if kind == "driver" else victims(kind)
+            if found:
+                self._happened(number)
+                for process in found:
+                    with suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGKILL)
+                return
+            time.sleep(0.002)
+
+    def commit(self, work, number):
+        """End this process a little after a commit began, which may be after it is made."""
+        if self._is("commit"):
+            delay = float(self.rng.uniform(0.0, COMMIT_SECONDS))
+
+            def end() -> None:
+                time.sleep(delay)
+                self._happened(number)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            threading.Thread(target=end, daemon=True).start()
+        return work()
+
+    def batch(self, work, number):
+        """Leave little room on the disk of the store while a batch is made; what fits is no fault."""
+        if not self._is("full"):
+            return work()
+        left = int(self.rng.integers(0, ROOM_BYTES))
+        disk = os.statvfs(self._store)
+        ballast = Path(self._store) / BALLAST
+        try:
+            with ballast.open("wb") as file, suppress(OSError):
+                file.write(bytes(max(disk.f_bavail * disk.f_frsize - left, 0)))
+            return work()
+        except Exception:
+            self._happened(number)
+            raise
+        finally:
+            ballast.unlink()
 
 
 def main(folder: str, store: str, seed: int, kinds: list[str]) -> None:
     """Watch, and be killed."""
-    rng = np.random.default_rng(seed)
-    counts: Counter[str] = Counter()
-    waiting = list(kinds)
-    real = pipelines.watching.batches.run_tasks
-    # kills may follow one another in the same batch
+    small(pytest.MonkeyPatch())
+    fault = Faults(folder, store, seed, kinds)
+    batches = pipelines.watching.batches
+    # faults may follow one another in the same batch
     pipelines.watch.RETRIED_AFTER, pipelines.watch.FAILURES_IN_A_ROW = (0.1,) * 20, 20
-
-    def kill(kind: str, delay: float, over: threading.Event) -> None:
-        time.sleep(delay)
-        while not over.is_set():
-            found = [os.getpid()] if kind == "driver" else victims(kind)
-            for process in found:
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
-                    counts[kind] += 1
-            if found:
-                return
-            time.sleep(0.002)
+    batches.TENDED_EVERY_US = 0
+    real_tasks, real_commit, real_fold, real_batch = (
+        batches.run_tasks, batches.commit_batch, batches.fold_watch, Watching.batch,
+    )  # fmt: skip
 
     def run_tasks(frame, plan, tasks):
-        over = threading.Event()
-        if frame is not None and waiting and plan.number > 1:
-            # a batch that is over before the moment comes is none: another one is killed
-            kind, delay = waiting[0], float(rng.uniform(0.0, 0.3))
-            before = counts[kind]
-            threading.Thread(target=kill, args=(kind, delay, over), daemon=True).start()
-            try:
-                return real(frame, plan, tasks)
-            finally:
-                over.set()
-                if counts[kind] > before:
-                    waiting.pop(0)
-        return real(frame, plan, tasks)
+        if frame is None:
+            return real_tasks(frame, plan, tasks)
+        return fault.tasks(lambda: real_tasks(frame, plan, tasks), plan.number)
 
-    pipelines.watching.batches.run_tasks = run_tasks
+    def batch(watching, *arguments):
+        head = watching.home.batches.head()
+        number = 1 if head is None else head.number + 1
+        return fault.batch(lambda: real_batch(watching, *arguments), number)
+
+    batches.run_tasks = run_tasks
+    batches.commit_batch = lambda plan, *rest: fault.commit(lambda: real_commit(plan, *rest), plan.number)
+    batches.fold_watch = lambda home, now_us, warn: real_fold(home, now_us + AHEAD_US, warn)
+    Watching.batch = batch
     started = []
 
     def session():
         if not started:
-            started.append(spark_session("local[2]", driver_memory="512m", name="killed", settings=FEW))
+            fault.cores = f"local[{fault.rng.integers(1, 4)}]"
+            started.append(spark_session(fault.cores, driver_memory="512m", name="killed", settings=FEW))
         return started[0]
 
     def renew():
-        counts["renewed"] += 1
         started.clear()
         forget_spark()
 
-    done = pipelines.watch.watch_files(
+    pipelines.watch.watch_files(
         folder, store, session, once=True, renew=renew, most_rows=MOST_ROWS, expire=EXPIRE,
         warn=lambda text: print(text, file=sys.stderr), patient=True,
     )  # fmt: skip
-    counts["batches"] = done.batches
-    print(json.dumps(counts))
 
 
 if __name__ == "__main__":

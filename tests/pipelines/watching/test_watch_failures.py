@@ -1,0 +1,60 @@
+"""Batches that fail: tried again, three times in a row; Spark is started anew where that may help."""
+
+from __future__ import annotations
+
+import pytest
+
+import pipelines.watch
+from dtoss.watch.home import Home
+from pipelines.watch import BatchesFailed, watch_files
+from tests.dtoss.watch.streams import BEGIN, change, circle
+from tests.pipelines.watching.arrivals import arrive
+
+ROW = {"id": 1, "t": BEGIN, "x": 0.0, "y": 0.0, "attributes": {}}
+
+
+def failing(monkeypatch, tmp_path, fails):
+    """Watch five files, of which batches fail as ``fails`` says, without Spark; return what was done and told."""
+    tmp_path.mkdir(exist_ok=True)
+    change(Home(str(tmp_path / "store")), [circle("a", 0.0, 0.0, 1.0)])
+    for number in range(5):
+        arrive(tmp_path / "in", f"part{number}", [ROW])
+    told, waits = [], iter(fails)
+    read: set[str] = set()
+    real = pipelines.watch.taken_files
+
+    def batch(loop, found, files):
+        error = next(waits, None)
+        if error is not None:
+            raise error
+        read.update(files)
+        told.append("batch")
+
+    monkeypatch.setattr(pipelines.watch, "_batch", batch)
+    monkeypatch.setattr(
+        pipelines.watch, "taken_files", lambda *rest: [one for one in real(*rest) if not read >= set(one)]
+    )
+    monkeypatch.setattr(pipelines.watch, "RETRIED_AFTER", (0.0, 0.0))
+    watch_files(
+        str(tmp_path / "in"), str(tmp_path / "store"), lambda: None, once=True, patient=True, most_rows=1,
+        warn=told.append, renew=lambda: told.append("renewed"),
+    )  # fmt: skip
+    return told
+
+
+def test_failures_that_are_not_in_a_row_end_nothing(monkeypatch, tmp_path):
+    """A batch that succeeds ends the row; a disk that is full once is no reason to start Spark anew."""
+    full = OSError(28, "No space left on device")
+    told = failing(monkeypatch, tmp_path, [full, None, full, None, full, None, full])
+    assert told.count("batch") == 5
+    assert "renewed" not in told
+    assert len([one for one in told if "a batch has failed: OSError: [Errno 28]" in one]) == 4
+
+
+def test_spark_that_fails_twice_for_no_known_reason_is_started_anew(monkeypatch, tmp_path):
+    """And a third failure in a row ends the watch."""
+    told = failing(monkeypatch, tmp_path, [RuntimeError("odd"), RuntimeError("odd")])
+    assert told.count("renewed") == 1
+    assert told.count("batch") == 5
+    with pytest.raises(BatchesFailed, match="3 batches in a row have failed, the last one: RuntimeError: odd"):
+        failing(monkeypatch, tmp_path / "again", [RuntimeError("odd")] * 3)
