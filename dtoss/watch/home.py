@@ -24,7 +24,8 @@ from functools import cached_property
 from dtoss.commits.chain import Chain
 from dtoss.commits.folder import Folder
 from dtoss.errors import InputError
-from dtoss.snapshots.place import folder_of
+from dtoss.names import near_name
+from dtoss.snapshots.place import folder_of, shown
 
 WATCHES = "watch"
 """The folder of a store that holds its watches."""
@@ -34,6 +35,8 @@ EVENTS, STATE, QUARANTINED, READERS, SUBSCRIPTIONS = "events", "state", "quarant
 CHANGES, BUILT = "changes", "built"
 """Folders of :data:`SUBSCRIPTIONS`."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_NAMED = 5
+"""Watches that a message names."""
 
 
 @dataclass(frozen=True)
@@ -97,3 +100,49 @@ class Home:
     def changes(self) -> Chain:
         """The chain of changes of subscriptions."""
         return Chain(self.asked)
+
+
+def watches_of(store: str) -> list[str]:
+    """Return the names of the watches of a store, sorted.
+
+    Parameters
+    ----------
+    store
+        Path or URI; there may be none.
+    """
+    base, mark, options = store.partition("?")
+    return [name for name in folder_of(f"{base.rstrip('/')}/{WATCHES}{mark}{options}").folders() if _NAME.match(name)]
+
+
+def way_to(home: Home) -> str:
+    """Return the end of a sentence about a watch that is not there or has not begun: which is meant, or how it begins.
+
+    Parameters
+    ----------
+    home
+        Of that watch.
+    """
+    names, store = watches_of(home.store), shown(home.store)
+    if home.name in names:
+        name = "" if home.name == DEFAULT_NAME else f" --watch {home.name}"
+        return f"; dtoss watch POSITIONS --store {store}{name} commits the first"
+    near = near_name(home.name, names)
+    if near is not None:
+        return f"; did you mean --watch {near}?"
+    if names:
+        more = ", ..." if len(names) > _NAMED else ""
+        are = "watch is" if len(names) == 1 else "watches are"
+        return f"; its {are} {', '.join(names[:_NAMED])}{more}"
+    return f"; dtoss subscribe FILES --store {store} makes one"
+
+
+def check_there(home: Home) -> None:
+    """Check that there is a watch of this name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message says which there are.
+    """
+    if not home.folder.there() and not home.asked.there():
+        raise InputError(f"there is no watch {home.name!r} in {shown(home.store)}{way_to(home)}")

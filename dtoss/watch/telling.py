@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from dtoss.errors import StoreError
 from dtoss.watch.home import DEFAULT_NAME, Home
 from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.document import head_of
+from dtoss.watch.told.document import begun
 from dtoss.watch.told.events import events as tables_of_events
 from dtoss.watch.told.plain_rows import plain_rows
 
@@ -53,9 +52,6 @@ def events(
     """
     home = Home(str(store), watch)
     at = Cursor.of(after) if isinstance(after, str) else after
-    head = head_of(home)
-    if head is None:
-        raise StoreError(f"{home.path} is no watch yet: none of its batches has been committed")
-    settings = head.settings
+    settings = begun(home).settings
     for table in tables_of_events(home, at, subscription, kinds):
         yield from plain_rows(table, settings)

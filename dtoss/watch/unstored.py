@@ -14,7 +14,7 @@ from dtoss.watch.given import ID, Given, times_as
 from dtoss.watch.home import Home
 from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
-from dtoss.watch.stream.event_table import EventFile, event_schema
+from dtoss.watch.stream.event_table import EventFile, carried_as, event_schema
 from dtoss.watch.stream.happened import write_events, write_messages
 from dtoss.watch.stream.plan import Options, Plan, Source
 from dtoss.watch.stream.rows_in import Ordered, ordered
@@ -117,7 +117,7 @@ def _shown(events: pa.Table, settings: Settings, given: Given, carry: Sequence[s
         columns["t"] = times_as(events.column("t"), given.time)
     columns |= {x: events.column("x"), y: events.column("y"), "distance": events.column("distance")}
     columns["meta"] = events.column("meta").cast(pa.string())
-    return pa.table(columns | {name: events.column(name) for name in carry})
+    return pa.table(columns | {name: events.column(name) for name in carried_as(carry).values()})
 
 
 def check_ids(rows: Rows, whose: str) -> None:

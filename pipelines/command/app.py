@@ -10,6 +10,7 @@ import typer
 
 import dtoss
 from dtoss.names import near_name
+from dtoss.watch.home import DEFAULT_NAME
 from pipelines.command import care, cycles, planning, store
 from pipelines.command.asking import near
 from pipelines.command.asking.sql import sql
@@ -118,6 +119,7 @@ def run(arguments: list[str]) -> int:
         # the parser's own option prints the script of the shell that has begun it, whatever shell is named
         os.environ[COMPLETE] = f"source_{arguments[1]}"
     try:
+        arguments = _with_name(arguments)
         code = command_line()(args=arguments, prog_name=PROGRAM, complete_var=COMPLETE, standalone_mode=False)
     except typer.Exit as done:
         return int(done.exit_code)
@@ -134,6 +136,16 @@ def run(arguments: list[str]) -> int:
         if named:
             del os.environ[COMPLETE]
     return code if isinstance(code, int) else 0
+
+
+def _with_name(arguments: list[str]) -> list[str]:
+    """Return arguments in which ``verify --watch`` says which watch is meant where it names none."""
+    if "verify" not in arguments[:2] or "--watch" not in arguments:
+        return arguments
+    behind = arguments.index("--watch") + 1
+    if behind < len(arguments) and not arguments[behind].startswith("-"):
+        return arguments
+    return [*arguments[:behind], DEFAULT_NAME, *arguments[behind:]]
 
 
 def _said(error: Any) -> str:

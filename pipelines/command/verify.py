@@ -13,7 +13,9 @@ from pipelines.command.output import print_table
 
 Watch = Annotated[
     str | None,
-    typer.Option("--watch", help="Look at the watch of this name instead of the snapshots.", metavar="NAME"),
+    typer.Option(
+        "--watch", help="Look at a watch instead of the snapshots; default if none is named.", metavar="[NAME]"
+    ),
 ]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dtoss.commits.chain import Commit
 from dtoss.errors import InputError
 from dtoss.geometry.space import LONLAT, Space, space_of
-from dtoss.snapshots.store import Store
+from dtoss.watch.asked.known import asked_space, check_space
 from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.buckets import BUCKETS
@@ -19,7 +19,6 @@ from dtoss.watch.stream.commit import commit_batch, worth_a_beat
 from dtoss.watch.stream.plan import Options, Source, plan_batch, settings_of
 from dtoss.watch.told.folding import fold_watch
 from dtoss.watch.told.retain import retain
-from pipelines.loop.known import current_manifest
 from pipelines.rows.positions import Positions
 from pipelines.watching.centres import CurrentCentres
 from pipelines.watching.fitted import first_settings, fitted
@@ -135,16 +134,13 @@ class Watching:
         return settings_of(self.home)
 
     def space(self) -> Space:
-        """Return the space of the watch: its own, the one named, that of the store's snapshot, or degrees."""
+        """Return the space of the watch: its own, the one named, its subscriptions', the snapshot's, or degrees."""
         settings = self.settings()
         if settings is not None:
             return settings.space
         if self.rows.space is not None:
             return self.rows.space
-        manifest = current_manifest(Store(self.home.store))
-        if manifest is None:
-            return space_of(LONLAT)
-        return Space(manifest["crs"], manifest["metric"], manifest["to_lonlat"])
+        return asked_space(self.home) or space_of(LONLAT)
 
     def batch(self, session: SparkSession, positions: Positions, source: Source, offsets: Any = None) -> Told | None:
         """Run a batch of rows and commit it; None where it was committed before.
@@ -162,6 +158,7 @@ class Watching:
                 settings = first_settings(
                     positions, self.space(), self.rows.text, self.rows.messages, self.rows.has_ids
                 )
+                check_space(self.home, settings.space)
             begun, now_us = time.perf_counter(), time.time_ns() // 1000
             plan = plan_batch(
                 self.home, settings, source, self.options, now_us, self._centres.find, self._centres.name()
@@ -201,10 +198,11 @@ class Watching:
         if document["unanswered_count"] and not self._warned:
             self._warned = True
             first = document["unanswered"][0]
-            self.warn(
-                f"{document['unanswered_count']:,} subscriptions cannot be asked of these rows, such as "
-                f"{first['id']!r}: {first['reason']}"
-            )
+            count = document["unanswered_count"]
+            which = f"subscription {first['id']!r}"
+            if count > 1:
+                which = f"{count:,} subscriptions, such as {first['id']!r},"
+            self.warn(f"{which} cannot be asked of these rows: {first['reason']}")
         self.say(told)
         self.tend(document["batch"]["wall_us"])
         return told

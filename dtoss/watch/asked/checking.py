@@ -255,9 +255,10 @@ def _check_texts(draft: Draft, against: Against) -> None:
             if parse_words(text).only_negated:
                 negated.add(text)
         except (ValueError, RecursionError) as error:
-            why[text] = f"words {_short(text)}: {' '.join(str(error).split())}"
+            why[text] = f"words {_short(text)}: {' '.join(str(error).split()).removeprefix('words: ')}"
         if against.text is False:
-            why.setdefault(text, "it has words, and the rows have no text: --text of dtoss watch names it")
+            way = "dtoss watch --text COLUMN under another --watch NAME reads one"
+            why.setdefault(text, f"it has words, and the rows have no text: {way}")
     _spread(words, why, draft.reasons)
     if negated and not against.allow_everything:
         anywhere = pc.and_(pc.is_in(words, pa.array(sorted(negated))), pa.array(draft.kind == EVERYWHERE))

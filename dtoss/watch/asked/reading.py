@@ -27,6 +27,10 @@ from dtoss.watch.subscription import SCHEMA
 
 _PARQUET_MARK = b"PAR1"
 _WHOLE = (".json", ".geojson")
+_BEGINS = (b"{", b"[")
+"""How JSON of subscriptions begins."""
+_CHECKED_EVERY = 100
+"""Rows of what was sent after which it is looked whether anybody waits."""
 _SHAPES = ("Polygon", "MultiPolygon")
 
 
@@ -142,6 +146,8 @@ def _bytes_of(path: str) -> bytes:
         filesystem, place = filesystem_of(path)
         with filesystem.open_input_stream(place) as stream:
             return bytes(stream.read())
+    except IsADirectoryError:
+        raise InputError(f"{shown(path)} is a folder: name its files") from None
     except FileNotFoundError:
         raise InputError(f"{shown(path)} is not there: a file of subscriptions is wanted") from None
     except OSError as error:
@@ -154,6 +160,11 @@ def _records(data: bytes, path: str, numbers: list[int], broken: dict[int, str])
     first = next((line for line in BytesIO(data) if line.strip()), None)
     if first is None:
         raise InputError(f"{shown(path)} is empty: a subscription on each line is wanted")
+    if first.lstrip()[:1] not in _BEGINS:
+        raise InputError(
+            f"{shown(path)} is no JSON and no Parquet: JSON lines, GeoJSON or Parquet is wanted; DuckDB and pandas "
+            "make Parquet of CSV with the columns id, lon, lat, radius"
+        )
     found = _loaded(first)
     if isinstance(found, dict) and found.get("type") != "FeatureCollection":
         return _lines(data, numbers, broken)

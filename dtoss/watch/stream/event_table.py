@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoss.commits.folder import Folder
+from dtoss.names import unused
 from dtoss.watch.home import EVENTS
 from dtoss.watch.settings import Settings
 
@@ -21,9 +22,34 @@ KINDS = ("leave", "enter", "inside", "reset")
 LEAVES, ENTERS, INSIDES, RESETS = range(4)
 ORDINAL_BITS = 32
 """An event's number is that of its file in the batch, shifted by so many bits, and its row there."""
-GROUP_ROWS = 1 << 17
+GROUP_ROWS = 1 << 18
 _NAMED = 16
+_MARKED = 16
+"""Numbers up to so many times as high as there are of them are marked in an array, and not sorted."""
+_RISING = ("batch", "number", "version", "object", "t")
+"""Columns whose values are much like those before: their differences take little room and time."""
 _CODED = pa.dictionary(pa.int32(), pa.string())
+_RESERVED = {
+    "batch", "number", "kind", "subscription", "version", "object", "t", "x", "y", "distance", "reason", "meta",
+    "id", "lon", "lat",
+}  # fmt: skip
+"""Names that events have, in files and as lines."""
+
+
+def carried_as(carry: Sequence[str]) -> dict[str, str]:
+    """Return what columns that are carried along are called in events: those that events have get an underscore behind.
+
+    Examples
+    --------
+    >>> carried_as(["speed", "kind"])
+    {'speed': 'speed', 'kind': 'kind_'}
+    """
+    taken = {*_RESERVED, *(name.lower() for name in carry)}
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(carry):
+        found[name] = unused(name, taken) if name.lower() in _RESERVED else name
+        taken.add(found[name].lower())
+    return found
 
 
 def event_schema(settings: Settings, carry: Sequence[str]) -> pa.Schema:
@@ -43,7 +69,7 @@ def event_schema(settings: Settings, carry: Sequence[str]) -> pa.Schema:
             ("distance", pa.float64()),
             ("reason", _CODED),
             ("meta", _CODED),
-            *((name, settings.attributes[name]) for name in carry),
+            *((fresh, settings.attributes[name]) for name, fresh in carried_as(carry).items()),
         ]
     )
 

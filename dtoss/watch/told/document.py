@@ -10,7 +10,8 @@ from typing import Any
 
 from dtoss.commits.chain import COMMITS, Chain, Commit, decode, file_of, log_of
 from dtoss.errors import StoreError
-from dtoss.watch.home import Home
+from dtoss.snapshots.place import shown
+from dtoss.watch.home import Home, way_to
 from dtoss.watch.settings import Settings
 
 WATCH_FORMAT = 1
@@ -207,6 +208,22 @@ def head_of(home: Home) -> Document | None:
     """
     commit = home.batches.head()
     return None if commit is None else document_of(home, commit)
+
+
+def begun(home: Home) -> Document:
+    """Return the newest commit of a watch that has begun.
+
+    Raises
+    ------
+    StoreError
+        If it has not, or the commit is damaged.
+    OSError
+        If it cannot be read.
+    """
+    head = head_of(home)
+    if head is None:
+        raise StoreError(f"{shown(home.path)} is no watch yet: none of its batches has been committed{way_to(home)}")
+    return head
 
 
 def commits_from(chain: Chain, first: int, last: int) -> Iterator[Commit]:

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
-from dtoss.watch.home import EVENTS, QUARANTINED, STATE, Home
+from dtoss.snapshots.place import shown
+from dtoss.watch.home import EVENTS, QUARANTINED, STATE, Home, way_to
 from dtoss.watch.told.contents import Contents, contents_of
 from dtoss.watch.told.counts import added, counted, read_tally
 from dtoss.watch.told.cursor import END_OF_BATCH, Cursor
@@ -59,7 +60,8 @@ class _Verify(Look):
         files, logs = self.home.batches.listed()
         changes = self.home.changes
         if not files and not logs and not any(changes.listed()):
-            raise StoreError(f"{self.home.path} is no watch: it has neither batches nor subscriptions")
+            path = shown(self.home.path)
+            raise StoreError(f"{path} is no watch: it has neither batches nor subscriptions{way_to(self.home)}")
         last = max([*files, *(last for _, last in logs)], default=0)
         head = self._document(last) if last else None
         contents = Contents()

@@ -78,7 +78,9 @@ def events(
         for path in event_paths(home, at):
             print(path)
         return
-    if not follow:
+    if follow:
+        _say_waiting(home)
+    else:
         _settings(home)
     _print(home, _Reader(home, reader, at), subscription, kind, follow)
 
@@ -157,6 +159,15 @@ def _tell(part: Told, settings: Settings, stopping: Stopping) -> None:
             sys.stdout.buffer.flush()
 
 
+def _say_waiting(home: Home) -> None:
+    """Say that one who follows has nothing to read yet, where that is so: the name may be another one's."""
+    from dtoss.watch.home import way_to
+    from dtoss.watch.told.document import head_of
+
+    if head_of(home) is None:
+        note(f"waiting for the first batch of watch {home.name}{way_to(home)}")
+
+
 def _is_read() -> bool:
     """Return whether someone still reads what is printed; of anything but a pipe that is always so."""
     try:
@@ -171,13 +182,9 @@ def _is_read() -> bool:
 
 def _settings(home: Home) -> Settings:
     """Return the settings of a watch that has begun."""
-    from dtoss.errors import StoreError
-    from dtoss.watch.told.document import head_of
+    from dtoss.watch.told.document import begun
 
-    head = head_of(home)
-    if head is None:
-        raise StoreError(f"{home.path} is no watch yet: none of its batches has been committed")
-    return head.settings
+    return begun(home).settings
 
 
 def _forget(home: Home, reader: str | None) -> None:

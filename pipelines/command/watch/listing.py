@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipelines.command.notes import note
 from pipelines.command.options import Json, Limit, Store
 from pipelines.command.watch.options import NO_NAME, WatchName
 
@@ -32,10 +33,11 @@ def subscriptions(
     """List the subscriptions of a watch by id, with counts of their events."""
     from dtoss.watch.asked.known import known_of
     from dtoss.watch.asked.live import change_number, table_at
-    from dtoss.watch.home import Home
+    from dtoss.watch.home import Home, check_there
     from pipelines.command.output import print_columns
 
     home = Home(store, watch)
+    check_there(home)
     table = table_at(home, change_number(home))
     if ids:
         import pyarrow as pa
@@ -44,10 +46,12 @@ def subscriptions(
         table = table.filter(pc.is_in(table.column("id"), pa.array(ids, pa.string())))
     table = table if limit is None else table.slice(0, limit)
     counts = _counts(home)
+    unanswered = _unanswered(home)
     if as_json:
         for row in _rows(table):
             row = {name: value for name, value in row.items() if value is not None}
-            print(json.dumps(row if counts is None else row | {"counts": counts.get(row["id"], {})}))
+            why = {"unanswered": unanswered[row["id"]]} if row["id"] in unanswered else {}
+            print(json.dumps(row | why if counts is None else row | why | {"counts": counts.get(row["id"], {})}))
         return
     geographic = known_of(home).space.metric == "sphere"
     names = ["id", "where it is", "where", "words", "events", "expires", "version"]
@@ -56,6 +60,9 @@ def subscriptions(
         names.append("had")
         lines = [[*line, _had(counts.get(name, {}))] for line, name in zip(lines, table["id"].to_pylist(), strict=True)]
     print_columns(names, lines)
+    for name in table["id"].to_pylist():
+        if name in unanswered:
+            note(f"{_short(name)} tells nothing: {unanswered[name]}")
 
 
 def _counts(home: Home) -> Mapping[str, Mapping[str, int]] | None:
@@ -65,6 +72,12 @@ def _counts(home: Home) -> Mapping[str, Mapping[str, int]] | None:
     from dtoss.watch.told.counts import event_counts
 
     return event_counts(home)
+
+
+def _unanswered(home: Home) -> dict[str, str]:
+    """Return why the rows of the last batch could not be held against some subscriptions, by id."""
+    head = home.batches.head() if home.folder.there() else None
+    return {} if head is None else {one["id"]: one["reason"] for one in head.document.get("unanswered", ())}
 
 
 def _had(counts: Mapping[str, int]) -> str:

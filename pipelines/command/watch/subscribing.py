@@ -79,12 +79,13 @@ def unsubscribe(
     """Remove subscriptions from a watch; ids that it does not have are told of."""
     from dtoss.errors import InputError
     from dtoss.watch.asked.changing import unsubscribe as remove
-    from dtoss.watch.home import Home
+    from dtoss.watch.home import Home, check_there
 
     named = [*(ids or ()), *(() if file is None else _ids_in(file))]
     if not named:
         raise InputError("no ids are given: name at least one, or give --file FILE with one on each line")
     home = Home(store, watch)
+    check_there(home)
     done = remove(home, named)
     if missing := len(set(named)) - done.removed:
         note(f"{missing:,} of the ids have no subscription")
@@ -128,7 +129,10 @@ def _wait(home: Home, number: int) -> None:
         if head is not None and int(head.document.get("changes", 0)) >= number:
             return
         if not told:
-            note(f"waiting for a batch of watch {home.name} that uses change {number}: dtoss watch has to run")
+            note(
+                f"waiting for a batch of watch {home.name} that uses change {number}, which is made: dtoss watch has "
+                "to run"
+            )
             told = True
         time.sleep(LOOK_SECONDS)
 

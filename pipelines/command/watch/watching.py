@@ -88,6 +88,7 @@ def watch(
         given["id"] = None
     unit = "ms" if time_format == "epoch_ms" else None
     space = None if crs is None and metric is None else space_of(crs, metric)
+    _warn_of_nothing(store, watch)
     started: list[Any] = []
 
     def session() -> Any:
@@ -113,12 +114,12 @@ def watch(
             columns=Columns(**given),
             rows=Rowwise(text, messages, has_ids, wrap, unit, space),
             schema=schema,
-            expire=seconds_or_none(expire),
-            max_ahead=seconds_or_none(max_ahead),
+            expire=_seconds_or_none(expire, "--expire"),
+            max_ahead=_seconds_or_none(max_ahead, "--max-ahead"),
             max_bad=max_bad,
             carry=tuple(name.strip() for name in carry.split(",")) if carry else (),
             most_rows=max_rows_per_batch,
-            retain=seconds_or_none(retain),
+            retain=_seconds_or_none(retain, "--retain"),
             # spark-submit has started the Spark that it gives us
             renew=None if "PYSPARK_GATEWAY_PORT" in os.environ else renew,
             say=_say_json if as_json else _say,
@@ -127,7 +128,8 @@ def watch(
     except BatchesFailed as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
-    what = f"{done.rows:,} rows in {done.batches:,} batches, {done.events:,} events"
+    batches = "1 batch" if done.batches == 1 else f"{done.batches:,} batches"
+    what = f"{done.rows:,} rows in {batches}, {done.events:,} events"
     if done.stopped:
         note(f"stopped after {what}")
     elif not as_json:
@@ -136,13 +138,31 @@ def watch(
 
 
 def _seconds(text: str, option: str) -> float:
+    found = _seconds_or_none(text, option, off=False)
+    assert found is not None
+    return found
+
+
+def _seconds_or_none(text: str | None, option: str, off: bool = True) -> float | None:
     from dtoss.errors import InputError
     from pipelines.rows.amounts import seconds_of
 
     try:
-        return seconds_of(text)
+        return seconds_or_none(text) if off or text is None else seconds_of(text)
     except ValueError as error:
         raise InputError(f"{option}: {error}") from None
+
+
+def _warn_of_nothing(store: str, name: str) -> None:
+    """Warn where nothing is subscribed to: rows are read once, and the name may be another one's."""
+    from dtoss.names import did_you_mean
+    from dtoss.snapshots.store import on_stderr
+    from dtoss.watch.asked.live import change_number
+    from dtoss.watch.home import Home, watches_of
+
+    if change_number(Home(store, name)) == 0:
+        near = did_you_mean(name, [other for other in watches_of(store) if other != name])
+        on_stderr(f"nobody has subscribed to watch {name!r}: its rows are read, and told to nobody{near}")
 
 
 def _say(told: Told) -> None:

@@ -22,7 +22,7 @@ from dtoss.watch.told.readers import cursor_of_reader
 from pipelines.command.main import main
 from tests.dtoss.watch.told.made import HOUR, START, batch_of, event, some_events
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
