@@ -22,6 +22,8 @@ _BITS_A_KEY = 16
 BITS_OF_SIFT = 6
 """A number of a sift has 2^6 bits."""
 LAST_BIT = (1 << BITS_OF_SIFT) - 1
+_BIT = np.left_shift(np.int64(1), np.arange(1 << BITS_OF_SIFT))
+"""The numbers with one bit; that of the last is negative."""
 MARKS = 3
 """Numbers that stand beside a place: subscription, first test, where its cover begins or -1."""
 
@@ -109,4 +111,4 @@ def write_sift(keys, sift):
     """Set the bits of keys."""
     for i in range(keys.size):
         bit = bit_of(keys[i], sift.size)
-        sift[bit >> BITS_OF_SIFT] |= 1 << (bit & LAST_BIT)
+        sift[bit >> BITS_OF_SIFT] |= _BIT[bit & LAST_BIT]

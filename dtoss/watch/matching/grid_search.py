@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import pointer, prefetch, shifted
 from dtoss.geometry.distance import plane_distance, sphere_distance
 from dtoss.geometry.place import SPHERE, Place
 from dtoss.geometry.space import QUARTER_TURN
@@ -26,6 +26,11 @@ _LEAST_CHORD = 1e-200
 _NORTH = 3
 _SHORT = 24
 """Hits that are put in order by insertion."""
+_AT_A_TIME = 32
+"""Rows whose cells are looked for together, so that loads from memory overlap."""
+_LINES = 8
+"""Pieces of memory, of two places each, that are asked for before a cell is looked at."""
+_PLACES_A_LINE, _MARKS_A_LINE = 2, 8
 
 
 class Row(NamedTuple):
@@ -35,6 +40,16 @@ class Row(NamedTuple):
     y: Any
     place: Any
     wants: Any
+
+
+class Cells(NamedTuple):
+    """What finds the cells of rows: the frame, pointers to levels and slots, and how many of both there are."""
+
+    frame: Any
+    levels: Any
+    height: int
+    slots: Any
+    room: int
 
 
 class Told(NamedTuple):
@@ -63,8 +78,8 @@ def _near_in(place, facts, tags, count, chosen):
 
 
 @kernel
-def within_circle(place, facts, radius, chord2):
-    """Return the reported distance to a circle's centre if it is at most the radius, else -1."""
+def within_circle(place, facts, radius, number, chord2):
+    """Return the reported distance to a circle's centre if it is at most ``radius[number]``, else -1."""
     if place.dimension == SPHERE:
         far = sphere_distance(place.x, place.y, place.z, facts[0], facts[1], facts[2])
     else:
@@ -73,7 +88,7 @@ def within_circle(place, facts, radius, chord2):
     sure = _LEAST_CHORD < bound <= _PLAIN_CHORD or place.dimension != SPHERE
     if sure and bound > _LEAST_CHORD and chord2 <= bound * _SURE:
         return far
-    return far if far <= radius else -1.0
+    return far if far <= radius[number] else -1.0
 
 
 @kernel
@@ -101,7 +116,7 @@ def held_in(row, facts, tags, told, tables):
         chord2 = _squared_chord(row.place, facts)
         if not told.events[tags[0]] & row.wants:
             return -1.0
-        return within_circle(row.place, facts, told.radius[tags[0]], chord2)
+        return within_circle(row.place, facts, told.radius, tags[0], chord2)
     if not in_rectangle(row.x, row.y, facts, row.place.dimension == SPHERE):
         return -1.0
     if not told.events[tags[0]] & row.wants:
@@ -169,6 +184,34 @@ def _entry_of(slots, room, key):
     return slots[2 * at + 1]
 
 
+@kernel
+def _cells_noted(cells, order, positions, begin, end, looks):
+    """Note the keys of the cells that hold some rows, a number a level each, and ask for their slots."""
+    used = 0
+    for i in range(begin, end):
+        x, y = positions[2 * order[i]], positions[2 * order[i] + 1]
+        for index in range(cells.height):
+            level = cells.levels[index]
+            r = row_of(cells.frame, level, y)
+            key = cell_key(index, r, column_of(cells.frame, columns_of(cells.frame, level, r), x))
+            looks[used] = key
+            prefetch(cells.slots, 2 * place_in(key, cells.room))
+            used += 1
+    return used
+
+
+@kernel
+def _cells_looked_up(cells, looks, used, facts, tags):
+    """Turn keys of cells into what stands in their slots, and ask for the first of what stands in the cells."""
+    for at in range(used):
+        entry = looks[at] = _entry_of(cells.slots, cells.room, looks[at])
+        count, begin = count_of(entry), begin_of(entry)
+        for line in range(min((count + _PLACES_A_LINE - 1) // _PLACES_A_LINE, _LINES)):
+            prefetch(facts, FACTS * (begin + _PLACES_A_LINE * line))
+        for line in range(min((count + _MARKS_A_LINE - 1) // _MARKS_A_LINE, _LINES)):
+            prefetch(tags, 2 * (begin + _MARKS_A_LINE * line))
+
+
 _TABLE = (
     "Array(float64, 2, 'C', readonly=True), Array(float64, 3, 'C', readonly=True), Array(float64, 2, 'C',"
     " readonly=True), Array(float64, 2, 'C', readonly=True), Array(float64, 2, 'C', readonly=True), Array(int64, 1,"
@@ -181,56 +224,60 @@ _GRID = (
 
 
 @kernel(
-    f"Tuple((int64, int64))(Array(int64, 1, 'C', readonly=True), int64, float64[:, ::1], float64[:, ::1], uint8[::1],"
+    f"Tuple((int64, int64))(Array(int32, 1, 'C', readonly=True), float64[:, ::1], float64[:, ::1], uint8[::1],"
     f" {_GRID}, Array(uint8, 1, 'C', readonly=True), Array(float64, 1, 'C', readonly=True), {_TABLE},"
     " int64[::1], int32[::1], float64[::1])"
 )
 def search_grid(
-    order: Any, begin: int, positions: Any, vectors: Any, wants: Any,
+    order: Any, positions: Any, vectors: Any, wants: Any,
     world: Any, levels: Any, slots: Any, places: Any, marks: Any, events: Any, radius: Any,
     facts: Any, sides: Any, begins: Any, ends: Any, flat: Any, strip: Any, listed: Any, edges: Any,
     hits_end: Any, subs: Any, far: Any,
 ) -> Any:  # fmt: skip
-    """Write the hits of rows, in the order in which ``order`` names them, from the ``begin``-th of it on.
+    """Write the hits of rows, in the order in which ``order`` names them.
 
     ``hits_end`` gets where the hits of each row end, by its place in ``order``; ``subs`` and ``far`` the hits. Returns
     the place in ``order`` of the first row for which there was no room, or how many rows there are, and the candidates
     that were looked at.
     """
-    frame, dimension = frame_in(pointer(world)), vectors.shape[1]
+    dimension = vectors.shape[1]
+    cells = Cells(frame_in(pointer(world)), pointer(levels), levels.size, pointer(slots), slots.shape[0])
     tables = Tables(
         pointer(facts), pointer(sides), pointer(begins), pointer(ends), pointer(flat), pointer(strip), pointer(listed),
         pointer(edges),
     )  # fmt: skip
     told = Told(pointer(events), pointer(radius))
     used = looked = 0
-    room, most = slots.shape[0], subs.size
-    of_slots, of_facts, of_marks, of_subs = pointer(slots), pointer(places), pointer(marks), pointer(subs)
-    for i in range(begin, order.size):
-        number = order[i]
-        row = _row_at(pointer(positions), pointer(vectors), number, wants[number], dimension)
-        first = used
-        for index in range(levels.size):
-            level = levels[index]
-            r = row_of(frame, level, row.y)
-            column = column_of(frame, columns_of(frame, level, r), row.x)
-            entry = _entry_of(of_slots, room, cell_key(index, r, column))
-            count, at = count_of(entry), begin_of(entry)
-            looked += count
-            if used + count > most:
-                return i, looked
-            middle = used
-            near = _near_in(
-                row.place, shifted(of_facts, FACTS * at), shifted(of_marks, 2 * at), count, shifted(of_subs, used)
-            )
-            for j in range(near):
-                k = at + subs[middle + j]
-                distance = held_in(row, shifted(of_facts, FACTS * k), shifted(of_marks, 2 * k), told, tables)
-                if distance != -1.0:
-                    subs[used] = of_marks[2 * k]
-                    far[used] = distance
-                    used += 1
-            if first < middle < used:
-                _merge(pointer(subs), pointer(far), first, middle, used)
-        hits_end[i] = used
+    most = subs.size
+    of_facts, of_marks, of_subs = pointer(places), pointer(marks), pointer(subs)
+    looks = np.empty(_AT_A_TIME * levels.size, np.int64)
+    for start in range(0, order.size, _AT_A_TIME):
+        stop = min(start + _AT_A_TIME, order.size)
+        noted = _cells_noted(cells, pointer(order), pointer(positions), start, stop, pointer(looks))
+        _cells_looked_up(cells, pointer(looks), noted, of_facts, of_marks)
+        for i in range(start, stop):
+            number = order[i]
+            row = _row_at(pointer(positions), pointer(vectors), number, wants[number], dimension)
+            first = used
+            for index in range(levels.size):
+                entry = looks[(i - start) * levels.size + index]
+                count, at = count_of(entry), begin_of(entry)
+                looked += count
+                if used + count > most:
+                    return i, looked
+                middle = used
+                near = _near_in(
+                    row.place, shifted(of_facts, FACTS * at), shifted(of_marks, 2 * at), count, shifted(of_subs, used)
+                )
+                for j in range(near):
+                    k = at + subs[middle + j]
+                    distance = held_in(row, shifted(of_facts, FACTS * k), shifted(of_marks, 2 * k), told, tables)
+                    if distance != -1.0:
+                        subs[used] = of_marks[2 * k]
+                        far[used] = distance
+                        used += 1
+                if first < middle < used:
+                    _merge(pointer(subs), pointer(far), first, middle, used)
+            hits_end[i] = used
+    looks[0] = used  # the array is kept until here
     return order.size, looked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from dtoss.watch.matching.asked_where import holding, texts_hold
 from dtoss.watch.matching.grid_search import search_grid
 from dtoss.watch.matching.matches import Matches, joined
 from dtoss.watch.matching.place_tests import areas_in, held_pairs, settled
+from dtoss.watch.matching.row_order import order_by_place, put_back
 from dtoss.watch.rows import Rows
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 
@@ -24,8 +26,6 @@ MOST_MATCHES = 1 << 22
 _ROWS = 1 << 16
 _FILLED = 0.7
 """Of the rows for which there was room: others may have more matches."""
-_ROWS_OF_CELLS = 1024
-"""Of the world, in whose cells rows are asked one cell after another."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,11 @@ class Matcher:
             yield found
             begin = end
 
+    @cached_property
+    def _events(self) -> NDArray[np.uint8]:
+        """What each subscription that counts wants, as bits; nothing of the others."""
+        return np.where(self.alive, self.built.arrays["events"], 0).astype(np.uint8)
+
     def match(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY) -> Matches:
         """Return all matches of rows at once."""
         return joined_pieces(len(rows), list(self.pieces(rows, wants)))
@@ -78,7 +83,7 @@ class Matcher:
     def _matched(self, rows: Rows, wants: NDArray[np.uint8], begin: int, end: int, most: int) -> Matches | int:
         """Return the matches of some rows, or how many rows to try if these have more than wanted."""
         some = rows if end - begin == len(rows) else rows.take(np.arange(begin, end))
-        events = np.where(self.alive, self.built.arrays["events"], 0).astype(np.uint8)
+        events = self._events
         want = operand(wants[begin:end], np.uint8)
         vectors = self.built.space.vectors(some.positions)
         positions = operand(grid_positions(self.built.space, some.positions, vectors))
@@ -88,10 +93,12 @@ class Matcher:
         everywhere = self._everywhere(some, want, events, most)
         if isinstance(everywhere, int):
             return everywhere
-        placed = placed.only(holding(self.built, some, placed.row, placed.subscription))
+        if self.built.texts:
+            placed = placed.only(holding(self.built, some, placed.row, placed.subscription))
         parts = [placed, *everywhere, *self._spoken(some, positions, vectors, want, events)]
         found = joined(0, end - begin, parts)
-        return Matches(begin, end, found.row + begin, found.subscription, found.distance)
+        row = found.row + begin if begin else found.row
+        return Matches(begin, end, row, found.subscription, found.distance)
 
     def _placed(
         self,
@@ -106,13 +113,13 @@ class Matcher:
         count = len(positions)
         if len(arrays["grid/marks"]) == 0:
             return joined(0, count, [])
-        order = _by_place(positions, arrays["grid/world"])
+        order = order_by_place(positions)
         room = most
         while True:
             subs, far = np.empty(room, np.int32), np.empty(room)
             ends = np.zeros(count, np.int64)
             came, _ = search_grid(
-                order, 0, positions, vectors, want,
+                order, positions, vectors, want,
                 *(arrays[f"grid/{name}"] for name in ("world", "levels", "slots", "places", "marks")),
                 events, arrays["radius"], *areas_in(self.built), ends, subs, far,
             )  # fmt: skip
@@ -121,21 +128,19 @@ class Matcher:
             if count > 1:
                 return int(_FILLED * came)
             room *= 4
-        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-        sizes = np.empty(count, np.int64)
-        sizes[order] = ends - begins
-        starts = np.empty(count, np.int64)
-        starts[order] = begins
-        row = np.repeat(np.arange(count), sizes)
-        at = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(starts, sizes)
-        subscription, distance = subs[at], far[at]
+        total = int(ends[-1])
+        row, subscription, distance = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(total)
+        put_back(order, ends, subs, far, np.empty(count, np.int64), row, subscription, distance)
+        found = Matches(0, count, row, subscription, distance)
+        if len(arrays["polygon/middle"]) == 0:
+            return found
         kept = settled(self.built, vectors, row, distance)
-        if len(row) > 1 and len(arrays["polygon/middle"]):
+        if total > 1:
             # the parts of a polygon are places of one subscription
             held = np.flatnonzero(kept)
             again = (row[held][1:] == row[held][:-1]) & (subscription[held][1:] == subscription[held][:-1])
             kept[held[1:][again]] = False
-        return Matches(0, count, row[kept], subscription[kept], distance[kept])
+        return found.only(kept)
 
     def _everywhere(
         self, rows: Rows, want: NDArray[np.uint8], events: NDArray[np.uint8], most: int
@@ -184,13 +189,6 @@ class Matcher:
         held, far = held_pairs(self.built, positions, vectors, row, subscription)
         found = Matches(0, len(rows), row[held], subscription[held], far[held])
         return [found.only(holding(self.built, rows, found.row, found.subscription))]
-
-
-def _by_place(positions: NDArray[np.float64], world: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return rows in an order in which neighbours follow one another, about."""
-    _, x, y, side = world.tolist()
-    cells = np.clip((positions - np.array([x, y])) * (_ROWS_OF_CELLS / side), 0, 2 * _ROWS_OF_CELLS)
-    return np.argsort((cells[:, 1].astype(np.int64) << 32) + (cells[:, 0] * 4).astype(np.int64), kind="stable")
 
 
 def joined_pieces(rows: int, pieces: list[Matches]) -> Matches:

@@ -43,6 +43,8 @@ def joined(first_row: int, last_row: int, parts: list[Matches]) -> Matches:
     parts = [part for part in parts if len(part)]
     if not parts:
         return Matches(first_row, last_row, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0))
+    if len(parts) == 1 and (parts[0].first_row, parts[0].last_row) == (first_row, last_row):
+        return parts[0]
     row = np.concatenate([part.row for part in parts])
     subscription = np.concatenate([part.subscription for part in parts])
     distance = np.concatenate([part.distance for part in parts])

@@ -55,7 +55,7 @@ def test_pairs(
         z = vectors[row, 2] if dimension == SPHERE else 0.0
         place = Place(vectors[row, 0], vectors[row, 1], z, dimension)
         if what in (CIRCLE, AROUND):
-            far[i] = within_circle(place, shifted(pointer(centres), FACTS * i), radius[sub], np.inf)
+            far[i] = within_circle(place, shifted(pointer(centres), FACTS * i), pointer(radius), sub, np.inf)
         elif what == BOX:
             held = in_rectangle(
                 positions[row, 0], positions[row, 1], shifted(pointer(boxes), FACTS * sub), dimension == SPHERE

@@ -70,7 +70,7 @@ class Found(NamedTuple):
 
     frame: Frame
     levels: Any
-    count: int
+    height: int
     heads: Any
     table: Any
     room: int
@@ -251,11 +251,11 @@ def _noted(texts, found, asked, looks, at, last):
     used = 0
     while message < last:
         if k == texts.first[message]:
-            for level in range(found.count):
+            for level in range(found.height):
                 found.cells[level] = EMPTY
         end = texts.first[message + 1]
         while k <= end:
-            if used + found.count > MOST_LOOKS:
+            if used + found.height > MOST_LOOKS:
                 return used, message, k
             word = int(texts.words[k]) if k < end else found.every
             used = _note_word(texts, found, asked, looks, used, message, word)

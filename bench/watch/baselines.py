@@ -1,0 +1,83 @@
+"""What others do for circles, behind the call that ours has: a tree of boxes, and a kd-tree of the rows, reversed."""
+
+from __future__ import annotations
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from dtoss.compiled.kernel import operand
+from dtoss.geometry.distance import distance
+from dtoss.geometry.space import space_of
+from dtoss.watch.built.covers import circle_rects, squared_chords
+from dtoss.watch.matching.matches import Matches
+
+Floats = NDArray[np.float64]
+
+
+def _exact(vectors: Floats, centres: Floats, radius: Floats, row: NDArray[np.int64], sub: NDArray[np.int64]) -> Matches:
+    """Return of pairs those that are within the radius."""
+    far = distance(operand(vectors[row]), operand(centres[sub]))
+    held = far <= radius[sub]
+    return Matches(0, len(vectors), row[held], sub[held].astype(np.int32), far[held])
+
+
+class BoxTree:
+    """The boxes of circles in shapely's STRtree, then a squared chord, then the distance.
+
+    Parameters
+    ----------
+    centres, radius
+        float64 (n, 2) in degrees and (n,) in metres.
+    """
+
+    def __init__(self, centres: Floats, radius: Floats) -> None:
+        space = space_of()
+        self._centres = space.vectors(operand(centres))
+        self._radius, self._chords = radius, squared_chords(radius, space)
+        rects = circle_rects(centres, self._centres, radius, space)
+        west, south, east, north = rects.T
+        across = np.flatnonzero(west > east)
+        # two boxes where the antimeridian cuts one
+        sides = (
+            np.concatenate([west, np.full(len(across), -180.0)]),
+            np.concatenate([south, south[across]]),
+            np.concatenate([np.where(west > east, 180.0, east), east[across]]),
+            np.concatenate([north, north[across]]),
+        )
+        self._owner = np.concatenate([np.arange(len(radius)), across])
+        self._tree = shapely.STRtree(shapely.box(*sides))
+        self._tree.query(shapely.points([0.0], [0.0]))  # which builds it
+
+    def match(self, positions: Floats) -> Matches:
+        """Return the matches of rows, by row."""
+        vectors = space_of().vectors(positions)
+        row, box = self._tree.query(shapely.points(positions))
+        sub = self._owner[box]
+        gap = vectors[row] - self._centres[sub]
+        near = np.einsum("ij,ij->i", gap, gap) <= self._chords[sub]
+        return _exact(vectors, self._centres, self._radius, row[near], sub[near])
+
+
+class Reversed:
+    """A kd-tree of each batch of rows, which every circle asks.
+
+    Parameters
+    ----------
+    centres, radius
+        float64 (n, 2) in degrees and (n,) in metres.
+    """
+
+    def __init__(self, centres: Floats, radius: Floats) -> None:
+        space = space_of()
+        self._centres = space.vectors(operand(centres))
+        self._radius, self._chords = radius, np.sqrt(squared_chords(radius, space))
+
+    def match(self, positions: Floats) -> Matches:
+        """Return the matches of rows, by circle."""
+        vectors = space_of().vectors(positions)
+        lists = cKDTree(vectors).query_ball_point(self._centres, self._chords)
+        sizes = np.fromiter(map(len, lists), np.int64, len(lists))
+        row = np.concatenate([np.zeros(0, np.int64), *(some for some in lists[sizes > 0])]).astype(np.int64)
+        return _exact(vectors, self._centres, self._radius, row, np.repeat(np.arange(len(lists)), sizes))
