@@ -20,6 +20,8 @@ from dtoss.watch.rows import Rows
 ID, TIME = "id", "t"
 """The columns of ids and of times, in rows that callers give."""
 _TICKS = 1_000_000
+_NANOS = 1_000
+"""Of a microsecond."""
 _LAST_SECOND = 9e12
 
 
@@ -110,7 +112,8 @@ def _texts(column: pa.Array, name: str) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
-    if not any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
+    known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+    if not any(test(kind) for test in known):
         raise InputError(f"column {name!r} is of type {kind}: texts are wanted")
     return column.cast(pa.string())
 
@@ -121,12 +124,13 @@ def _times(column: pa.Array) -> tuple[NDArray[np.int64], pa.DataType]:
         row = int(column.is_null().to_numpy(zero_copy_only=False).argmax())
         raise InputError(f"row {row} has no {TIME}: leave such rows out")
     kind = column.type
-    if pa.types.is_timestamp(kind):
-        micros = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
-        return np.asarray(micros.to_numpy(), np.int64), pa.timestamp("us", kind.tz)
+    if pa.types.is_null(kind):  # of no rows
+        return np.zeros(0, np.int64), pa.float64()
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return _moments(column), pa.timestamp("us", getattr(kind, "tz", None))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         seconds = np.asarray(column.to_numpy(zero_copy_only=False))
-        wrong = ~(np.abs(seconds) <= _LAST_SECOND)
+        wrong = ~((seconds >= -_LAST_SECOND) & (seconds <= _LAST_SECOND))
         if wrong.any():
             row = int(wrong.argmax())
             raise InputError(f"row {row} has {TIME} {seconds[row]}: seconds since 1970, at most 9e12, are wanted")
@@ -134,6 +138,19 @@ def _times(column: pa.Array) -> tuple[NDArray[np.int64], pa.DataType]:
             return seconds.astype(np.int64) * _TICKS, pa.float64()
         return np.rint(seconds.astype(np.float64) * _TICKS).astype(np.int64), pa.float64()
     raise InputError(f"column {TIME!r} is of type {kind}: times, or seconds since 1970, are wanted")
+
+
+def _moments(column: pa.Array) -> NDArray[np.int64]:
+    """Return times and dates as microseconds since 1970, down to the next whole one."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return np.asarray(column.cast(pa.int64()).to_numpy()) // _NANOS
+    try:
+        return np.asarray(column.cast(pa.timestamp("us", getattr(kind, "tz", None))).cast(pa.int64()).to_numpy())
+    except pa.ArrowInvalid:
+        raise InputError(
+            f"column {TIME!r} has times so far from 1970 that 64 bits do not hold their microseconds: leave them out"
+        ) from None
 
 
 def times_as(micros: pa.Array, kind: pa.DataType) -> pa.Array:

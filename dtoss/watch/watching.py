@@ -24,6 +24,7 @@ from dtoss.watch.given import ID, Given, given_rows, with_types
 from dtoss.watch.matching.matcher import MOST_MATCHES, joined_pieces
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.matching.several import StandingMatcher
+from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
 from dtoss.watch.subscription import AROUND, ENTER, INSIDE, LEAVE
 from dtoss.watch.unstored import check_ids, events_of
@@ -177,7 +178,7 @@ class Watch:
                 self._check_ids(earlier, "rows before")
                 if earlier.rows.t is None:
                     raise InputError("rows before have no column 't' of times")
-                last = earlier.rows
+                last = self._as_those(earlier, given, standing)
         ids = given.rows.ids
         if last is not None and ids is not None and last.ids is not None and last.ids.type != ids.type:
             raise InputError(f"ids of rows before are {last.ids.type}, and those of rows {ids.type}")
@@ -193,6 +194,15 @@ class Watch:
             check_ids(given.rows, whose)
         except ValueError as error:
             raise InputError(str(error)) from None
+
+    @staticmethod
+    def _as_those(earlier: Given, given: Given, standing: Standing) -> Rows:
+        """Return rows before with the columns that memberships are made of, in the types of the rows."""
+        kinds = {name: column.type for name, column in given.rows.attributes.items() if name in standing.columns_kept}
+        for name in kinds:
+            if name not in earlier.rows.attributes:
+                raise InputError(f"rows before have no column {name!r}, which a condition of enter or leave reads")
+        return with_types(earlier.rows, kinds)
 
     @cached_property
     def _columns(self) -> frozenset[str]:

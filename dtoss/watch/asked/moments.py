@@ -66,9 +66,10 @@ def instant_of(value: Any) -> int | None:
     if isinstance(value, int | np.integer):
         found = int(value) * MICROSECONDS_OF_SECOND
     elif isinstance(value, float | np.floating):
-        if not math.isfinite(value):
+        ticks = float(value) * MICROSECONDS_OF_SECOND
+        if not math.isfinite(ticks):
             return None
-        found = round(float(value) * MICROSECONDS_OF_SECOND)
+        found = round(ticks)
     else:
         when = value
         if isinstance(value, str):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.distance import EARTH_RADIUS, chord_of
 from dtoss.geometry.polygons import Polygon
-from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, Space
+from dtoss.geometry.space import FURTHEST, HALF_TURN, QUARTER_TURN, Space
 from dtoss.watch.built.frame import lonlat_of
 
 CIRCULAR, RECTANGULAR = -1, -2
@@ -63,6 +63,7 @@ def circle_rects(
 ) -> NDArray[np.float64]:
     """Return rectangles that hold circles, float64 (n, 4)."""
     if space.metric == "plane":
+        radius = np.minimum(radius, 4 * FURTHEST)  # no position is further
         wide = radius + 1e-14 * (np.abs(centres).max(axis=1, initial=0.0) + radius)
         return np.stack(
             [centres[:, 0] - wide, centres[:, 1] - wide, centres[:, 0] + wide, centres[:, 1] + wide], axis=1

@@ -17,6 +17,9 @@ from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, Space
 
 FINEST_LEVEL = 24
 """Rows of about a metre on the sphere."""
+_SAMPLE = 1 << 14
+_FEW = 0.005
+"""Share of the rectangles that may reach beyond a frame at a side."""
 _ROW_BITS = 30
 _LEVEL_BITS = 60
 
@@ -44,13 +47,19 @@ GLOBE = Frame(1, -HALF_TURN, -QUARTER_TURN, HALF_TURN)
 
 
 def frame_of(space: Space, rects: NDArray[np.float64]) -> Frame:
-    """Return the frame of rectangles (n, 4): the globe, or the square of a plane that holds them all."""
+    """Return the frame of rectangles (n, 4): the globe, or a square of a plane in which most of them are.
+
+    What lies beyond counts at its border, so that a few large or far ones do not make all cells large.
+    """
     if space.metric == "sphere":
         return GLOBE
     if len(rects) == 0:
         return Frame(0, 0.0, 0.0, 1.0)
-    x, y = float(rects[:, 0].min()), float(rects[:, 1].min())
-    side = max(float(rects[:, 2].max()) - x, float(rects[:, 3].max()) - y)
+    some = rects[:: max(len(rects) // _SAMPLE, 1)]
+    low = np.quantile(some[:, :2], _FEW, axis=0, method="lower")
+    high = np.quantile(some[:, 2:], 1.0 - _FEW, axis=0, method="higher")
+    side = float((high - low).max())
+    x, y = low.tolist()
     return Frame(0, x, y, side * (1.0 + 1e-9) if side > 0.0 else 1.0)
 
 

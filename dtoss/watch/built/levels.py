@@ -25,6 +25,8 @@ _SAMPLE = 8192
 _LEAST_ROWS = 1 << 20
 _ROWS_A_PLACE = 8
 """Rows that will be asked, for each place, at least a million: what building is weighed against."""
+_ELSEWHERE = 0.2
+"""Rows, as a share, that are near a place and not at it: where all places are one, cells are small because of them."""
 _QUARTER_TURN = 90.0
 
 
@@ -115,6 +117,7 @@ def _expected(
     with np.errstate(over="ignore", invalid="ignore"):
         around = np.clip(np.floor(np.log2(frame.side / np.maximum(tall, broad))), 0, FINEST_LEVEL).astype(np.int64)
         share = near[np.arange(len(middle))[:, None], around] * np.minimum(tall * broad / cell[around] ** 2, 1.0)
+        share *= 1.0 + _ELSEWHERE * (1.0 - np.arange(count) / FINEST_LEVEL)
         return share, (1.0 + high[:, None] / cell) * (1.0 + wide[:, None] / cell)
 
 

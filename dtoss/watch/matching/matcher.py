@@ -24,6 +24,8 @@ ANY = INSIDE | ENTER | LEAVE
 MOST_MATCHES = 1 << 22
 """Matches that are held at a time, unless one row has more."""
 _ROWS = 1 << 16
+_CROWDED = 4
+"""Fewer matches than this share of what may be held at a time let more rows be asked at a time."""
 _FILLED = 0.7
 """Of the rows for which there was room: others may have more matches."""
 
@@ -70,6 +72,8 @@ class Matcher:
                 continue
             yield found
             begin = end
+            if len(found) < most // _CROWDED:  # a crowded place is behind
+                size = min(2 * size, _ROWS)
 
     @cached_property
     def _events(self) -> NDArray[np.uint8]:

@@ -64,36 +64,42 @@ def _differs(ids: pa.Array) -> NDArray[np.bool_]:
 
 
 def _greatest(rows: Rows, moment: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int, int]:
-    """Return the greatest row of each moment of an object, and how many others are tied with it or equal to it."""
+    """Return the greatest row of each moment of an object, and how many others are tied with it or equal to another.
+
+    The counts are the same in whatever order rows come: of a moment of n rows at d positions d - 1 are tied, and n - d
+    repeated.
+    """
     group = np.cumsum(moment) - 1
-    many = np.flatnonzero(np.bincount(group)[group] > 1)
-    best: dict[int, tuple[tuple[object, ...], int]] = {}
-    tied = repeated = 0
-    for row in many.tolist():
-        value = _value(rows, row)
-        number = int(group[row])
-        if number not in best:
-            best[number] = (value, row)
-            continue
-        held = best[number][0]
-        if value[:2] == held[:2]:
-            repeated += 1
-        else:
-            tied += 1
-        if value > held:
-            best[number] = (value, row)
-    alone = np.flatnonzero(np.bincount(group)[group] == 1)
-    kept = np.concatenate([alone, np.array([row for _, row in best.values()], np.int64)])
-    kept.sort()
-    return kept, tied, repeated
-
-
-def _value(rows: Rows, row: int) -> tuple[object, ...]:
-    """Return what rows of one moment are compared by; a null is less than all else."""
-    found: list[object] = rows.positions[row].tolist()
-    for name in sorted(rows.attributes):
-        value = rows.attributes[name][row].as_py()
-        found += [value is not None, repr(value) if isinstance(value, list | dict) else value]
+    shared = np.bincount(group)[group] > 1
+    many = np.flatnonzero(shared)
+    of, places = group[many], rows.positions[many] + 0.0
+    columns = [rows.attributes[name] for name in sorted(rows.attributes)]
     if rows.text is not None:
-        found += [rows.text[row].is_valid, rows.text[row].as_py()]
-    return tuple(0 if value is None else value for value in found)
+        columns.append(rows.text)
+    taken = pa.array(many)
+    ranks = [_ranks(column.take(taken)) for column in columns]
+    order = np.lexsort((*ranks[::-1], places[:, 1], places[:, 0], of))
+    of, places = of[order], places[order]
+    last = np.append(of[1:] != of[:-1], True)
+    elsewhere = (of[1:] == of[:-1]) & (places[1:] != places[:-1]).any(axis=1)
+    tied = int(elsewhere.sum())
+    kept = np.concatenate([np.flatnonzero(~shared), many[order[last]]])
+    kept.sort()
+    return kept, tied, len(many) - int(last.sum()) - tied
+
+
+def _ranks(column: pa.Array) -> NDArray[np.int64]:
+    """Return numbers in the order of values: a null is less than all else, and NaN is the greatest number."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), np.int64)
+    try:
+        found = np.asarray(pc.rank(column, "ascending", tiebreaker="dense")).astype(np.int64)
+    except pa.ArrowNotImplementedError:
+        found = np.unique([repr(value) for value in column.to_pylist()], return_inverse=True)[1] + 1
+    return np.where(np.asarray(column.is_null()), 0, found)

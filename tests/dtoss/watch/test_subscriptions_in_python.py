@@ -210,3 +210,59 @@ def test_threads_share_a_watch():
         found = list(pool.map(lambda _: pairs_in(watch.match(frame)), range(12)))
     assert all(same(one, found[0]) for one in found)
     assert found[0]
+
+
+def test_times_are_dates_and_moments_of_any_unit_and_none_is_wrapped():
+    watch = dtoss.subscriptions([{"id": "here", "circle": [0, 0, 10.0], "events": ["enter"]}])
+
+    def told(t):
+        found = watch.events(None, {"id": list(range(len(t))), "t": t, "lon": [0.0] * len(t), "lat": [0.0] * len(t)})
+        return found["t"].cast(pa.timestamp("us", getattr(found["t"].type, "tz", None))).cast(pa.int64()).to_pylist()
+
+    assert told(pa.array([datetime.date(1969, 12, 31)])) == [-86_400_000_000]
+    assert told(pa.array([-1, 1, 999, 1000], pa.timestamp("ns"))) == [-1, 0, 0, 1]
+    assert told(pa.array([-5], pa.timestamp("s", "Asia/Tokyo"))) == [-5_000_000]
+    assert watch.events(None, {"id": [], "t": [], "lon": [], "lat": []}).num_rows == 0
+    with pytest.raises(InputError, match="so far from 1970"):
+        told(pa.array([1 << 60], pa.timestamp("s")))
+    with pytest.raises(InputError, match="row 0 has t -9223372036854775808"):
+        told(pa.array([-(1 << 63)]))
+
+
+def test_rows_before_need_the_columns_that_memberships_are_made_of():
+    watch = dtoss.subscriptions([{"id": "a", "circle": [0, 0, 10.0], "events": ["leave"], "where": "occupied = 0"}])
+    before, now = {"id": [1], "t": [0], "lon": [0.0], "lat": [0.0]}, {"id": [1], "t": [1], "lon": [9.0], "lat": [0.0]}
+    with pytest.raises(InputError, match="rows before have no column 'occupied'"):
+        watch.events(before, now | {"occupied": [0]})
+    with pytest.raises(InputError, match="column 'occupied' cannot be int64"):
+        watch.events(before | {"occupied": ["no"]}, now | {"occupied": [0]})
+    assert watch.events(before | {"occupied": np.int8([0])}, now | {"occupied": [0]}).num_rows == 1
+
+
+def test_rows_without_any_text_have_no_words():
+    watch = dtoss.subscriptions([{"id": "fire", "words": "fire"}], text="body")
+    assert len(watch.match({"lon": [0.0, 1.0], "lat": [0.0, 1.0], "body": [None, None]})) == 0
+    assert len(watch.match({"lon": [], "lat": [], "body": []})) == 0
+
+
+def test_ends_beyond_all_numbers_are_none():
+    with pytest.raises(InputError, match="expires is"):
+        dtoss.subscriptions([{"id": "a", "expires": 1e305}])
+    with pytest.raises(ValueError, match="clock is 1e"):
+        dtoss.subscriptions([{"id": "a"}]).match({"lon": [0.0], "lat": [0.0]}, clock=1e305)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]])
+def test_of_a_moment_the_greatest_row_counts_whatever_the_order(order):
+    watch = dtoss.subscriptions([{"id": "a", "circle": [0, 0, 10.0]}])
+    values = [1.0, float("nan"), None, float("inf")]
+    for column, greatest in (
+        (pa.array(values), "nan"),
+        (pa.array(["a", "c", None, "b"]).dictionary_encode(), "c"),
+        (pa.array([1, 5, None, 2], pa.time64("ns")), "00:00:00"),
+        (pa.array([[1], [3], None, [2]]), "[3]"),
+        (pa.array([1, 5, None, 2], pa.timestamp("ns")), "1970-01-01 00:00:00.000000005"),
+    ):
+        rows = pa.table({"id": [1] * 4, "t": [0] * 4, "lon": [0.0] * 4, "lat": [0.0] * 4, "v": column})
+        found = watch.events(None, rows.take(order), carry=["v"])["v"]
+        assert [str(value) for value in found.to_pylist()] == [greatest]

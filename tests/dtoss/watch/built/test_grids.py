@@ -124,3 +124,29 @@ def test_places_of_no_size_have_the_finest_levels_to_choose_from():
     built = build(table, plane, {"id": pa.int64()}, text=False)
     assert built.arrays["grid/levels"].max() <= FINEST_LEVEL
     assert len(built.arrays["grid/marks"]) == 5
+
+
+def test_a_few_far_or_large_places_do_not_make_the_cells_of_a_plane_large():
+    rng = np.random.default_rng(0)
+    corners = rng.uniform(0, 1000, (1000, 2))
+    rects = np.concatenate([corners, corners + 1.0], axis=1)
+    rects[[3, 500]] = [[-1e12, -1e12, 1e12, 1e12], [1e9, 1e9, 1e9, 1e9]]
+    square = frame_of(space_of("none", "plane"), rects)
+    assert 900 < square.side < 1010
+    assert 0 <= square.x < 10
+
+
+def test_places_at_one_spot_are_not_looked_at_by_rows_elsewhere():
+    rects = np.tile([1.0, 1.0, 1.0001, 1.0001], (10_000, 1))
+    assert chosen_levels(rects, GLOBE).levels.min() >= 12
+
+
+@pytest.mark.parametrize("radius", [1e90, 1e300, 1.7e308])
+def test_circles_of_a_plane_may_be_as_large_as_numbers_are(radius):
+    plane = space_of("none", "plane")
+    centres = np.array([[0.0, 0.0], [1e90, 0.0], [5.0, 5.0]])
+    rects = circle_rects(centres, centres, np.full(3, radius), plane)
+    assert np.isfinite(rects).all()
+    square = frame_of(plane, rects)
+    assert np.isfinite([square.x, square.y, square.side]).all()
+    assert len(chosen_levels(rects, square).index) == 3

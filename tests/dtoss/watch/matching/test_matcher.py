@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dtoss.conditions.parse import Condition
 from dtoss.geometry.space import Space, space_of
 from dtoss.watch.built.build import build
 from dtoss.watch.matching.matcher import Matcher
@@ -267,3 +269,24 @@ def test_many_hits_of_several_levels_are_put_in_order():
     found = matcher.match(at((1.0, 1.0), (1.0, 30.0), (50.0, 0.0)))
     assert found.subscription[found.row == 0].tolist() == list(range(48))
     assert same(pairs_in(found), pairs_of(SPHERE, [*subscriptions, *small], at((1.0, 1.0), (1.0, 30.0), (50.0, 0.0))))
+
+
+def test_rows_behind_a_crowded_place_are_asked_together_again():
+    matcher = matcher_of([asked(f"s{number}", CIRCLE, x=0.0, y=0.0, radius=10.0) for number in range(50)])
+    pieces = list(matcher.pieces(at(*[(0.0, 0.0)] * 8, *[(9.0, 9.0)] * 1000), most=60))
+    assert sum(len(piece) for piece in pieces) == 400
+    assert len(pieces) < 25
+    assert [piece.first_row for piece in pieces[1:]] == [piece.last_row for piece in pieces[:-1]]
+
+
+def test_values_that_cannot_be_computed_are_each_looked_for_once(monkeypatch):
+    asks = []
+    matches = Condition.matches
+    monkeypatch.setattr(Condition, "matches", lambda *said: asks.append(1) or matches(*said))
+    rows = at(*[(0.0, 0.0)] * 4000)
+    names = pa.array(["x", "7", None, "2"] * 1000).dictionary_encode()
+    rows = replace(rows, attributes=rows.attributes | {"name": names})
+    matcher = matcher_of([asked("s", EVERYWHERE, where="cast(name as integer) > 3 and id >= 0 or occupied = 9")])
+    matched = matcher.match(replace(rows, ids=pa.array(np.arange(4000) // 1000)))
+    assert matched.row.tolist() == list(range(1, 4000, 4))
+    assert len(asks) < 400
