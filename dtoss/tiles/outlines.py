@@ -20,9 +20,10 @@ SMOOTH = 2.0**-22
 """As :data:`.rings.TOLERANCE`: 10 m at the equator."""
 _CORNERS = 256
 """Of what stands for a circle: within 0.01 % of its radius."""
-_DIGITS = 7
+DIGITS = 7
 """Of degrees behind the point: a centimetre."""
-_POLE = 89.9
+POLE = 89.9
+"""Latitude that stands for a pole."""
 
 
 def outlines(frame: Frame, curves: list[NDArray[np.float64]], whole: list[bool] | None = None) -> list[Shape]:
@@ -43,7 +44,7 @@ def outlines(frame: Frame, curves: list[NDArray[np.float64]], whole: list[bool] 
     first = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
     rings = np.concatenate([[0], np.cumsum(sizes > 0)]).astype(np.int64)
     made = rings_on_map(frame, vectors, first, rings, None if whole is None else np.array(whole, np.bool_), SMOOTH)
-    return [_shape(made, i) for i in range(len(curves))]
+    return [shape_of(made, i) for i in range(len(curves))]
 
 
 def circle(frame: Frame, space: Space, centre: NDArray[np.float64], radius: float) -> Shape:
@@ -75,24 +76,25 @@ def circle(frame: Frame, space: Space, centre: NDArray[np.float64], radius: floa
     return outlines(frame, [curve])[0] if radius > 0.0 else []
 
 
-def _shape(made: MapRings, polygon: int) -> Shape:
+def shape_of(made: MapRings, polygon: int, digits: int = DIGITS) -> Shape:
+    """Return a polygon of one ring or none; one round a pole goes to the sides of the map, and along them."""
     rings = range(int(made.rings[polygon]), int(made.rings[polygon + 1]))
     out = bool(made.turned_out[polygon])
     if len(rings) == 0:
-        return [[_world()]] if out else []
+        return [[world_ring()]] if out else []
     ring = rings[0]
     points = made.points[made.first[ring] : made.first[ring + 1]]
     winding = int(made.winding[ring])
-    lonlat = unmercator(_from_edge(points) if winding else points)
+    lonlat = unmercator(from_edge(points) if winding else points)
     if winding:
         # the interior is on the left: on the north of a ring that goes east
-        pole = _POLE if winding > 0 else -_POLE
+        pole = POLE if winding > 0 else -POLE
         lonlat = np.concatenate([lonlat, [[lonlat[-1, 0], pole], [lonlat[0, 0], pole]], lonlat[:1]])
-        return [[_degrees(lonlat)]]
-    return [[_world(), _degrees(lonlat)]] if out else [[_degrees(lonlat)]]
+        return [[degrees_of(lonlat, digits)]]
+    return [[world_ring(), degrees_of(lonlat, digits)]] if out else [[degrees_of(lonlat, digits)]]
 
 
-def _from_edge(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def from_edge(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a ring round a pole, from where it crosses the antimeridian to where it does again: once at the least."""
     x = points[:, 0]
     edge = np.floor(x.min()) + 1.0
@@ -105,10 +107,12 @@ def _from_edge(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return whole
 
 
-def _degrees(lonlat: NDArray[np.float64]) -> Ring:
-    ring: Ring = lonlat.round(_DIGITS).tolist()
+def degrees_of(lonlat: NDArray[np.float64], digits: int) -> Ring:
+    """Return corners in degrees as a list."""
+    ring: Ring = lonlat.round(digits).tolist()
     return ring
 
 
-def _world() -> Ring:
-    return [[-180.0, -_POLE], [180.0, -_POLE], [180.0, _POLE], [-180.0, _POLE], [-180.0, -_POLE]]
+def world_ring() -> Ring:
+    """Return the ring of the whole map."""
+    return [[-180.0, -POLE], [180.0, -POLE], [180.0, POLE], [-180.0, POLE], [-180.0, -POLE]]

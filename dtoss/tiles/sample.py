@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
@@ -150,6 +151,22 @@ def picked(partition: Partition, one_of: int) -> NDArray[np.int32]:
     return out[: _pick_texts(operand(first), operand(letters), below, out)]
 
 
+def hashes_of(texts: pa.Array) -> NDArray[np.uint64]:
+    """Return the hashes of texts by which a sample picks them, uint64 (n,).
+
+    Parameters
+    ----------
+    texts
+        Large strings without nulls.
+    """
+    _, offsets, data = texts.buffers()
+    first = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    letters = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    out = np.empty(len(texts), np.uint64)
+    _hash_texts(operand(first), operand(letters), out)
+    return out
+
+
 def keys_of(world: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return the keys of places in the map's square, uint64 (n,); its far rims count as what is just inside."""
     out = np.empty(len(world), np.uint64)
@@ -185,15 +202,28 @@ def _pick(ids, below, out):
     return filled
 
 
+@kernel
+def _hash_text(letters, begin, end):
+    """Return FNV-1a of some bytes, mixed."""
+    found = _FNV_BEGIN
+    for at in range(begin, end):
+        found = (found ^ np.uint64(letters[at])) * _FNV_PRIME
+    return _mixed(found)
+
+
+@kernel("void(int64[::1], uint8[::1], uint64[::1])")
+def _hash_texts(first, letters, out):
+    """Write the hash of each text."""
+    for i in range(first.size - 1):
+        out[i] = _hash_text(letters, first[i], first[i + 1])
+
+
 @kernel("int64(int64[::1], uint8[::1], uint64, int32[::1])")
 def _pick_texts(first, letters, below, out):
-    """Write which texts have a hash of at most ``below``: FNV-1a of their bytes, mixed; returns how many."""
+    """Write which texts have a hash of at most ``below``; returns how many."""
     filled = 0
     for i in range(first.size - 1):
-        found = _FNV_BEGIN
-        for at in range(first[i], first[i + 1]):
-            found = (found ^ np.uint64(letters[at])) * _FNV_PRIME
-        if _mixed(found) <= below:
+        if _hash_text(letters, first[i], first[i + 1]) <= below:
             out[filled] = i
             filled += 1
     return filled

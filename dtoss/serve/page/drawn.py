@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN
@@ -23,6 +22,7 @@ from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.serving import Served
 from dtoss.serve.telling.metrics import Metrics
+from dtoss.tiles.drawings import counter_clockwise
 from dtoss.tiles.frame import Frame
 from dtoss.tiles.outlines import circle, outlines
 
@@ -177,7 +177,7 @@ def polygon_drawn(
     ids = [str(index.parts[p].ids[i]) for p, i in zip(part, item, strict=True)]
     at = frame.lonlat_of(places).tolist()
     listed = [{"id": object_id, "at": lonlat} for object_id, lonlat in zip(ids, at, strict=True)]
-    ring = _counter_clockwise(index.space.vectors(np.array(corners)))
+    ring = counter_clockwise(index.space.vectors(np.array(corners)))
     shape = outlines(frame, [np.concatenate([ring, ring[:1]])])[0]
     told = {"snapshot": served.name, "count": int(found.count[0]), **_lines(shape), "objects": listed}
     return told, shapes
@@ -257,13 +257,3 @@ def _cells(index: Index, frame: Frame, places: list[Place]) -> list[Any]:
 def _lines(shape: Any) -> dict[str, Any]:
     """Return a shape, and the ring that is its border."""
     return {"ring": shape[-1][-1] if shape else [], "shape": shape}
-
-
-def _counter_clockwise(ring: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the corners of a ring so that what it encloses, less than half the sphere, is on the left."""
-    after = np.roll(ring, -1, axis=0)
-    if ring.shape[1] == 2:
-        turned = float((ring[:, 0] * after[:, 1] - ring[:, 1] * after[:, 0]).sum())
-    else:
-        turned = float(np.cross(ring, after).sum(axis=0) @ ring.mean(axis=0))
-    return ring if turned >= 0.0 else ring[::-1]

@@ -1,4 +1,4 @@
-"""The files of the optimiser that a server was told of: the plan, the patterns, the report's folder."""
+"""What a server was told of beside its snapshots: the optimiser's plan, patterns and report, and the watch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dtoss.errors import InputError
 from dtoss.serve.page.planned import Patterns, Plan, read_patterns, read_plan
 from dtoss.serve.page.reading_again import Reread
 from dtoss.serve.settings import Settings
+from dtoss.watch.home import Home
 
 REPORT = "report.html"
 """The page of a report's folder."""
@@ -25,11 +26,14 @@ class PageFiles:
         Of the optimiser.
     report
         The report's folder.
+    home
+        Of the watch.
     """
 
     plan_file: Reread[Plan] | None = None
     patterns_file: Reread[Patterns] | None = None
     report: Path | None = None
+    home: Home | None = None
 
     @property
     def plan(self) -> Plan | None:
@@ -67,4 +71,4 @@ def files_of(settings: Settings) -> PageFiles:
     report = None if settings.report is None else Path(settings.report).absolute()
     if report is not None and not (report / REPORT).is_file():
         raise InputError(f"--report {settings.report}: there is no {REPORT}: name the folder that dtoss report wrote")
-    return PageFiles(plan, patterns, report)
+    return PageFiles(plan, patterns, report, settings.home())

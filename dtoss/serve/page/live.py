@@ -1,4 +1,4 @@
-"""What pages are told while they are open: events of some kinds, to any number of streams, one a second each.
+"""What pages are told while they are open: events of some kinds, to any number of streams, once a second each.
 
 A kind is a function that returns what is true now. Its event is told when that changes; what a slow client has not
 read when the next one comes, it never hears of.
@@ -35,12 +35,15 @@ class Kind:
         Whether a stream begins with it.
     always
         Whether it is told each second, changed or not.
+    beside
+        Whether it is told in the same second as another one, and waits for none.
     """
 
     name: str
     look: Callable[[], Mapping[str, Any] | None]
     at_once: bool = False
     always: bool = False
+    beside: bool = False
 
 
 class Live:
@@ -50,7 +53,7 @@ class Live:
     ----------
     kinds
         Of events; where several are due in a second, the first of them is told, and the next one in the next second.
-        Those that are told always come after the others.
+        Those that are told always come after the others, and those that are told beside come with each.
     most
         Streams that may be open.
     before
@@ -67,7 +70,7 @@ class Live:
         failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         # what is told each second would leave no second for kinds behind it
-        self._kinds = [_Told(kind) for kind in sorted(kinds, key=lambda kind: kind.always)]
+        self._kinds = [_Told(kind) for kind in sorted(kinds, key=lambda kind: (kind.beside, kind.always))]
         self._most = most
         self._before = before
         self._failed = failed
@@ -189,8 +192,10 @@ class Stream:
         return b"".join(self._take(i) for i, told in enumerate(self._kinds) if told.kind.at_once)
 
     def following(self) -> bytes:
-        """Return the next event that is due; empty where none is."""
-        return next((self._take(i) for i, told in enumerate(self._kinds) if told.version != self._heard[i]), b"")
+        """Return the next event that is due, and those beside it; empty where none is."""
+        due = [i for i, told in enumerate(self._kinds) if told.version != self._heard[i]]
+        alone = [i for i in due if not self._kinds[i].kind.beside]
+        return b"".join(self._take(i) for i in (*alone[:1], *(i for i in due if self._kinds[i].kind.beside)))
 
     def _take(self, i: int) -> bytes:
         told = self._kinds[i]

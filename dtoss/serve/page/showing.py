@@ -1,4 +1,4 @@
-"""What the page shows besides the snapshot: files of the optimiser, what is asked now, and streams that tell of it."""
+"""What the page shows besides the snapshot: the optimiser's files, what is asked, a watch, and streams of these."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from dtoss.geometry.space import NO_CRS, Space
+from dtoss.serve.page.fences import FenceSource
 from dtoss.serve.page.files import PageFiles
+from dtoss.serve.page.happening import Happening
 from dtoss.serve.page.live import Kind, Live
 from dtoss.serve.page.loads import Loads
 from dtoss.serve.serving import Serving
 from dtoss.serve.telling.home_counts import HomeCounts, mark_of
+from dtoss.tiles.frame import Frame
 
 RATE_DIGITS = 3
 """Behind the point of rates."""
@@ -41,16 +45,38 @@ class Showing:
         self._loads = Loads(counts)
         self._tell = tell
         self._planned: tuple[object, dict[str, Any]] | None = None
+        self.fences = None if files.home is None else FenceSource(files.home)
+        self._happening = None if files.home is None else Happening(files.home, self.frame_of)
+        self._problem: str | None = None
         kinds = (
             Kind("snapshot", self.snapshot, at_once=True),
             Kind("plan", self.plan, at_once=True),
             Kind("load", self._load, always=True),
+            Kind("watch", self.watch, at_once=True, beside=True),
         )
         self.live = Live(kinds, streams, self.look, lambda error: tell("live failed", error=repr(error)))
 
     def look(self) -> None:
         """Read files again that have changed; in a thread."""
         self.files.look(lambda why: self._tell("file not read", detail=why))
+        if self._happening is None:
+            return
+        self._happening.look()
+        if self._happening.problem != self._problem:
+            self._problem = self._happening.problem
+            if self._problem is not None:
+                self._tell("watch not read", detail=self._problem)
+
+    def frame_of(self, space: Space) -> Frame | None:
+        """Return what the map is for places of a space; None where they have no place on it."""
+        frame = self._serving.now.tiles.frame
+        if space.crs == NO_CRS:
+            return None if frame.plane is None else frame
+        return None if frame.plane is not None else Frame(space, None)
+
+    def watch(self) -> dict[str, Any] | None:
+        """Return what happens in the watch; None where there is none."""
+        return None if self._happening is None else self._happening.told
 
     def snapshot(self) -> dict[str, Any]:
         """Return which snapshot is served."""

@@ -25,6 +25,7 @@ from dtoss.serve.page.tiling import DEEPEST_TILE
 from dtoss.serve.pool import Stop, client_gone
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.routes import fences
 from dtoss.serve.routes.parameters import Snapshot
 from dtoss.serve.routes.schemas import PROBLEM, array, responses, told
 from dtoss.serve.serving import Served
@@ -111,10 +112,10 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
     @get("/live", opt={"responses": EVENTS})
     async def live(request: Asker) -> ASGIResponse:
-        """Return events as they come: which snapshot is served, the plan, what is asked now; one a second at most."""
+        """Return events as they come: which snapshot is served, the plan, what is asked, what happens in the watch."""
         return _Events(request, showing.live, settings.limits.idle_seconds)
 
-    return [facts, load, live]
+    return [facts, load, live, *fences.handlers(state)]
 
 
 def _layers(served: Served) -> list[dict[str, Any]]:

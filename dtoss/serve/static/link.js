@@ -36,6 +36,7 @@ export function readLink(hash, plane) {
   const [at, circle, polygon] = ['nearest', 'circle', 'polygon'].map(numbers)
   let asked = null
   if (said.has('object')) asked = { kind: 'object', id: said.get('object') }
+  else if (said.has('subscription')) asked = { kind: 'subscription', id: said.get('subscription') }
   else if (good(at, 2)) asked = { kind: 'nearest', at: at.slice(0, 2) }
   else if (good(circle, 4)) asked = { kind: 'circle', circle: circle.slice(0, 4) }
   else if (good(polygon, 6)) asked = { kind: 'polygon', polygon: pairsOf(polygon) }

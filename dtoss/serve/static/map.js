@@ -2,16 +2,19 @@
 //
 // In this order: layers, the map, answers, questions, the panel, what is live, the link, keys.
 
-import { ask, headers, listen, post, token } from './asking.js'
+import { ask, headers, listen, openReport, post } from './asking.js'
 import { drawOn, setTool, stopDrawing } from './drawing.js'
 import { $, coloured, colourList, connection, covered, fail, fill, make, pairs, table, tell, textButton, warn } from './elements.js'
+import { drawnAt, FENCES, goTo, look } from './fences.js'
 import { asCount, linkOf, readLink } from './link.js'
 import { measuresOf, partitionColours, slotNow, spread } from './partitions.js'
 import {
   age, apart, area, clock, compact, exactly, globeZoom, graticule, length, middleOf, nice, placeIn, placeOf, placeText, short,
   shortest, whole,
 } from './places.js'
+import { pulse, servers } from './pulse.js'
 import { collection, coloursOf, feature, ground, LAYERS, sky } from './style.js'
+import * as watch from './watch.js'
 
 const VENDOR = '/static/vendor/maplibre-gl'
 const WIDE = 120, FEW = 50000, BUSY_MS = 2000
@@ -24,7 +27,7 @@ const see = {
 /** What is asked and asked again of each snapshot: {kind, at | circle | polygon | id}. */
 let asked = null
 let facts, map, maplibre
-let load = null, slots = new Map(), rates = [], skew = 0
+let load = null, slots = new Map(), skew = 0, playing, linkTimer
 
 const night = () => see.theme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')
 const colours = () => coloursOf(night())
@@ -100,6 +103,7 @@ function repaint() {
     for (const version of list) for (const spec of LAYERS[name].paint(...looks())) paint(idOf(version, spec), spec.paint)
   }
   for (const layer of ground(c, !facts.plane)) paint(layer.id, layer.paint)
+  watch.repaintWatch()
   paintRegions()
   legend()
 }
@@ -152,7 +156,12 @@ function start() {
   map.on('move', () => { scale(); reading(map.getCenter().toArray()) })
   map.on('moveend', () => { grid(); link() })
   map.on('mousemove', event => reading(event.lngLat.toArray(), event.point))
-  drawOn(map, { show: showDraft, restore: () => showDraft(asked ? answerFeatures : []), ask: question, point: nearest })
+  drawOn(map, { show: showDraft, restore: () => showDraft(asked ? answerFeatures : []), ask: question, point: pick })
+  watch.watchOn(map, {
+    colours, hidden: name => see.hidden.has(name), nearest, changed: legend, began: switches,
+    follow: (id, move, at) => question({ kind: 'subscription', id, at, others: at ? drawnAt(at) : [] }, move),
+    again: () => (asked?.kind === 'subscription' ? again() : null),
+  })
 }
 
 /** Return the side of the globe where most objects are. */
@@ -298,6 +307,14 @@ function showObject(told, move) {
   map.easeTo({ center: told.at, zoom: move ? Math.max(map.getZoom(), 15) : map.getZoom(), duration: 500 })
 }
 
+function showSubscription(one, { others = [], at }, move) {
+  const { features, parts } = watch.subscriptionTold(one, others, at)
+  show(at ? [...features, feature('place', 'Point', at)] : features)
+  answer(`Subscription ${one.id}`, ...parts)
+  if (move) goTo(one.view)
+  if (move && $('panel').hasAttribute('data-open')) $('menu').click()
+}
+
 // ---- questions
 
 let stopAsking = new AbortController()
@@ -313,12 +330,15 @@ async function again(move = false) {
       showNearest(await ask(`/map/nearest?${query}`, signal))
     } else if (kind === 'object') {
       showObject(await ask(`/map/object/${encodeURIComponent(given.id)}`, signal), move)
+    } else if (kind === 'subscription') {
+      showSubscription(await watch.subscriptionAt(given.id, map.getZoom() + 2, signal), given, move)
     } else {
       showWithin(await post('/map/within', { ...given, ...where }, signal))
     }
   } catch (error) {
-    if (kind !== 'object' || error.status !== 404) return fail(error)
+    if (given.id == null || error.status !== 404) return fail(error)
     const note = make('p', { className: 'note', textContent: 'It is looked for again in each snapshot.' })
+    if (kind === 'subscription') show([])
     answer(`${given.id} is not there now`, note)
   }
 }
@@ -328,13 +348,21 @@ function question(one, move) {
   track = []
   return again(move)
 }
-/** Ask for what is nearest, and move the map where the answer would cover it. */
 async function nearest(at) {
   await question({ kind: 'nearest', at: at.map(value => +value.toFixed(7)) })
+  uncover(at)
+}
+/** Move the map where the answer covers a place. */
+function uncover(at) {
   const by = map.isMoving() ? null : covered($('answer'), map.project(at))
   if (by) map.panBy(by, { duration: 200 })
 }
 const follow = (id, move) => question({ kind: 'object', id }, move)
+/** Ask for the smallest subscription that is drawn at a place; for what is nearest where none is. */
+function pick(at) {
+  const others = drawnAt(at), [id] = others
+  return others.length ? question({ kind: 'subscription', id, at, others }).then(() => uncover(at)) : nearest(at)
+}
 
 /** Follow an id, or go to a place and ask there. */
 function search(text) {
@@ -444,6 +472,7 @@ function legend() {
     part(`Partitions: ${measure.title}`, make('div', { className: 'ramp' }, ...c.ramp.map(coloured)),
       make('p', { className: 'ends' }, ...ends), measure.unit ? note(measure.unit) : null)
   }
+  parts.push(...watch.legendOf())
   $('legend').hidden = !parts.length
   $('legend').replaceChildren(...parts)
 }
@@ -472,7 +501,6 @@ async function setSlot(number) {
   legend()
 }
 
-let playing
 function play() {
   const on = !playing
   $('play').setAttribute('aria-pressed', on)
@@ -483,16 +511,19 @@ function play() {
 function setVisible(name, on) {
   see.hidden[on ? 'delete' : 'add'](name)
   const ids = (drawn[name] ?? []).flatMap(version => version.specs.map(spec => idOf(version, spec)))
-  for (const id of drawn[name] ? ids : name === 'land' ? ['land', 'shore'] : [name]) {
+  const others = { land: ['land', 'shore'], subscriptions: FENCES }
+  for (const id of drawn[name] ? ids : others[name] ?? [name]) {
     if (map.getLayer(id)) map.setLayoutProperty(id, 'visibility', on ? 'visible' : 'none')
   }
+  watch.switched(name, on)
   legend()
   link()
 }
 
 function switches() {
   const land = facts.plane ? [] : [['land', 'Land']]
-  const names = [['objects', 'Objects'], ['cells', 'Cells'], ['uncertified', 'Uncertified cells'], ...land, ['grid', 'Grid']]
+  const live = watch.watched() ? [['subscriptions', 'Subscriptions'], ['events', 'Events']] : []
+  const names = [['objects', 'Objects'], ['cells', 'Cells'], ['uncertified', 'Uncertified cells'], ...live, ...land, ['grid', 'Grid']]
   $('switches').replaceChildren(...names.map(([name, title]) => make('label', {},
     make('input', { type: 'checkbox', checked: !see.hidden.has(name), onchange: event => setVisible(name, event.target.checked) }),
     make('span', { textContent: title }))))
@@ -522,34 +553,16 @@ const HEARD = {
   },
   load: event => {
     load = event
-    rates = [...rates.slice(-59), event.requests]
-    $('rate').textContent = short.format(event.requests)
-    const top = Math.max(...rates, 1), left = 120 - 2 * (rates.length - 1)
-    const points = rates.map((value, i) => `${left + 2 * i},${(26 - 24 * value / top).toFixed(1)}`)
-    $('spark').querySelector('.line').setAttribute('d', `M${points.join('L')}`)
-    $('spark').querySelector('.area').setAttribute('d', `M${points.join('L')}V28H${left}Z`)
-    servers(event.servers)
+    pulse(event.requests)
+    servers(facts.plan, event.servers)
     if (see.regions !== 'load') return
     paintRegions()
     legend()
     partsTable()
   },
+  watch: watch.heard,
 }
 const heard = async event => { await Promise.resolve(HEARD[event.type]?.(event)).catch(fail) }
-
-function servers(loads) {
-  const of = facts.plan?.servers ?? [], bar = { min: 0, max: 1, low: 0.7, high: 0.9, optimum: 0 }
-  if ($('servers').childElementCount !== of.length) {
-    $('servers').replaceChildren(...of.map(one => make('li', {},
-      make('span', { textContent: `${one.number} ${one.type ?? ''}` }), make('span'),
-      make('meter', { ...bar, ariaLabel: `Load of server ${one.number}` }))))
-  }
-  of.forEach(({ capacity }, i) => {
-    const [, text, meter] = $('servers').children[i].children, rate = loads?.[i] ?? 0
-    meter.value = capacity ? rate / capacity : 0
-    text.textContent = capacity ? `${short.format(rate)} of ${compact.format(capacity)}/s` : `${short.format(rate)}/s`
-  })
-}
 
 let refreshing = null
 /** Take another snapshot into view, once, however many want it. */
@@ -564,6 +577,7 @@ async function refreshed(name) {
   panel()
   for (const layer of Object.keys(LAYERS)) draw(layer)
   if (see.regions === 'slot') setSlot(see.slot)
+  look(0)
   if (asked) await again()
   tell(`Snapshot ${facts.snapshot}`)
 }
@@ -576,7 +590,6 @@ function take(told) {
 
 // ---- the link
 
-let linkTimer
 function link() {
   clearTimeout(linkTimer)
   linkTimer = setTimeout(() => history.replaceState(null, '', linkOf(map, see, asked, facts.plane)), 200)
@@ -619,16 +632,6 @@ async function copyLink() {
   } catch { fail(new Error('The browser does not let the page copy: the address bar has the link')) }
 }
 
-/** Open the report: a pass stands for the token there, since a link sends none. */
-async function openReport(event) {
-  if (!token()) return
-  event.preventDefault()
-  try {
-    await post('/report/pass', {})
-    location.assign(facts.report)
-  } catch (error) { fail(error) }
-}
-
 function escape() {
   if (stopDrawing()) return
   if (!$('error').hidden) $('error').hidden = true
@@ -657,7 +660,7 @@ function controls() {
   const pressed = {
     't-in': () => map.zoomIn(), 't-out': () => map.zoomOut(), 't-home': home, 't-globe': KEYS.g, 't-circle': KEYS.c,
     't-polygon': KEYS.p, 't-link': copyLink, 't-theme': KEYS.t, 't-help': KEYS['?'], 'answer-close': closeAnswer, play,
-    'report-link': openReport,
+    'report-link': event => openReport(event, facts.report).catch(fail),
   }
   for (const [id, does] of Object.entries(pressed)) $(id).onclick = does
   $('error').lastElementChild.onclick = () => { $('error').hidden = true }
@@ -673,6 +676,7 @@ function controls() {
   $('regions').onchange = () => setRegions($('regions').value)
   $('slot').oninput = () => setSlot(+$('slot').value)
   $('parts').ontoggle = partsTable
+  $('busiest').ontoggle = watch.opened
   document.addEventListener('keydown', onKey)
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { if (!see.theme) repaint() })
   setInterval(tick, 1000)

@@ -12,8 +12,8 @@ export const compact = digits(3, { notation: 'compact' })
 const long = digits(6)
 export const exactly = value => long.format(value)
 
-export function length(value) {
-  if (space.unit !== 'm') return `${short.format(value)} ${space.unit}`
+export function length(value, unit = space.unit) {
+  if (unit !== 'm') return `${short.format(value)} ${unit}`
   return value < 1000 ? `${value.toFixed(value < 100 ? 1 : 0)} m` : `${short.format(value / 1000)} km`
 }
 

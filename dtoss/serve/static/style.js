@@ -9,6 +9,7 @@ const COLOURS = {
     scale: ['#440154', '#46307e', '#365c8d', '#277f8e', '#1fa187', '#3fb56b', '#76c94f', '#a5b81e'],
     ramp: ['#e3eef3', '#bcdbe3', '#8fc3d1', '#5fa5bd', '#3b82a6', '#2a5f8d', '#213f70'],
     kinds: ['#0072b2', '#d55e00', '#00875f', '#b8588f', '#c98500', '#2e93d1', '#7a6a00', '#6b7280'], unknown: '#8a929c',
+    fence: '#7d3c98', enter: '#00795a', leave: '#d1490a', inside: '#4a5a6c',
   },
   dark: {
     water: '#0a111c', land: '#182233', shore: '#34475f', grid: 'rgba(160,190,230,0.10)', border: 'rgba(150,185,225,0.5)',
@@ -17,6 +18,7 @@ const COLOURS = {
     scale: ['#3f6fb5', '#2f8a9c', '#25a18c', '#3fb877', '#74cc5a', '#a9da3c', '#d9e32f', '#fdf391'],
     ramp: ['#1c3046', '#1f4a63', '#22677d', '#2f8790', '#55a896', '#93c795', '#e4e59a'],
     kinds: ['#56b4e9', '#e69f00', '#1fc39a', '#f0e442', '#e08cbb', '#f0803c', '#7f9cf5', '#b6c0cc'], unknown: '#7c8794',
+    fence: '#c9a2f5', enter: '#2fe0b0', leave: '#ff7a5c', inside: '#b9c9db',
   },
 }
 export const coloursOf = theme => COLOURS[theme]
@@ -76,6 +78,19 @@ export const LAYERS = {
   },
 }
 
+/** Return what MapLibre draws of subscriptions. */
+export function fences(c) {
+  const of = (id, is, type, paint) => ({ id: `fence-${id}`, type, source: 'fences', filter: ['==', ['get', 'is'], is], paint })
+  return [
+    of('fill', 'fence', 'fill', { 'fill-color': c.fence, 'fill-opacity': 0.07, 'fill-antialias': false }),
+    of('edge', 'rim', 'line', { 'line-color': c.fence, 'line-width': byZoom(0, 0.8, 14, 1.6), 'line-opacity': 0.8 }),
+    of('point', 'point', 'circle', {
+      'circle-color': c.fence, 'circle-radius': byZoom(0, 1.8, 14, 3), 'circle-opacity': 0.8, 'circle-stroke-color': c.halo,
+      'circle-stroke-width': 0.5,
+    }),
+  ]
+}
+
 /** Return what lies under and over the layers: shores, graticule, places, answers. */
 export function ground(c, sphere) {
   const of = (id, is, type, paint) => (
@@ -91,15 +106,16 @@ export function ground(c, sphere) {
     mark('above-regions', 'none'),
     ...(sphere ? [{ id: 'shore', type: 'line', source: 'land', paint: line(c.shore, byZoom(0, 0.6, 8, 1.2)) }] : []),
     { id: 'grid', type: 'line', source: 'grid', paint: line(c.grid, 1) },
-    mark('above-cells', 'none'), mark('above-uncertified', 'none'), mark('above-objects', 'none'),
-    of('a-area', ['area'], 'fill', { 'fill-color': c.answer, 'fill-opacity': 0.12 }),
+    mark('above-cells', 'none'), mark('above-uncertified', 'none'), mark('above-fences', 'none'), mark('above-objects', 'none'),
+    of('a-area', ['area', 'fence'], 'fill', { 'fill-color': c.answer, 'fill-opacity': 0.12 }),
     of('a-cell', ['cell'], 'fill', { 'fill-color': c.answer, 'fill-opacity': lit(0.34, 0.13) }),
     of('a-edge', ['cell', 'area'], 'line', line(c.answer, 1.4)),
+    of('a-rim', ['rim'], 'line', line(c.answer, 2.5)),
     of('a-line', ['line'], 'line', line(c.place, lit(3, 1.3))),
     of('a-track', ['track'], 'line', line(c.place, 1.5, { 'line-dasharray': [1, 2] })),
     of('a-inside', ['inside'], 'circle', dot(c.answer, byZoom(0, 2, 12, 2.5, 16, 5), byZoom(12, 0.5, 16, 1.5))),
     of('a-hit', ['hit'], 'circle', dot(c.answer, byZoom(0, 3.5, 16, 6), 1.5)),
-    of('a-place', ['place'], 'circle', dot(c.place, 5, 2)),
+    of('a-place', ['place', 'point'], 'circle', dot(c.place, 5, 2)),
   ]
 }
 

@@ -1,0 +1,109 @@
+"""Subscriptions of the watch as the page draws them: ``GET /map/subscriptions`` and ``GET /map/subscription``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import orjson
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import QueryParameter
+from litestar.response.base import ASGIResponse
+
+from dtoss.serve.answers import headers_of
+from dtoss.serve.page.fences import MOST_SHOWN, FenceSource
+from dtoss.serve.page.one_fence import fence_told
+from dtoss.serve.pool import Stop
+from dtoss.serve.problems import Problem
+from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.routes.parameters import Snapshot
+from dtoss.serve.routes.schemas import Schema, array, responses
+from dtoss.serve.routes.schemas import told as told_schema
+from dtoss.serve.state import WorkerState
+
+FENCE_TEXT: Schema = {"type": "string"}
+FENCE_COUNT: Schema = {"type": "integer", "minimum": 0}
+FENCE_NUMBERS: Schema = array({"type": "number"})
+DRAWN_FENCE: Schema = {
+    "type": "object",
+    "properties": {
+        "id": FENCE_TEXT,
+        "at": {**FENCE_NUMBERS, "description": "A place, of what is too small to be seen as more."},
+        "fill": {"type": "array", "description": "Coordinates of a MultiPolygon."},
+        "edges": {"type": "array", "description": "Coordinates of a MultiLineString; the rings of fill if not there."},
+    },
+    "required": ["id"],
+}
+DRAWN_FENCES = told_schema(
+    watch=FENCE_TEXT, mark=FENCE_TEXT, standing=FENCE_COUNT, found=FENCE_COUNT, shown=FENCE_COUNT,
+    drawable={"type": "boolean"}, shapes=array(DRAWN_FENCE),
+)  # fmt: skip
+ONE_FENCE = told_schema(
+    id=FENCE_TEXT, unit=FENCE_TEXT, place={"type": "object"}, where={}, words={}, wants=array(FENCE_TEXT),
+    version=FENCE_COUNT, expires={}, meta={}, counts={}, view={}, drawn={},
+)  # fmt: skip
+
+
+def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
+    """Return the routes of the page's subscriptions."""
+    serving, showing = state.serving, state.showing
+
+    def source() -> FenceSource:
+        if showing.fences is None:
+            raise Problem(404, "the server tells of no watch: --watch names one", limit="watch")
+        return showing.fences
+
+    @get("/map/subscriptions", opt={"responses": responses(DRAWN_FENCES, kept=False)})
+    async def subscriptions(
+        request: Asker,
+        west: Annotated[float, QueryParameter(ge=-1e6, le=1e6, description="Of what is seen, degrees on the map.")],
+        south: Annotated[float, QueryParameter(ge=-90, le=90, description="Degrees.")],
+        east: Annotated[float, QueryParameter(ge=-1e6, le=1e6, description="Above 180 beyond the antimeridian.")],
+        north: Annotated[float, QueryParameter(ge=-90, le=90, description="Degrees.")],
+        zoom: Annotated[float, QueryParameter(ge=0, le=24, description="At which it is seen.")],
+        snapshot: Snapshot = None,
+    ) -> ASGIResponse:
+        """Return the subscriptions of what is seen of the map, at most 2,000 of them, and how many there are."""
+        served, fences = serving.named(snapshot), source()
+        if not (west <= east and south <= north):
+            raise Problem(400, f"[{west:g}, {south:g}, {east:g}, {north:g}] is no view: west <= east, south <= north",
+                          limit="west, south, east, north")  # fmt: skip
+
+        def work(stop: Stop) -> bytes:
+            now, clock = fences.now()
+            frame = showing.frame_of(now.marks.space)
+            told: dict[str, Any] = {"snapshot": served.name, "watch": fences.home.name, "mark": now.marks.text}
+            if frame is None:
+                none = {"standing": now.standing(clock), "found": 0, "shown": 0, "shapes": []}
+                return orjson.dumps({**told, "drawable": False, **none})
+            stop.check()
+            seen = now.in_view(frame, (west, south, east, north), zoom, clock, MOST_SHOWN)
+            return orjson.dumps({**told, "drawable": True, **seen})
+
+        body = await state.pool.run(request, work)
+        return Ready(body, headers_of(served, len(body), None))
+
+    @get("/map/subscription", opt={"responses": responses(ONE_FENCE, kept=False)})
+    async def subscription(
+        request: Asker,
+        id: Annotated[str, QueryParameter(max_length=4_000, description="Of the subscription.")],
+        zoom: Annotated[float, QueryParameter(ge=0, le=24, description="At which it is seen.")] = 12.0,
+        snapshot: Snapshot = None,
+    ) -> ASGIResponse:
+        """Return a subscription: what it asks for, how many events it had, and its place as the map draws it."""
+        served, fences = serving.named(snapshot), source()
+
+        def work(stop: Stop) -> bytes | None:
+            now, clock = fences.now()
+            found = now.row_of(id, clock)
+            if found is None:
+                return None
+            told = fence_told(fences.home, *found, showing.frame_of(now.marks.space), zoom)
+            return orjson.dumps({"snapshot": served.name, **told})
+
+        body = await state.pool.run(request, work)
+        if body is None:
+            raise Problem(404, f"no subscription stands with the id {id[:200]!r}", limit="id", value=id[:200])
+        return Ready(body, headers_of(served, len(body), None))
+
+    return [subscriptions, subscription]

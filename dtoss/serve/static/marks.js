@@ -1,0 +1,73 @@
+// Events of the watch as marks over the map that fade: an enter is a disc, a leave a ring, an inside a dot.
+
+import { $ } from './elements.js'
+
+/** Milliseconds that a mark is seen, over which those of a second are spread, and between two pictures. */
+const SEEN = 5000, SPREAD = 900, FRAME = 33, CALM = 500
+const calm = matchMedia('(prefers-reduced-motion: reduce)')
+let map, colours, marks = [], frame = null, last = 0
+
+/** Draw marks over a map; `given` returns the colours of enter, leave and inside. */
+export function marksOn(made, given) {
+  [map, colours] = [made, given]
+}
+
+/** Add events, each [kind, longitude, latitude]. */
+export function addMarks(events) {
+  const now = performance.now(), step = calm.matches ? 0 : SPREAD / Math.max(events.length, 1)
+  const order = events.map((event, i) => [(i * 7919) % events.length, event]).sort((a, b) => a[0] - b[0])
+  marks.push(...order.map(([, [kind, lng, lat]], i) => ({ kind, lng, lat, from: now + i * step })))
+  frame ??= requestAnimationFrame(draw)
+}
+
+export function clearMarks() {
+  marks = []
+  frame ??= requestAnimationFrame(draw)
+}
+
+function draw(now) {
+  frame = null
+  if (now - last >= (calm.matches ? CALM : FRAME)) {
+    last = now
+    marks = marks.filter(mark => now - mark.from < SEEN)
+    paint(now)
+    $('marks').dataset.count = marks.length
+  }
+  if (marks.length) frame = requestAnimationFrame(draw)
+}
+
+/** Return whether a place is on the far side of the globe: another one is seen where it would be. */
+const behind = (lng, lat, seen) => Math.abs(seen.lat - lat) > 1 || Math.abs(((seen.lng - lng) % 360 + 540) % 360 - 180) > 90
+
+function paint(now) {
+  const canvas = $('marks'), { clientWidth: wide, clientHeight: high } = canvas, scale = devicePixelRatio || 1
+  if (canvas.width !== Math.round(wide * scale) || canvas.height !== Math.round(high * scale)) {
+    Object.assign(canvas, { width: Math.round(wide * scale), height: Math.round(high * scale) })
+  }
+  const pen = canvas.getContext('2d'), { enter, leave, inside, halo } = colours(), middle = map.getCenter().lng
+  const globe = map.getProjection()?.type === 'globe'
+  const size = Math.min(1.5, Math.max(0.8, map.getZoom() / 12))
+  pen.setTransform(scale, 0, 0, scale, 0, 0)
+  pen.clearRect(0, 0, wide, high)
+  for (const { kind, lng, lat, from } of marks) {
+    if (now < from) continue
+    const { x, y } = map.project([lng + 360 * Math.round((middle - lng) / 360), lat])
+    if (x < -9 || y < -9 || x > wide + 9 || y > high + 9 || (globe && behind(lng, lat, map.unproject([x, y])))) continue
+    pen.globalAlpha = 1 - ((now - from) / SEEN) ** 2
+    pen.beginPath()
+    pen.arc(x, y, size * [4.5, 5.5, 2.5][kind], 0, 2 * Math.PI)
+    if (kind === 1) {
+      pen.lineWidth = 4
+      pen.strokeStyle = halo
+      pen.stroke()
+      pen.lineWidth = 2.2
+      pen.strokeStyle = leave
+    } else {
+      pen.fillStyle = kind === 0 ? enter : inside
+      pen.fill()
+      pen.lineWidth = 1
+      pen.strokeStyle = halo
+    }
+    pen.stroke()
+  }
+}
