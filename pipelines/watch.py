@@ -316,10 +316,10 @@ def watch(
     max_ahead: float | None = 300.0,
     max_bad: float = 0.1,
     carry: tuple[str, ...] = (),
-    new_source: bool = False,
     retain: float | None = None,
     say: Callable[[Told], None] | None = None,
     warn: Callable[[str], None] | None = None,
+    new_source: bool = False,
 ) -> StreamingQuery:
     """Start a query that holds the rows of a streaming DataFrame against the subscriptions of a watch, and return it.
 

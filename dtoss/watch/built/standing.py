@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.errors import StoreError
-from dtoss.watch.asked.live import changes_between, table_at
+from dtoss.watch.asked.live import Delta, changes_between, table_at
 from dtoss.watch.built.build import build
 from dtoss.watch.built.built import Built, Unanswered
 from dtoss.watch.built.files import open_built, write_built
+from dtoss.watch.built.turns import turns_of
 from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
 from dtoss.watch.subscription import AROUND, ENTER, LEAVE, SCHEMA
@@ -120,18 +121,20 @@ def prepare(
 
     Notes
     -----
-    Costs O(n) where the large index is built, else O(d) for d subscriptions that came or went since it was.
+    Costs O(n) where the large index is built, else O(d) for d subscriptions that came or went since it was, and a look
+    at its ids: what came since is in the small index of before, and only changes after that one are read.
     """
     if previous is not None and (previous.number, previous.centred) == (number, centred):
         return previous
-    table, gone = SCHEMA.empty_table(), pa.array([], pa.string())
-    base = previous.base if previous is not None else None
-    rebuilt = base is None or previous is None
-    if previous is not None and base is not None:
-        delta = changes_between(home, previous.base_number, number)
-        gone = delta.removed
-        table = delta.table
-        rebuilt = delta.replaced or len(table) + len(gone) > max(LEAST_DELTA, base["rows"] // _SHARE)
+    files, table, gone = Files(number, number, None, None, centred), SCHEMA.empty_table(), np.zeros(0, np.int32)
+    rebuilt = previous is None or previous.base is None
+    if previous is not None and previous.base is not None:
+        files = replace(previous, number=number, centred=centred)
+        delta = changes_between(home, previous.number, number)
+        table, gone = _since(home, previous, delta)
+        # those around objects are in no large index
+        came = pc.sum(pc.not_equal(table.column("kind"), AROUND)).as_py() or 0
+        rebuilt = delta.replaced or came + len(gone) > max(LEAST_DELTA, previous.base["rows"] // _SHARE)
     if rebuilt:
         whole = table_at(home, number)
         around = pc.equal(whole.column("kind"), AROUND)
@@ -139,36 +142,41 @@ def prepare(
         # a large index of a few is built with each change: so is a small one
         base = write_built(home.asked, _built(still, settings), "base") if len(still) else None
         files = Files(number, number, base, None, centred)
-        table, gone = whole.filter(around), pa.array([], pa.string())
-    else:
-        assert previous is not None
-        files = replace(previous, number=number, centred=centred)
-        table = _with_around(home, files, table, number)
+        table, gone = whole.filter(around), np.zeros(0, np.int32)
     if len(table) == 0 and len(gone) == 0:
         return replace(files, delta=None)
     small = _built(_centred(table, centres), settings)
     if files.base is not None:
-        ids = _opened(home, files.base["name"]).table.column("id")
-        rows = np.flatnonzero(np.asarray(pc.is_in(ids, value_set=gone)))
-        small = replace(small, arrays={**small.arrays, _GONE: rows.astype(np.int32)})
+        small = replace(small, arrays={**small.arrays, _GONE: gone})
     return replace(files, delta=write_built(home.asked, small, "delta"))
 
 
-def _with_around(home: Home, files: Files, table: pa.Table, number: int) -> pa.Table:
-    """Return what came since the large index, with all that asks around objects: those are in no large index."""
-    whole = table_at(home, number)
-    around = whole.filter(pc.equal(whole.column("kind"), AROUND))
-    if len(around) == 0:
-        return table
-    others = table.filter(pc.not_equal(table.column("kind"), AROUND))
-    return pa.concat_tables([others, around]).sort_by("id")
+def _since(home: Home, previous: Files, delta: Delta) -> tuple[pa.Table, NDArray[np.int32]]:
+    """Return what the small index of before holds once changes are made, and the rows of the large one that are gone.
+
+    All that asks around objects is in the small one.
+    """
+    assert previous.base is not None
+    table, gone = SCHEMA.empty_table(), np.zeros(0, np.int32)
+    if previous.delta is not None:
+        small = _opened(home, previous.delta["name"])
+        table, gone = small.table, small.arrays.get(_GONE, gone)
+    if len(delta.removed):
+        kept = table.filter(pc.invert(pc.is_in(table.column("id"), delta.removed)))
+        table = pa.concat_tables([kept, delta.table]).sort_by("id").combine_chunks()
+        large = _opened(home, previous.base["name"]).table.column("id")
+        gone = np.union1d(gone, np.flatnonzero(np.asarray(pc.is_in(large, value_set=delta.removed)))).astype(np.int32)
+    return table, gone
 
 
 def _centred(table: pa.Table, centres: Centres | None) -> pa.Table:
+    """Return subscriptions with the centres of those around objects; null where none is known."""
     rows = np.flatnonzero(np.asarray(pc.equal(table.column("kind"), AROUND)))
-    if len(rows) == 0 or centres is None:
+    if len(rows) == 0:
         return table
-    found = centres(table.column("object").take(pa.array(rows)).to_pylist())
+    found = np.full((len(rows), 2), np.nan)
+    if centres is not None:
+        found = centres(table.column("object").take(pa.array(rows)).to_pylist())
     for axis, name in enumerate(("x", "y")):
         values = np.array(table.column(name).to_numpy(), np.float64)
         values[rows] = found[:, axis]
@@ -234,6 +242,18 @@ class Standing:
     def __len__(self) -> int:
         return sum(len(built) for _, built in self.parts)
 
+    def texts(self, name: str) -> list[pa.Array]:
+        """Return a column of text, in a piece for each index; nothing is copied."""
+        columns = [built.table.column(name) for _, built in self.parts]
+        return [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in columns]
+
+    @cached_property
+    def turns(self) -> NDArray[np.int32]:
+        """The place of each in the order of ids, int32 (n,); none where there is one index, which has them in order."""
+        if len(self.parts) < 2:
+            return np.zeros(0, np.int32)
+        return turns_of(*self.texts("id")).astype(np.int32)
+
     @cached_property
     def stands(self) -> NDArray[np.bool_]:
         """Which rows of the table stand, bool (n,): all but those that came anew or went, and those not answered."""
@@ -253,7 +273,7 @@ class Standing:
     @cached_property
     def versions(self) -> NDArray[np.int64]:
         """The version of each, int64 (n,)."""
-        return np.asarray(self.table.column("version").fill_null(0).to_numpy())
+        return np.ascontiguousarray(self.table.column("version").fill_null(0).to_numpy())
 
     @cached_property
     def events(self) -> NDArray[np.uint8]:
@@ -273,16 +293,26 @@ class Standing:
 
     @property
     def unanswered(self) -> list[Unanswered]:
-        """Those that rows like these cannot be held against, numbered as the table."""
+        """Those that rows like these cannot be held against, or whose object is not there, numbered as the table."""
         gone = np.zeros(len(self), np.bool_)
         if self.delta is not None and _GONE in self.delta.arrays:
             gone[self.delta.arrays[_GONE]] = True
-        return [
-            replace(one, row=first + one.row)
-            for first, built in self.parts
-            for one in built.unanswered
-            if not gone[first + one.row]
-        ]
+        found = {first + one.row: one for first, built in self.parts for one in built.unanswered}
+        for row, name, thing in self._lost():
+            found.setdefault(row, Unanswered(row, name, f"the store's snapshot has no object {thing!r} to be around"))
+        return [replace(one, row=row) for row, one in sorted(found.items()) if not gone[row]]
+
+    def _lost(self) -> list[tuple[int, str, str]]:
+        """Return the row, the id and the object of what is around an object that is nowhere."""
+        found = []
+        for first, built in self.parts:
+            table = built.table
+            rows = np.flatnonzero(
+                np.asarray(pc.and_(pc.equal(table.column("kind"), AROUND), table.column("x").is_null()))
+            )
+            some = table.select(["id", "object"]).take(pa.array(rows)).to_pylist()
+            found += [(first + row, one["id"], one["object"]) for row, one in zip(rows.tolist(), some, strict=True)]
+        return found
 
     def alive(self, clock: int | None) -> NDArray[np.bool_]:
         """Return which stand and have not expired at a clock in microseconds, bool (n,)."""

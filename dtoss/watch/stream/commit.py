@@ -173,10 +173,10 @@ def _resets(plan: Plan) -> dict[str, Any] | None:
     out.add(
         {
             "kind": kinds_of(np.full(len(whole), RESETS)),
-            "subscription": coded(whole.column("id").combine_chunks(), rows),
+            "subscription": coded([whole.column("id").combine_chunks()], rows),
             "version": whole.column("version"),
             "reason": whole.column("why").combine_chunks().dictionary_encode(),
-            "meta": coded(whole.column("meta").combine_chunks(), rows),
+            "meta": coded([whole.column("meta").combine_chunks()], rows),
         }
     )
     return out.close(plan.home.folder)

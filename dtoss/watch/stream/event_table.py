@@ -112,7 +112,12 @@ class EventFile:
         """Write a table of events."""
         if self._writer is None:
             self._writer = pq.ParquetWriter(
-                self._sink, self.schema, compression="zstd", compression_level=1, write_page_checksum=True
+                self._sink,
+                self.schema,
+                compression="zstd",
+                compression_level=1,
+                write_page_checksum=True,
+                **_as_written(self.schema),
             )
         self._writer.write_table(events, row_group_size=GROUP_ROWS)
 
@@ -122,6 +127,17 @@ class EventFile:
             return None
         self._writer.close()
         return put(folder, self._sink.getvalue(), self.rows, "parquet", EVENTS)
+
+
+def _as_written(schema: pa.Schema) -> dict[str, Any]:
+    """Return how columns are encoded, and of which bounds are noted: those that readers look for."""
+    rising = {name for name in _RISING if pa.types.is_integer(schema.field(name).type)}
+    positions = {"x", "y", "distance"}
+    return {
+        "column_encoding": dict.fromkeys(sorted(rising), "DELTA_BINARY_PACKED"),
+        "use_dictionary": [name for name in schema.names if name not in rising | positions],
+        "write_statistics": ["batch", "number", "t"],
+    }
 
 
 def _column(values: Any, kind: pa.DataType, count: int) -> Any:
@@ -134,16 +150,40 @@ def _column(values: Any, kind: pa.DataType, count: int) -> Any:
     return values if values.type == kind else values.cast(kind)
 
 
-def kinds_of(codes: NDArray[np.int64]) -> pa.Array:
+def kinds_of(codes: NDArray[Any]) -> pa.Array:
     """Return the names of kinds by their numbers."""
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(KINDS))
 
 
-def coded(column: pa.Array, rows: NDArray[Any]) -> pa.Array:
-    """Return some values of a column of text, each distinct one of these rows once in a dictionary."""
-    distinct, back = np.unique(rows, return_inverse=True)
-    values = column.take(pa.array(distinct)).cast(pa.string()).dictionary_encode()
+def coded(columns: Sequence[pa.Array], rows: NDArray[Any]) -> pa.Array:
+    """Return some values of a column of text, each distinct one of these rows once in a dictionary.
+
+    Parameters
+    ----------
+    columns
+        The column in pieces.
+    rows
+        Their rows count on from piece to piece.
+    """
+    if sum(len(column) - column.null_count for column in columns) == 0:
+        return pa.nulls(len(rows), _CODED)
+    distinct, back = _distinct(rows, sum(len(column) for column in columns))
+    parts, first = [], 0
+    for column in columns:
+        mine = distinct[np.searchsorted(distinct, first) : np.searchsorted(distinct, first + len(column))]
+        parts.append(column.take(pa.array(mine - first)).cast(pa.string()))
+        first += len(column)
+    values = pa.concat_arrays(parts).dictionary_encode()
     return pa.DictionaryArray.from_arrays(values.indices.take(pa.array(back)), values.dictionary)
+
+
+def _distinct(rows: NDArray[Any], most: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the distinct ones of numbers below a bound, rising, and the place of each number among them."""
+    if most > _MARKED * len(rows):
+        return np.unique(rows, return_inverse=True)
+    there = np.zeros(most, np.bool_)
+    there[rows] = True
+    return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - 1)[rows]
 
 
 def put(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: str) -> dict[str, Any]:

@@ -1,0 +1,41 @@
+"""Events are made some at a time: how many does not show, and a row with more than that has room."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dtoss.watch.built import standing
+from dtoss.watch.home import Home
+from dtoss.watch.stream import event_table, happened
+from tests.dtoss.watch.stream.held import held_equal
+from tests.dtoss.watch.streams import change, circle, run, settings_of, told
+
+
+@pytest.mark.parametrize("room", [1, 3])
+def test_events_made_some_at_a_time_are_the_loops(tmp_path, monkeypatch, room):
+    """Groups of a few rows of a file; subscriptions that came since the large index stand in the order of ids."""
+    monkeypatch.setattr(happened, "GROUP_ROWS", room)
+    monkeypatch.setattr(event_table, "GROUP_ROWS", room)
+    monkeypatch.setattr(standing, "LEAST_DELTA", 3)
+    assert sum(len(held_equal(tmp_path / str(seed), seed, tasks=2, expire=20)) for seed in range(8)) > 100
+
+
+def test_events_of_a_row_stand_by_the_ids_of_both_indexes(tmp_path):
+    """Those of the small index between those of the large one, in each kind."""
+    home, settings = Home(str(tmp_path)), settings_of()
+    names = [f"s{number:02}" for number in range(20)]
+    chosen = np.random.default_rng(2).permutation(20)
+    row = {"id": 1, "t": 1_700_000_000_000_000, "x": 0.0, "y": 0.0, "attributes": {}}
+    change(home, [circle(names[one], 0.0, 0.0, 500.0) for one in chosen[:12]])
+    run(home, settings, [row])
+    change(home, [circle(names[one], 0.0, 0.0, 400.0) for one in chosen[10:]])
+    commit = run(home, settings, [row | {"t": row["t"] + 1_000_000}])
+    assert len(commit.document["standing"]["delta"]["name"]) > 0
+    events = [event[:2] for event in told(home, commit.number)]
+    again = sorted(names[one] for one in chosen[10:])
+    assert events == [
+        *(("reset", name) for name in sorted(names[one] for one in chosen[10:12])),
+        *(("enter", name) for name in again),
+        *(("inside", name) for name in names),
+    ]
