@@ -33,6 +33,7 @@ HINT = "CURRENT"
 COMMITS = "commits"
 COMMITS_OF_A_LOG = 1000
 """Commits of a log."""
+RESTORE = "restore it from a copy"
 _FILE = re.compile(r"(\d{20})\.json\Z")
 _LOG = re.compile(r"log-(\d{20})-(\d{20})\.jsonl\Z")
 _HINT = re.compile(rb"(\d{20})(?: ([0-9a-f]{8}))?\n?\Z")
@@ -140,10 +141,13 @@ class Chain:
         Where they are.
     block
         How many commits a log holds.
+    kept
+        Whether nobody takes the newest commit away: the one that the hint says has to be there then, or a later one.
     """
 
     folder: Folder
     block: int = COMMITS_OF_A_LOG
+    kept: bool = False
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -156,7 +160,7 @@ class Chain:
         Raises
         ------
         StoreError
-            If the highest commit is damaged.
+            If the highest commit is damaged, or missing where it is :attr:`kept`.
         OSError
             If something cannot be read.
         """
@@ -241,7 +245,9 @@ class Chain:
         found = None if number is None else self._bytes(number)
         if number is None or found is None:
             files, logs = self.listed()
-            number = max([*files, *(last for _, last in logs)], default=0)
+            said, number = number or 0, max([*files, *(last for _, last in logs)], default=0)
+            if self.kept and number < said:
+                raise StoreError(f"{self.path(said)} is missing: {HINT} says that it was committed; {RESTORE}")
             found = self._bytes(number)
             if found is None:
                 return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from dtoss.commits.chain import COMMITS, HINT, Chain, decode, file_of, log_of
+from dtoss.commits.chain import COMMITS, HINT, RESTORE, Chain, decode, file_of, log_of
 from dtoss.errors import StoreError
 
 
@@ -34,7 +34,9 @@ def verify_chain(chain: Chain, first: int = 1) -> Iterator[str]:
     there = set(files)
     highest = max([*files, *(last for _, last in logs)], default=0)
     hint = chain.hint()
-    if highest and (hint is None or hint > highest):
+    if chain.kept and hint is not None and hint > highest:
+        yield f"{chain.path(hint)} is missing: {chain.folder.path(HINT)} says that it was committed; {RESTORE}"
+    elif highest and (hint is None or hint > highest):
         why = "does not hold the number of a commit" if hint is None else f"says {hint}, the highest is {highest}"
         yield f"{chain.folder.path(HINT)} is missing or damaged: it {why}; the next commit mends it"
     before: str | None = None

@@ -94,12 +94,12 @@ class Home:
     @property
     def batches(self) -> Chain:
         """The chain of batches."""
-        return Chain(self.folder)
+        return Chain(self.folder, kept=True)
 
     @property
     def changes(self) -> Chain:
         """The chain of changes of subscriptions."""
-        return Chain(self.asked)
+        return Chain(self.asked, kept=True)
 
 
 def watches_of(store: str) -> list[str]:

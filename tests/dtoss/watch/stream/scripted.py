@@ -55,8 +55,8 @@ def small(monkeypatch):
     monkeypatch.setattr(standing, "LEAST_DELTA", 5)
     monkeypatch.setattr(changing, "BASE_EVERY", 2)
     monkeypatch.setattr(folding, "KEPT", 2)
-    monkeypatch.setattr(Home, "batches", property(lambda home: Chain(home.folder, block=2)))
-    monkeypatch.setattr(Home, "changes", property(lambda home: Chain(home.asked, block=2)))
+    monkeypatch.setattr(Home, "batches", property(lambda home: Chain(home.folder, block=2, kept=True)))
+    monkeypatch.setattr(Home, "changes", property(lambda home: Chain(home.asked, block=2, kept=True)))
 
 
 def script_of(seed, batches=4):

@@ -17,9 +17,15 @@ from dtoss.watch.stream import layers
 from dtoss.watch.stream.commit import commit_batch
 from dtoss.watch.stream.plan import Options, Source, plan_batch
 from dtoss.watch.stream.task import run_task
+from dtoss.watch.told import counts
+from dtoss.watch.told.counts import event_counts
+from dtoss.watch.told.cursor import Cursor
 from dtoss.watch.told.debris import Debris, clear_debris
 from dtoss.watch.told.events import events
+from dtoss.watch.told.folding import fold_watch
+from dtoss.watch.told.readers import cursor_of_reader, keep_cursor
 from dtoss.watch.told.verify import verify_watch
+from tests.dtoss.watch.stream.scripted import small
 from tests.dtoss.watch.stream.test_stream_rules import FENCE, at
 from tests.dtoss.watch.streams import NOW, change, circle, rows_of, run, settings_of
 
@@ -128,14 +134,35 @@ def test_what_is_missing_is_told_with_its_name(tmp_path, kind):
 
 
 def test_a_commit_that_is_missing_is_no_gap(tmp_path):
-    """Neither one in the middle, nor the last one."""
+    """Neither one in the middle, nor the last one: not for readers, nor for who commits next, whatever its source."""
     home = made(tmp_path / "store")
-    Path(home.batches.path(2)).unlink()
+    path = Path(home.batches.path(2))
+    kept = path.read_bytes()
+    path.unlink()
     with pytest.raises(StoreError, match=f"{2:020}.json is missing"):
         list(events(home))
-    Path(home.batches.path(4)).unlink()
+    path.write_bytes(kept)
+    path = Path(home.batches.path(4))
+    kept = path.read_bytes()
+    path.unlink()
+    for source in (Source(query="q", batch=4), Source(files={"f": 1}), Source()):
+        with pytest.raises(StoreError, match=f"{4:020}.json is missing: CURRENT says that it was committed; restore"):
+            plan_batch(home, settings_of(), source, Options(), NOW)
+    with pytest.raises(StoreError, match=f"{4:020}.json is missing"):
+        list(events(home))
+    assert any(f"{4:020}.json is missing" in line for line in verify_watch(home).damaged)
+    (Path(home.path) / "CURRENT").unlink()  # it is as if the last batch had never been, but for its source
     with pytest.raises(InputError, match="goes on with batch 4 of query q, and watch w has committed up to 2"):
         plan_batch(home, settings_of(), Source(query="q", batch=4), Options(), NOW)
+    path.write_bytes(kept)
+    assert plan_batch(home, settings_of(), Source(query="q", batch=4), Options(), NOW) is not None
+    # the last change of subscriptions
+    last = home.changes.head().number
+    Path(home.changes.path(last)).unlink()
+    for use in (lambda: change(home, [circle("next", 2.0, 0.0, 100.0)]), lambda: used(home)):
+        with pytest.raises(StoreError, match=f"subscriptions/commits/{last:020}.json is missing"):
+            use()
+    assert any(f"{last:020}.json is missing" in line for line in verify_watch(home).damaged)
 
 
 def test_a_file_that_power_left_short_is_written_anew(tmp_path):
@@ -219,3 +246,38 @@ def test_files_and_commits_stay_few_over_two_hundred_batches(tmp_path):
     assert max(sizes[100:]) <= 1.3 * max(sizes[:100])
     assert max(opened) <= most
     assert verify_watch(home).damaged == []
+
+
+def test_a_byte_of_what_was_folded_is_told_with_its_file(tmp_path, monkeypatch):
+    """Events of hours, the list of them, counts, logs of commits, cursors: an error with the name, or no change."""
+    small(monkeypatch)
+    home = made(tmp_path / "store", 6)
+    fold_watch(home, NOW + 10 * 3_600_000_000)
+    keep_cursor(home, "reader", Cursor(2, 3))
+
+    def reading():
+        counts._known.clear()  # as a process does that has counted nothing yet
+        told = [table.to_pylist() for table in events(home)]
+        return told, event_counts(home), cursor_of_reader(home, "reader"), home.batches.read(2)
+
+    whole = reading()
+    rng = random.Random(5)
+    kinds = {"hour": 0, "folded": 0, "counts": 0, "log": 0, "reader": 0}
+    for file in sorted(path for path in Path(home.path).rglob("*") if path.is_file()):
+        kind = file.stem.split("-")[0]
+        if kind not in kinds or "subscriptions" in file.parts:
+            continue
+        bytes_ = file.read_bytes()
+        for _ in range(3):
+            data = bytearray(bytes_)
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            file.write_bytes(bytes(data))
+            assert any(file.name in line for line in verify_watch(home).damaged), file
+            try:
+                assert reading() == whole, file
+            except StoreError as error:
+                kinds[kind] += file.name in str(error) or kind == "log"
+        file.write_bytes(bytes_)
+    assert kinds == {"hour": 3, "folded": 3, "counts": 3, "log": kinds["log"], "reader": 3}
+    assert kinds["log"] > 0
+    assert reading() == whole
