@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dtoss.geometry.space import space_of
@@ -122,21 +123,23 @@ def hold(world: World, folder: Any, ends: list[int], tasks: int, expire: int | N
 
 def _compared(world: World, wanted: Told, found: list[Any], track: Any, versions: dict[int, int]) -> Any:
     """Compare all events but resets, and return how many there are, and each with its object."""
-    numbers = {(fence.id, versions[number]): number for number, fence in enumerate(world.fences)}
-    at = {id: place for place, id in enumerate(track.ids)}
     tables = []
     for batch, table in enumerate(found):
         if table is not None:
-            table = table.filter(pa.compute.not_equal(table.column("kind").cast(pa.string()), "reset"))
+            table = table.filter(pc.not_equal(table.column("kind").cast(pa.string()), "reset"))
             tables.append(table.append_column("place", pa.array(np.full(len(table), batch))))
-    table = pa.concat_tables(tables)
+    table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
     batch = table.column("place").to_numpy()
-    object_ = np.array([at[id] for id in table.column("object").to_pylist()], np.int64)
-    kind = np.array([KINDS[one] for one in table.column("kind").cast(pa.string()).to_pylist()], np.int64)
-    pairs = zip(
-        table.column("subscription").cast(pa.string()).to_pylist(), table.column("version").to_pylist(), strict=True
-    )
-    fence = np.array([numbers[pair] for pair in pairs], np.int64)
+    object_ = pc.index_in(table.column("object"), pa.array(track.ids)).to_numpy()
+    kind = pc.index_in(table.column("kind").cast(pa.string()), pa.array(list(KINDS))).to_numpy()
+    # of one id and version there is one fence
+    ids = sorted({fence.id for fence in world.fences})
+    many = max(versions.values()) + 1
+    numbers = np.full(len(ids) * many, -1)
+    for number, fence in enumerate(world.fences):
+        numbers[ids.index(fence.id) * many + versions[number]] = number
+    of = pc.index_in(table.column("subscription").cast(pa.string()), pa.array(ids)).to_numpy()
+    fence = numbers[of.astype(np.int64) * many + table.column("version").to_numpy()]
     t, far = table.column("t").to_numpy(), table.column("distance").to_numpy(zero_copy_only=False)
     over = table.column("reason").cast(pa.string()).fill_null("").to_numpy(zero_copy_only=False) == "expired"
     # the order in which an object's events are told is that of the file
@@ -166,15 +169,15 @@ def _compared(world: World, wanted: Told, found: list[Any], track: Any, versions
 
 def _marks(track: Any, batch: Any, object_: Any, t: Any, kind: Any) -> Any:
     """Which events are leaves of objects that are over."""
-    marks = {
-        (int(b), int(o), int(when))
-        for b, o, when, row in zip(track.batch, track.object, track.t, track.row, strict=True)
-        if row < 0
-    }
-    if not marks:
+    mark = track.row < 0
+    if not mark.any():
         return np.zeros(len(t), bool)
-    keys = zip(batch.tolist(), object_.tolist(), t.tolist(), strict=True)
-    return np.array([key in marks for key in keys], bool) & (kind == KINDS["leave"])
+    keys = np.stack([track.batch[mark], track.object[mark], track.t[mark]], axis=1)
+    there = {tuple(key) for key in keys.tolist()}
+    leaves = np.flatnonzero(kind == KINDS["leave"])
+    found = np.zeros(len(t), bool)
+    found[leaves] = [key in there for key in zip(*(one[leaves].tolist() for one in (batch, object_, t)), strict=True)]
+    return found
 
 
 def _sure(world: World, unsure: set[tuple[int, int]], fence: Any, object_: Any) -> Any:
@@ -196,7 +199,7 @@ def _resets(world: World, found: list[Any], clocks: list[int | None], versions: 
     for batch, table in enumerate(found):
         there = set()
         if table is not None:
-            some = table.filter(pa.compute.equal(table.column("kind").cast(pa.string()), "reset")).to_pylist()
+            some = table.filter(pc.equal(table.column("kind").cast(pa.string()), "reset")).to_pylist()
             assert all(row["object"] is None and row["t"] is None for row in some)
             there = {(row["subscription"], row["version"], row["reason"]) for row in some}
             assert len(there) == len(some)

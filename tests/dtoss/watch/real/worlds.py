@@ -16,6 +16,8 @@ from tests.dtoss.watch.real.held_real import World
 from tests.dtoss.watch.real.plain import EARTH_RADIUS, Fence, Rows, units, words_of
 
 DAY = 86_400_000_000
+MANY = 20_000
+"""Rows from which on fences of almost all of them want no event of each."""
 WANTS = (
     ("enter", "leave"), ("enter", "leave"), ("enter",), ("leave",), ("inside", "enter", "leave"), ("inside",),
 )  # fmt: skip
@@ -94,7 +96,8 @@ def fences_at(
         row = int(rng.integers(len(rows)))
         lon, lat = float(rows.lon[row]), float(rows.lat[row])
         metres = float(np.exp(rng.uniform(np.log(low), np.log(high))))
-        draw, place = rng.random(), {}
+        wide = False
+        draw, place, events = rng.random(), {}, WANTS[int(rng.integers(len(WANTS)))]
         if draw < 0.05:
             place["circle"] = (lon, lat, 0.0)
         elif draw < 0.08:
@@ -105,7 +108,8 @@ def fences_at(
         elif draw < 0.7:
             corners = beside(lon, lat, np.radians([270.0, 90.0, 180.0, 0.0]), metres)
             west, east = float(corners[0, 0]), float(corners[1, 0])
-            if rng.random() < 0.15:  # the long way round
+            wide = rng.random() < 0.15
+            if wide:  # the long way round
                 west, east = east, west
             place["box"] = (west, float(corners[2, 1]), east, float(corners[3, 1]))
         elif draw < 0.95:
@@ -119,7 +123,9 @@ def fences_at(
                 polygons.append([star(rng, *there, metres)])
             place["polygons"] = polygons
         where = None if rng.random() < 0.4 or not wheres else wheres[int(rng.integers(len(wheres)))]
-        fence = Fence(f"f{number}", **place, where=where, events=WANTS[int(rng.integers(len(WANTS)))])
+        if len(rows) > MANY and (draw >= 0.95 or 0.05 <= draw < 0.08 or wide):
+            events = ("enter", "leave")  # every row would be told to each of them
+        fence = Fence(f"f{number}", **place, where=where, events=events)
         found += _lives(fence, rng, batches, rows)
     # what conditions of enter and leave read is kept from the first batch to the last
     for number, where in enumerate(wheres):
