@@ -175,15 +175,13 @@ def needless_changes(home: Home, head: Document | None) -> set[str]:
 
     Notes
     -----
-    Needed is what came after the base of the change that it has adopted, and after that of its large index. Cost
+    Needed is what came after the base of the change that it has adopted: its indexes hold what stands there. Cost
     O(changes).
     """
     if head is None or head.changes == 0:
         return set()
     adopted = home.changes.read(head.changes)
     base = base_of(adopted, home.changes.path(adopted.number))
-    built = head.standing.get("base_number", base.number)
-    least = min(base.number, built if isinstance(built, int) else 0)
     needed = {base.entry["name"]} if base.entry is not None else set()
     old: set[str] = set()
     last = home.changes.head()
@@ -192,7 +190,7 @@ def needless_changes(home: Home, head: Document | None) -> set[str]:
             names = {file["name"] for file in named_files(commit.document)}
         except (KeyError, TypeError):
             raise StoreError(f"{home.changes.path(commit.number)} is no change of subscriptions") from None
-        if commit.number > least:
+        if commit.number > base.number:
             needed |= names
         else:
             old |= names
