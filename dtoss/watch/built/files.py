@@ -53,8 +53,11 @@ def write_built(folder: Folder, built: Built, prefix: str) -> dict[str, Any]:
 def encoded(built: Built) -> pa.Buffer:
     """Return the bytes of an index's file: a column of one value for each array, the table among them."""
     table = pa.BufferOutputStream()
-    with pa.ipc.new_stream(table, SCHEMA) as stream:
-        stream.write_table(built.table)
+    whole = built.table.select(SCHEMA.names)
+    # what no subscription has takes no room; of no subscriptions, all columns stay
+    said = whole.select([name for name in SCHEMA.names if not len(whole) or whole.column(name).null_count < len(whole)])
+    with pa.ipc.new_stream(table, said.schema) as stream:
+        stream.write_table(said)
     columns: dict[str, pa.Array] = {_TABLE: _one(table.getvalue())}
     shapes = {}
     for name, array in built.arrays.items():
@@ -85,6 +88,32 @@ def _one(data: pa.Buffer) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, data])
 
 
+def _buffer(batch: pa.RecordBatch, name: str) -> pa.Buffer:
+    """Return the bytes of the single value of a column as they lie in the file; the value itself would be a copy."""
+    column = batch.column(name)
+    if len(column) != 1 or column.offset or not pa.types.is_large_binary(column.type):
+        raise ValueError(f"its column {name} is not one value")
+    _, offsets, data = column.buffers()
+    begin, end = np.frombuffer(offsets, np.int64, 2).tolist()
+    if data is None or not 0 <= begin <= end <= data.size:
+        raise ValueError(f"its column {name} has no bytes")
+    return data.slice(begin, end - begin)
+
+
+def _whole(said: pa.Table) -> pa.Table:
+    """Return a table with all columns; those that nobody has share memory that is all zero, which nobody touches."""
+    count = len(said)
+    zeros = pa.py_buffer(np.zeros(count + 1, np.int64))
+    columns = []
+    for field in SCHEMA:
+        if field.name in said.column_names:
+            columns.append(said.column(field.name).cast(field.type))
+            continue
+        buffers = [zeros, zeros, zeros] if pa.types.is_string(field.type) else [zeros, zeros]
+        columns.append(pa.Array.from_buffers(field.type, count, buffers, null_count=count))
+    return pa.table(columns, schema=SCHEMA)
+
+
 def open_built(folder: Folder, name: str) -> Built:
     """Return the index of a file, mapped on a disk and read whole from elsewhere; all of its bytes are compared first.
 
@@ -106,8 +135,8 @@ def _decoded(batch: pa.RecordBatch) -> Built:
         raise ValueError(f"its format is {about['format']}, {_FORMAT} is known")
     arrays: dict[str, NDArray[Any]] = {}
     for name, (kind, shape) in about["arrays"].items():
-        arrays[name] = np.frombuffer(batch.column(name)[0].as_buffer(), np.dtype(kind)).reshape(shape)
-    table = pa.ipc.open_stream(batch.column(_TABLE)[0].as_buffer()).read_all()
+        arrays[name] = np.frombuffer(_buffer(batch, name), np.dtype(kind)).reshape(shape)
+    table = _whole(pa.ipc.open_stream(_buffer(batch, _TABLE)).read_all())
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
     return Built(
         table,

@@ -11,8 +11,10 @@ import pytest
 from dtoss.commits.folder import LocalFolder
 from dtoss.errors import StoreError
 from dtoss.geometry.space import space_of
+from dtoss.watch.built import files
 from dtoss.watch.built.build import build
 from dtoss.watch.built.files import open_built, write_built
+from dtoss.watch.built.mapped import mapped
 from dtoss.watch.home import BUILT
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.subscription import CIRCLE, ENTER, EVERYWHERE, INSIDE
@@ -48,6 +50,42 @@ def test_an_opened_file_gives_the_same(tmp_path, seed):
     assert opened.bytes == built.bytes
     # the same subscriptions are the same bytes, and one file
     assert write_built(LocalFolder(str(tmp_path)), built_of(subscriptions), "base") == said
+
+
+def test_arrays_lie_in_the_mapped_file(tmp_path, monkeypatch):
+    """Nothing is copied: processes that have the same file open share its memory."""
+    folder = LocalFolder(str(tmp_path))
+    subscriptions = [*random_world(5)[0], asked("word", EVERYWHERE, words="fire") | {"events": INSIDE}]
+    said = write_built(folder, built_of(subscriptions, text=True), "base")
+    maps = []
+
+    def kept(*of):
+        maps.append(mapped(*of))
+        return maps[-1]
+
+    monkeypatch.setattr(files, "mapped", kept)
+    opened = open_built(folder, said["name"])
+    first, last = maps[0].address, maps[0].address + maps[0].size
+    for name, array in opened.arrays.items():
+        assert array.nbytes == 0 or first <= array.ctypes.data <= last - array.nbytes, name
+    buffers = [one for name in ("id", "x", "radius", "words") for one in opened.table.column(name).chunk(0).buffers()]
+    assert all(first <= one.address <= last - one.size for one in buffers if one is not None)
+
+
+def test_columns_that_nobody_has_take_no_room(tmp_path):
+    folder = LocalFolder(str(tmp_path))
+    plain = [asked(f"{i:04}", CIRCLE, x=0.0, y=i / 100, radius=1.0) for i in range(2000)]
+    built = built_of(plain)
+    said = write_built(folder, built, "base")
+    opened = open_built(folder, said["name"])
+    assert opened.table.equals(built.table)
+    assert opened.table.column("meta").null_count == len(plain)
+    assert opened.table.column("west").to_pylist() == [None] * len(plain)
+    one = write_built(folder, built_of([*plain[1:], plain[0] | {"expires": 5}]), "base")
+    assert one["bytes"] - said["bytes"] >= 8 * len(plain)
+    assert open_built(folder, one["name"]).table.column("expires").null_count == len(plain) - 1
+    none = write_built(folder, built_of([]), "base")
+    assert len(open_built(folder, none["name"])) == 0
 
 
 def test_a_damaged_or_missing_file_is_named(tmp_path):
