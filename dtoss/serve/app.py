@@ -22,7 +22,20 @@ from dtoss.serve.hot_protocol import Desk
 from dtoss.serve.pool import ClientGone
 from dtoss.serve.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.ready import Asker, Ready
-from dtoss.serve.routes import bulk, care, drawn, map, objects, page, places, report, shapes, tiles
+from dtoss.serve.routes import (
+    bulk,
+    care,
+    drawn,
+    events,
+    map,
+    objects,
+    page,
+    places,
+    report,
+    shapes,
+    subscriptions,
+    tiles,
+)
 from dtoss.serve.state import WorkerState
 
 ABOUT = """Who is near? Exact answers from an index of moving objects that is built anew every cycle.
@@ -32,6 +45,7 @@ Positions are lon, lat in degrees (distances in metres), or x, y in units of the
 _BOUND = re.compile(r"(?:<=|>=|<|>) ?(-?[0-9.e+]+)$")
 _MISSING = re.compile(r"Missing required query parameter '([^']+)'")
 GROUPS = {
+    "Standing questions": {"events", "subscriptions"},
     "Care": {"snapshot", "healthz", "readyz", "metrics", "openapi.json"},
     "The map": {"", "docs", "live", "map", "report", "static", "tiles"},
 }
@@ -59,6 +73,8 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             *tiles.handlers(state),
             *drawn.handlers(state, held),
             *map.handlers(state),
+            *events.handlers(state),
+            *subscriptions.handlers(state, held),
             *care.handlers(state),
             *page.handlers(),
             *report.handlers(state),

@@ -44,7 +44,11 @@ class Limits:
     evaluations
         Conditions that are evaluated at a time.
     live
-        Streams of events that one worker sends.
+        Streams of ``/live`` that one worker sends.
+    event_streams
+        Streams of ``/events`` that one worker sends.
+    subscribe_bytes
+        Bytes of a body of subscriptions.
     """
 
     k: int = 1_000
@@ -61,6 +65,8 @@ class Limits:
     header_seconds: float = 10.0
     evaluations: int = 2
     live: int = 1_000
+    event_streams: int = 1_000
+    subscribe_bytes: int = 8_000_000
 
 
 def limits_of(path: str) -> Limits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -28,6 +29,8 @@ class Problem(Exception):
         What would have been allowed.
     retry_after
         Seconds after which to ask again.
+    more
+        What else is told, by name.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Problem(Exception):
         value: Any = None,
         bound: Any = None,
         retry_after: int | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -47,6 +51,7 @@ class Problem(Exception):
         self.value = value
         self.bound = bound
         self.retry_after = retry_after
+        self.more = more or {}
 
     def body(self, request_id: str) -> bytes:
         """Return the bytes of the answer."""
@@ -57,7 +62,7 @@ class Problem(Exception):
             "detail": self.detail,
         }
         named = {"limit": self.limit, "value": self.value, "bound": self.bound}
-        told |= {name: value for name, value in named.items() if value is not None}
+        told |= {name: value for name, value in named.items() if value is not None} | self.more
         return orjson.dumps(told | {"request_id": request_id}, default=str)
 
     def headers(self) -> list[tuple[bytes, bytes]]:

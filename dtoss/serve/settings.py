@@ -57,6 +57,8 @@ class Settings:
     watch
         Name of the watch in the store whose events and subscriptions are told; it may not have begun yet. None tells
         of none.
+    allow_subscribe
+        Whether requests whose token may write change subscriptions.
     """
 
     store: str
@@ -83,6 +85,7 @@ class Settings:
     report: str | None = None
     hot: bool = True
     watch: str | None = DEFAULT_NAME
+    allow_subscribe: bool = False
 
     def home(self) -> Home | None:
         """Return where the watch is; None where none is told of. Each worker makes its own, after the fork.

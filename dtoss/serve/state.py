@@ -11,6 +11,7 @@ from dtoss.serve.settings import Settings
 from dtoss.watch.home import Home
 
 if TYPE_CHECKING:
+    from dtoss.serve.delivery.tail import Tail
     from dtoss.serve.entry.doors import Doors
     from dtoss.serve.page.showing import Showing
     from dtoss.serve.pool import Pool
@@ -59,3 +60,17 @@ class WorkerState:
     def home(self) -> Home | None:
         """Where the watch is whose events and subscriptions are told; None where none is."""
         return self.settings.home()
+
+    @cached_property
+    def tail(self) -> Tail | None:
+        """Its newest events, and the streams of them; None where no watch is told of."""
+        from dtoss.serve.delivery.tail import Tail
+
+        if self.home is None:
+            return None
+        most = self.settings.limits.event_streams
+        return Tail(self.home, self.pool, most, self._not_read)
+
+    def _not_read(self, why: str) -> None:
+        self.metrics.watch_failed()
+        self.log.event("watch not read", detail=why)

@@ -78,6 +78,9 @@ def serve(
     watch: Annotated[
         str, typer.Option("--watch", help="Watch of the store whose events and subscriptions are told.", metavar="NAME")
     ] = DEFAULT_NAME,
+    allow_subscribe: Annotated[
+        bool, typer.Option("--allow-subscribe", help="Let tokens that may write change subscriptions by requests.")
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Answer questions over HTTP, from the newest snapshot always."""
@@ -115,6 +118,7 @@ def serve(
         report=report,
         hot=hot,
         watch=watch,
+        allow_subscribe=allow_subscribe,
     )
 
     def ready(served: Served, url: str) -> None:

@@ -78,6 +78,15 @@ class Doors:
             )
         return name
 
+    @property
+    def lets_write(self) -> bool:
+        """Whether somebody may change subscriptions."""
+        return self._book is not None and self._book.lets_write
+
+    def may_write(self, authorization: bytes | None) -> bool:
+        """Return whether the token in a header may change subscriptions; without one nobody may."""
+        return self._book is not None and authorization is not None and self._book.writes(authorization)
+
     def reload(self) -> None:
         """Read the tokens anew; a file that is no good changes nothing, and is logged."""
         if self._file is None:

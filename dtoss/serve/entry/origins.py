@@ -10,8 +10,8 @@ from dtoss.errors import InputError
 ANY = "*"
 Headers = list[tuple[bytes, bytes]]
 _SHOWN = b"etag, link, retry-after, x-dtoss-snapshot, x-request-id"
-_METHODS = b"GET, POST, OPTIONS"
-_SENT = b"accept, authorization, content-type, if-none-match, x-request-id"
+_METHODS = b"GET, POST, DELETE, OPTIONS"
+_SENT = b"accept, authorization, content-type, if-none-match, last-event-id, x-request-id"
 _KEPT_SECONDS = b"7200"
 
 

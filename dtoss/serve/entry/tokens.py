@@ -14,6 +14,8 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DIGEST = re.compile(r"sha256:([0-9a-fA-F]{64})")
 _PLAIN = re.compile(r"[\x21-\x7e]+")
 _SCHEME = b"bearer "
+WRITE = "write"
+"""The word of a line whose token may change subscriptions."""
 _LATEST = 4
 
 
@@ -27,19 +29,23 @@ class Token:
         For the log and the limit of the rate; several tokens may have one, while they are being exchanged.
     digest
         SHA-256 of the token.
+    writes
+        Whether it may change subscriptions, too.
     """
 
     name: str
     digest: bytes
+    writes: bool = False
 
 
 def read_tokens(file: str) -> tuple[Token, ...]:
-    """Return the tokens of a file: lines ``name token`` or ``name sha256:<hex>``; those that begin with # say nothing.
+    """Return the tokens of a file.
 
     Parameters
     ----------
     file
-        Its path.
+        Its path. A line is ``name token`` or ``name sha256:<hex>``, and ``write`` behind it lets the token change
+        subscriptions; one that begins with # says nothing.
 
     Raises
     ------
@@ -57,14 +63,20 @@ def read_tokens(file: str) -> tuple[Token, ...]:
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        if len(words) != 2 or not _NAME.fullmatch(words[0]) or not _PLAIN.fullmatch(words[1]):
+        if not 2 <= len(words) <= 3 or not _NAME.fullmatch(words[0]) or not _PLAIN.fullmatch(words[1]):
             # the line itself may hold a token
             raise InputError(f"line {number} of the token file {file} is not: name token, or name sha256:<64 digits>")
-        name, secret = words
+        name, secret, *rights = words
+        if rights not in ([], [WRITE]):
+            raise InputError(
+                f"line {number} of the token file {file} has a third word that is no right: {WRITE} is one, without it "
+                "a token may only read"
+            )
         digest = _DIGEST.fullmatch(secret)
         if digest is None and secret.startswith("sha256:"):
             raise InputError(f"line {number} of the token file {file} has a sha256 that is not 64 hexadecimal digits")
-        found.append(Token(name, bytes.fromhex(digest[1]) if digest else sha256(secret.encode()).digest()))
+        digested = bytes.fromhex(digest[1]) if digest else sha256(secret.encode()).digest()
+        found.append(Token(name, digested, bool(rights)))
     if not found:
         raise InputError(f"the token file {file} holds no token: nobody could ask")
     return tuple(found)
@@ -91,12 +103,28 @@ class TokenBook:
                 known = name
         if known is not None:
             return known
-        if authorization[: len(_SCHEME)].lower() != _SCHEME:
-            return None
-        digest = sha256(authorization[len(_SCHEME) :].strip(b" ")).digest()
-        for token in self._tokens:
-            if hmac.compare_digest(token.digest, digest):
-                known = token.name
+        token = self._of(authorization)
+        known = None if token is None else token.name
         if known is not None:
             self._latest = [(authorization, known), *self._latest[: _LATEST - 1]]
         return known
+
+    @property
+    def lets_write(self) -> bool:
+        """Whether a token of it may change subscriptions."""
+        return any(token.writes for token in self._tokens)
+
+    def writes(self, authorization: bytes) -> bool:
+        """Return whether the token in a header may change subscriptions."""
+        token = self._of(authorization)
+        return token is not None and token.writes
+
+    def _of(self, authorization: bytes) -> Token | None:
+        if authorization[: len(_SCHEME)].lower() != _SCHEME:
+            return None
+        digest = sha256(authorization[len(_SCHEME) :].strip(b" ")).digest()
+        found = None
+        for token in self._tokens:
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        return found

@@ -48,6 +48,7 @@ def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[Served, st
             raise InputError(
                 f"--host {settings.host} lets other machines ask: name those who may by --token-file, or say --no-auth"
             )
+        _check_doors(settings)
         # libraries are loaded only now: what cannot be is said at once
         from dtoss.serve.telling.metrics import prepare
 
@@ -70,11 +71,22 @@ def _check_certificate(settings: Settings) -> None:
             raise InputError(f"--tls-cert {cert}, --tls-key {key}: {error.strerror or error}") from None
 
 
+def _check_doors(settings: Settings) -> None:
+    from dtoss.serve.entry.doors import Doors
+
+    doors = Doors(settings.token_file, settings.rate, settings.cors)
+    if settings.allow_subscribe and not doors.lets_write:
+        where = f"{settings.token_file} has none" if settings.token_file else "there is none"
+        raise InputError(
+            f"--allow-subscribe needs --token-file with a token that may write, and {where}: end the line of one in "
+            "the word write"
+        )
+
+
 def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, str], None]) -> int:
     # the client of Prometheus, which looks for its folder when it is loaded, is among these
     import numpy as np
 
-    from dtoss.serve.entry.doors import Doors
     from dtoss.serve.page.files import files_of
     from dtoss.serve.page.packaged import packaged
     from dtoss.serve.running.following import Following
@@ -87,7 +99,6 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
     from dtoss.serve.telling.metrics import forget
     from dtoss.serve.telling.shared_counts import SharedCounts
 
-    Doors(settings.token_file, settings.rate, settings.cors)
     files = files_of(settings)
     log = Log(settings.log)
     verified = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.int64)[:1]

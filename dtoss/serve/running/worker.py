@@ -111,6 +111,8 @@ async def _run(post: Post, common: Common) -> int:
     def ending() -> None:
         watcher.stop(0.0)
         state.showing.live.end()
+        if state.tail is not None:
+            state.tail.end()
 
     every_second()
     watcher.start()

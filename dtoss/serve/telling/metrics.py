@@ -14,6 +14,11 @@ from dtoss.serve.telling.shared_counts import SECONDS, SharedCounts
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The variable that names the folder where the client keeps the numbers of each process."""
 
+CHANGES = ("added", "changed", "removed")
+"""What may be done with a subscription."""
+REFUSALS = ("rights", "rows")
+"""Why a change of subscriptions is refused: who asks may not, or some of the rows are bad."""
+
 
 def prepare(folder: str | None = None) -> str:
     """Return the folder of the client's numbers, made and emptied, and load the client, which looks for it only then.
@@ -90,6 +95,16 @@ class Metrics:
         self._stood_for = counter("access_log_requests", "Requests that the written rows of the access log stand for.")
         self._failures = counter("access_log_failures", "Attempts to write a file of the access log that failed.")
         self._lost = counter("access_log_lost", "Requests that are in no file of the access log, after long failures.")
+        self._streams = prometheus.Gauge(
+            "dtoss_event_streams", "Streams of events of the watch that are open.", registry=registry,
+            multiprocess_mode="livesum",
+        )  # fmt: skip
+        self._sent = counter("events_sent", "Events of the watch that were sent, by streams and pages.")
+        changes = counter("subscriptions_changed", "Subscriptions that were changed by requests.", "change")
+        self._changed = {change: changes.labels(change).inc for change in CHANGES}
+        refusals = counter("subscriptions_refused", "Requests to change subscriptions that were refused.", "why")
+        self._refusals = {why: refusals.labels(why).inc for why in REFUSALS}
+        self._watch_failures = counter("watch_failures", "Attempts to read or change the watch that failed.")
         self._dropped = counter("log_lines_dropped", "Lines that the log had no room for, or could not be written.")
         self._exposition = Exposition(counts, registry, folder)
         self._known: dict[tuple[str, int], tuple[Callable[[], None], Callable[[float], None], Callable[..., None]]] = {}
@@ -145,6 +160,35 @@ class Metrics:
         """Count a file of the access log that could not be written, and requests that are lost by it."""
         self._failures.inc()
         self._lost.inc(lost)
+
+    def streams(self, change: int) -> None:
+        """Say how many more streams of events are open."""
+        self._streams.inc(change)
+
+    def sent_events(self, events: int) -> None:
+        """Count events that were sent."""
+        if events:
+            self._sent.inc(events)
+
+    def subscribed(self, change: str, subscriptions: int) -> None:
+        """Count subscriptions that have changed.
+
+        Parameters
+        ----------
+        change
+            One of :data:`CHANGES`.
+        subscriptions
+            How many.
+        """
+        self._changed[change](subscriptions)
+
+    def not_subscribed(self, why: str) -> None:
+        """Count a change of subscriptions that was refused, one of :data:`REFUSALS`."""
+        self._refusals[why]()
+
+    def watch_failed(self) -> None:
+        """Count an attempt to read or change the watch that failed."""
+        self._watch_failures.inc()
 
     def dropped(self, lines: int = 1) -> None:
         """Count lines that the log has dropped."""

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from dtoss.commits.chain import Commit, Conflict
 from dtoss.commits.process import is_passing
-from dtoss.errors import InputError, StoreError
+from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.watch.asked.live import (
     CHANGE_KIND,
@@ -175,7 +175,7 @@ def _commit(
         except Conflict:
             continue
         return Changed(made.number, counts.added, counts.changed, counts.removed, counts.same)
-    raise StoreError(
+    raise Conflict(
         f"the subscriptions of watch {home.name!r} were changed by others {TRIES} times meanwhile: nothing was "
         "changed, start again"
     )

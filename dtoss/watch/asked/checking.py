@@ -113,6 +113,9 @@ def checked(
             for number, row in enumerate(rows):
                 if why := unknown_names(list(row)):
                     reasons.setdefault(number, why)
+                    # a column for each name that somebody has made up would have a cell for each row
+                    rows[number] = {"id": row["id"]} if "id" in row else {}
+            names = set().union(*rows)
         columns = {name: [row.get(name) for row in rows] for name in names}
         last = first + len(rows)
         line = np.arange(first + 1, last + 1) if lines is None else np.array(lines[first:last], np.int64)

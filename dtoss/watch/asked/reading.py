@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -32,6 +32,25 @@ _BEGINS = (b"{", b"[")
 _CHECKED_EVERY = 100
 """Rows of what was sent after which it is looked whether anybody waits."""
 _SHAPES = ("Polygon", "MultiPolygon")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much of what a stranger has sent is read.
+
+    Parameters
+    ----------
+    rows
+        Subscriptions, at the most.
+    text
+        Characters of a condition, and of words.
+    check
+        Is called now and then; what it raises ends the reading.
+    """
+
+    rows: int
+    text: int
+    check: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -116,9 +135,42 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
+def read_body(data: bytes, against: Against, bounds: Bounds, name: str = "the body") -> Read:
+    """Return the subscriptions of JSON that somebody has sent, as :func:`read_files` those of a file; Parquet is none.
+
+    Parameters
+    ----------
+    data
+        JSON lines, a list, a Feature or a FeatureCollection.
+    against
+        What is known of the rows.
+    bounds
+        Of what is read.
+    name
+        What it is called in messages.
+
+    Raises
+    ------
+    InputError
+        If it is no such JSON, or holds too many.
+    """
+    if data[:4] == _PARQUET_MARK:
+        raise InputError(f"{name} is Parquet: JSON is wanted, a subscription on each line or a list of them")
+    if (begin := data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]) and begin not in _BEGINS:
+        raise InputError(f"{name} is no JSON: a subscription on each line is wanted, a list of them, or GeoJSON")
+    with _uncollected():
+        table, bad, _ = _of_bytes(data, name, against, bounds)
+    return Read(table, tuple(bad))
+
+
 def _of_file(path: str, against: Against) -> tuple[pa.Table, list[Bad], list[int]]:
     """Return the good subscriptions of a file, the bad ones, and the lines of the good ones."""
-    data = _bytes_of(path)
+    return _of_bytes(_bytes_of(path), path, against)
+
+
+def _of_bytes(
+    data: bytes, path: str, against: Against, bounds: Bounds | None = None
+) -> tuple[pa.Table, list[Bad], list[int]]:
     name = shown(path)
     lines: list[int] = []
     try:
@@ -129,6 +181,8 @@ def _of_file(path: str, against: Against) -> tuple[pa.Table, list[Bad], list[int
         else:
             broken: dict[int, str] = {}
             records = _records(data, path, lines, broken)
+            if bounds is not None:
+                records = _bounded(records, bounds, name, lines, broken)
             good, bad = checked(map(_record_of, records), against, file=name, lines=lines)
             bad = [replace(one, reason=broken.get(one.row, one.reason)) for one in bad] if broken else bad
     except DtossError:
@@ -137,6 +191,26 @@ def _of_file(path: str, against: Against) -> tuple[pa.Table, list[Bad], list[int
         raise InputError(f"{name} cannot be read: {' '.join(str(error).split())}") from None
     gone = {one.row for one in bad}
     return good, bad, [line for line in lines if line not in gone] if gone else lines
+
+
+def _bounded(
+    records: Iterator[Any], bounds: Bounds, name: str, numbers: list[int], broken: dict[int, str]
+) -> Iterator[Any]:
+    """Yield records within bounds; what is wrong with one is noted before."""
+    for row, record in enumerate(records):
+        if row >= bounds.rows:
+            raise InputError(f"{name} holds more than {bounds.rows:,} subscriptions: send them in several requests")
+        if row % _CHECKED_EVERY == 0:
+            bounds.check()
+        said = record if isinstance(record, dict) else {}
+        if said.get("type") == "Feature" and isinstance(said.get("properties"), dict):
+            said = said["properties"]
+        for field in ("where", "words"):
+            text = said.get(field)
+            if isinstance(text, str) and len(text) > bounds.text:
+                broken[numbers[row]] = f"{field} has {len(text):,} characters: at most {bounds.text:,} are allowed"
+                record = None
+        yield record
 
 
 def _bytes_of(path: str) -> bytes:

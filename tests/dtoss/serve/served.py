@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -63,6 +64,8 @@ class Heard:
 
     def __init__(self):
         self.accesses, self.hot_answers, self.answers, self.requests, self.events, self.turns = [], [], [], [], [], []
+        self.open_streams = self.events_sent = self.failures = 0
+        self.changes, self.refusals = Counter(), Counter()
 
     def many(self, x, y, k, radius):
         x, y, k, radius = np.broadcast_arrays(x, y, np.nan if k is None else k, np.nan if radius is None else radius)
@@ -89,6 +92,21 @@ class Heard:
     def evaluated(self, seconds):
         pass
 
+    def streams(self, change):
+        self.open_streams += change
+
+    def sent_events(self, events):
+        self.events_sent += events
+
+    def subscribed(self, change, subscriptions):
+        self.changes[change] += subscriptions
+
+    def not_subscribed(self, why):
+        self.refusals[why] += 1
+
+    def watch_failed(self):
+        self.failures += 1
+
     def request(self, **facts):
         self.requests.append(facts)
 
@@ -100,10 +118,13 @@ class Heard:
 
 
 class Doors:
-    """Lets in whoever knows the token, if there is one."""
+    """Lets in whoever knows the token, if there is one; who writes has it, or another one."""
 
-    def __init__(self, token=None, origins=()):
-        self.token, self.origins = token, origins
+    def __init__(self, token=None, origins=(), writes=True):
+        self.token, self.origins, self.writes = token, origins, writes
+
+    def may_write(self, authorization):
+        return self.writes
 
     def admit(self, authorization):
         if self.token is None:
@@ -168,6 +189,8 @@ def running(index, *, hot=True, doors=None, port=0, **given):
         )  # fmt: skip
     finally:
         held.loop.call_soon_threadsafe(showing.live.end)
+        if state.tail is not None:
+            held.loop.call_soon_threadsafe(state.tail.end)
         held.server.should_exit = True
         thread.join(WAIT)
         pool.close()

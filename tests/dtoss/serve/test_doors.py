@@ -158,7 +158,7 @@ def test_pages_of_named_origins_may_ask():
         )
         first = dict(doors.preflight(origin))
         assert told.items() < first.items()
-        assert first[b"access-control-allow-methods"] == b"GET, POST, OPTIONS"
+        assert first[b"access-control-allow-methods"] == b"GET, POST, DELETE, OPTIONS"
         assert b"authorization" in first[b"access-control-allow-headers"].split(b", ")
     for origin in (b"https://map.example.org.evil.org", b"http://map.example.org", b"null", b"*"):
         assert doors.cors(origin) == doors.preflight(origin) == [(b"vary", b"origin")]

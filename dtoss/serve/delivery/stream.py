@@ -1,0 +1,188 @@
+"""A stream of server-sent events: each piece goes out before the next one is made, however slowly a client reads."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from time import perf_counter
+from typing import Any
+
+from litestar.response.base import ASGIResponse
+
+from dtoss.errors import DtossError
+from dtoss.serve.delivery.parts import Wanted
+from dtoss.serve.delivery.reading import Reading
+from dtoss.serve.delivery.tail import LOOK_SECONDS, Listener, Tail
+from dtoss.serve.front import LASTS
+from dtoss.serve.pool import ClientGone, client_gone
+from dtoss.serve.problems import Problem
+from dtoss.serve.ready import Asker
+from dtoss.serve.state import WorkerState
+from dtoss.watch.told.cursor import Cursor
+
+QUIET_SECONDS = 15.0
+"""After which a stream that has nothing to tell says so: what stands in between would close it."""
+AGAIN_MS = 2_000
+"""After which clients are told to connect again."""
+SLOW_SECONDS = 0.5
+"""For which a reader may let a piece wait before files that are open for it are let go."""
+
+
+class EventStream(ASGIResponse):
+    """Events of a watch, those that are there and those that come, until its client, the watch or the worker ends it.
+
+    Parameters
+    ----------
+    state
+        Of the worker.
+    request
+        Whose client listens.
+    reading
+        Where it begins. Its first piece has been read.
+    wanted
+        Which of them.
+    first
+        That piece, and how many events it has.
+    """
+
+    def __init__(
+        self, state: WorkerState, request: Asker, reading: Reading, wanted: Wanted, first: tuple[memoryview, int]
+    ) -> None:
+        self.status_code = 200
+        self._state = state
+        self._request = request
+        self._wanted = wanted
+        self._reading: Reading | None = None if reading.done else reading
+        self._at = reading.at
+        self._first = first
+        self._said: Cursor | None = None
+        self._send: Any = None
+        self._due = 0.0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send it.
+
+        Raises
+        ------
+        Problem
+            503 if there are too many streams.
+        """
+        tail = self._state.tail
+        assert tail is not None
+        listener = tail.open()
+        self._send = send
+        self._state.metrics.streams(1)
+        gone = asyncio.ensure_future(client_gone(self._request))
+        gone.add_done_callback(lambda _: listener.woken.set())
+        headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            scope[LASTS] = perf_counter()
+            await self._piece(b"retry: %d\n%b" % (AGAIN_MS, b"" if self._first[1] else self._place()), 0)
+            await self._piece(*self._first)
+            self._first = (memoryview(b""), 0)
+            while not gone.done() and not tail.ending and listener.over is None:
+                await self._next(tail, listener)
+            if not gone.done():
+                why = b"" if listener.over is None else b": %b\n\n" % listener.over.encode()
+                await send({"type": "http.response.body", "body": why})
+        except _Over as over:
+            with suppress(ClientGone):
+                await self._piece(b": %b\n\n" % str(over).encode(), 0)
+                await send({"type": "http.response.body", "body": b""})
+        except ClientGone:
+            pass  # the connection is closed, as the answer has no end
+        finally:
+            gone.cancel()
+            tail.close(listener)
+            self._state.metrics.streams(-1)
+
+    async def _next(self, tail: Tail, listener: Listener) -> None:
+        """Send what comes next, or wait until there may be something."""
+        loop = asyncio.get_running_loop()
+        part = tail.part_behind(self._at) if self._reading is None else None
+        if part is not None:
+            data, count = part.behind(self._at, self._wanted)
+            self._at = part.upto
+            await self._piece(data, count)
+            await asyncio.sleep(0)  # a fast client would get all of them in one turn of the loop
+        elif self._reading is not None or (tail.head is not None and self._at < tail.head):
+            await self._piece(*await self._read())
+        elif not await _woken(listener, self._due - loop.time()):
+            await self._piece(self._place() if self._at != self._said else b": nothing new\n\n", 0)
+
+    async def _read(self) -> tuple[memoryview, int]:
+        """Return what comes next in files.
+
+        Raises
+        ------
+        _Over
+            If it cannot be read.
+        """
+        if self._reading is None:
+            assert self._state.home is not None
+            self._reading = Reading(self._state.home, self._at, self._wanted)
+        reading = self._reading
+        try:
+            found = await self._state.pool.run(None, reading.more, admitted=True)
+        except Problem as problem:
+            raise _Over(problem.detail) from None
+        except DtossError as error:
+            self._state.log.event("events not read", detail=str(error))
+            raise _Over("the events cannot be read: the server's log says why") from None
+        except OSError:
+            await asyncio.sleep(LOOK_SECONDS)  # a disk may have been away: it is tried again
+            found = (memoryview(b""), 0)
+        self._at = reading.at
+        if reading.done:
+            self._reading = None
+        return found
+
+    async def _piece(self, data: bytes | memoryview, count: int) -> None:
+        """Send some bytes; return once they are on their way.
+
+        Raises
+        ------
+        ClientGone
+            If the client has read nothing for longer than a connection may be idle.
+        """
+        loop = asyncio.get_running_loop()
+        if not data and loop.time() < self._due:
+            return
+        if not data:
+            data = self._place() if self._at != self._said else b": nothing new\n\n"
+        if count:
+            self._said = self._at
+        message = {"type": "http.response.body", "body": bytes(data), "more_body": True}
+        sending = asyncio.ensure_future(self._send(message))
+        try:
+            done, _ = await asyncio.wait((sending,), timeout=SLOW_SECONDS)
+            if not done and self._reading is not None:
+                self._reading.let_go()
+            await asyncio.wait((sending,), timeout=self._state.settings.limits.idle_seconds)
+            if not sending.done():
+                raise ClientGone
+            sending.result()
+        finally:
+            sending.cancel()
+        self._state.metrics.sent_events(count)
+        self._due = loop.time() + QUIET_SECONDS
+
+    def _place(self) -> bytes:
+        """Return what tells a client where it stands, though there is no event."""
+        self._said = self._at
+        return b"id: %b\n\n" % str(self._at).encode()
+
+
+class _Over(Exception):
+    """A stream that has to end; why is told."""
+
+
+async def _woken(listener: Listener, seconds: float) -> bool:
+    """Return whether a stream was woken within some seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await listener.woken.wait()
+        listener.woken.clear()
+        return True
+    return False

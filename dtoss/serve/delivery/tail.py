@@ -1,0 +1,208 @@
+"""The newest events of a watch: looked for once a second, and read once for all streams of a worker."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from dtoss.errors import DtossError
+from dtoss.serve.delivery.parts import Part, nothing, parts_of
+from dtoss.serve.pool import ClientGone, Pool, Stop
+from dtoss.serve.problems import Problem
+from dtoss.watch.home import Home
+from dtoss.watch.settings import Settings
+from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
+from dtoss.watch.told.document import head_of
+from dtoss.watch.told.events import told_events
+
+LOOK_SECONDS = 1.0
+"""Between two looks for a commit, while there are streams."""
+SHARED_BYTES = 8 << 20
+"""Of the newest events that are held for all streams: who is farther behind reads files."""
+STREAMS_A_TURN = 50
+"""Streams that are woken in one turn of the loop."""
+
+
+class Listener:
+    """One stream: what wakes it, and why it has to end.
+
+    Parameters
+    ----------
+    woken
+        Is set when there may be something to do.
+    """
+
+    __slots__ = ("over", "woken")
+
+    def __init__(self, woken: asyncio.Event) -> None:
+        self.woken = woken
+        self.over: str | None = None
+
+
+class Tail:
+    """The streams of one worker, and the newest events of its watch.
+
+    Parameters
+    ----------
+    home
+        Of the watch, which may not have begun.
+    pool
+        Whose threads read.
+    most
+        Streams that may be open.
+    failed
+        Is told why a look failed, each reason once.
+    """
+
+    def __init__(self, home: Home, pool: Pool, most: int, failed: Callable[[str], Any]) -> None:
+        self.home = home
+        self.ending = False
+        self.head: Cursor | None = None
+        self._pool = pool
+        self._most = most
+        self._failed = failed
+        self._said: str | None = None
+        self._parts: list[Part] = []
+        self._bytes = 0
+        self._listeners: set[Listener] = set()
+        self._pump: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def open(self) -> Listener:
+        """Return a new stream.
+
+        Raises
+        ------
+        Problem
+            503 if there are too many, or the worker ends.
+        """
+        if self.ending:
+            raise Problem(503, "the server is ending: ask again", retry_after=1)
+        if len(self._listeners) >= self._most:
+            raise Problem(
+                503,
+                f"{len(self._listeners):,} streams are open: at most {self._most:,} are allowed; ask again later, or "
+                "for pages by limit=",
+                limit="event_streams",
+                value=len(self._listeners),
+                bound=self._most,
+                retry_after=5,
+            )
+        listener = Listener(asyncio.Event())
+        self._listeners.add(listener)
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.get_running_loop().create_task(self._run())
+        return listener
+
+    def close(self, listener: Listener) -> None:
+        """Forget a stream; without one nothing is held."""
+        self._listeners.discard(listener)
+        if not self._listeners:
+            self._parts, self._bytes, self.head = [], 0, None
+
+    def end(self) -> None:
+        """End all streams, and open no more; on the loop."""
+        self.ending = True
+        for listener in self._listeners:
+            listener.woken.set()
+
+    def part_behind(self, cursor: Cursor) -> Part | None:
+        """Return the part that has what comes behind a cursor; None where it has to be read, or has yet to come."""
+        place = bisect_right(self._parts, cursor, key=lambda part: part.after) - 1
+        if place < 0 or self._parts[place].upto <= cursor:
+            return None
+        return self._parts[place]
+
+    async def _run(self) -> None:
+        """Look each second, and wake up the streams where there is something new."""
+        loop = asyncio.get_running_loop()
+        while self._listeners and not self.ending:
+            due = loop.time() + LOOK_SECONDS
+            if await self._look():
+                listeners = list(self._listeners)
+                for first in range(0, len(listeners), STREAMS_A_TURN):
+                    for listener in listeners[first : first + STREAMS_A_TURN]:
+                        listener.woken.set()
+                    await asyncio.sleep(0)
+            await asyncio.sleep(max(due - loop.time(), 0.0))
+
+    async def _look(self) -> bool:
+        """Return whether there are new events, and hold them."""
+        seen = self.head
+        found = await self._asked(lambda stop: self._found(seen))
+        if found is None or not self._listeners:
+            return False
+        head, parts = found
+        if seen is not None and head < seen:
+            for listener in self._listeners:
+                listener.over = "the watch was begun anew"
+            self._parts, self._bytes = [], 0
+        elif seen is not None and head == seen:
+            return False
+        self.head = head
+        self._hold(parts)
+        return True
+
+    async def _asked(self, work: Callable[[Stop], Any]) -> Any:
+        """Return what a thread makes; None where it fails, which is told of."""
+        try:
+            return await self._pool.run(None, work, admitted=True)
+        except Problem as error:
+            self._tell(error.detail)
+        except ClientGone:
+            pass
+        except Exception as error:
+            # whatever it is: without looks all streams would be silent for ever
+            self._tell(str(error) if isinstance(error, DtossError | OSError) else repr(error))
+        return None
+
+    def _tell(self, why: str) -> None:
+        if why != self._said:
+            self._said = why
+            self._failed(why)
+
+    def _found(self, seen: Cursor | None) -> tuple[Cursor, list[Part]]:
+        """Return where the watch stands, and what has come since; in a thread."""
+        head = head_of(self.home)
+        now = BEGINNING if head is None else Cursor(head.number, END_OF_BATCH)
+        if head is None or seen is None or now <= seen:
+            self._said = None
+            return now, []
+        parts: list[Part] = []
+        try:
+            self._read(seen, now, head.settings, parts)
+            self._said = None
+        except (DtossError, OSError) as error:
+            self._tell(str(error))  # each stream tries by itself, and tells its client
+        return now, parts
+
+    def _read(self, at: Cursor, now: Cursor, settings: Settings, parts: list[Part]) -> None:
+        held = 0
+        for told in told_events(self.home, at, until=now):
+            if told.events is not None and told.events.num_rows:
+                for part in parts_of(told.events, settings, at):
+                    parts.append(part)
+                    at = part.upto
+                    held += part.frames.nbytes
+                    if held > SHARED_BYTES:
+                        return  # the rest is read by those who want it
+            if told.upto > at:
+                parts.append(nothing(at, told.upto))
+                at = told.upto
+
+    def _hold(self, parts: list[Part]) -> None:
+        if not parts:
+            self._parts, self._bytes = [], 0
+            return
+        kept = self._parts if self._parts and self._parts[-1].upto == parts[0].after else []
+        kept = [*kept, *parts]
+        self._bytes = sum(part.frames.nbytes for part in kept)
+        first = 0
+        while self._bytes > SHARED_BYTES and first < len(kept) - 1:
+            self._bytes -= kept[first].frames.nbytes
+            first += 1
+        self._parts = kept[first:]
