@@ -136,9 +136,10 @@ class Watch:
 
         Returns
         -------
-        kind (leave, enter, inside), subscription, object, t, lon and lat (x and y), distance in metres (units of the
-        CRS) to the centre of a circle, null else and of leave, meta as JSON, and what is carried; by object, time, kind
-        and the order of the subscriptions.
+        pyarrow.Table
+            Of columns kind (leave, enter, inside), subscription, object, t, lon and lat (x and y), distance in metres
+            (units of the CRS) to the centre of a circle, null else and of leave, meta as JSON, and what is carried,
+            with an underscore behind a name of these; by object, time, kind and the order of the subscriptions.
 
         Raises
         ------

@@ -108,7 +108,8 @@ def runs(page):
 
 
 def needs_spark(page):
-    return any(re.search(r"spark|pipelines|dtoss (rebuild|cycle|run|patterns|export)", one.code) for one in runs(page))
+    commands = r"spark|pipelines|dtoss (rebuild|cycle|run|patterns|export|watch)"
+    return any(re.search(commands, one.code) for one in runs(page))
 
 
 def same(said, shown):
@@ -208,13 +209,47 @@ def run(example, names, servers):
     assert example.shown is None or same(said, example.shown), f"{where} prints\n{said}"
 
 
+FENCES = (
+    {"id": "station", "circle": [-122.41, 37.78, 400], "where": "occupied = 0", "events": ["enter", "leave"]},
+    {"id": "old town", "box": [-122.43, 37.77, -122.42, 37.78], "meta": {"tell": "anna"}},
+)
+
+
 def fleet(names, folder):
-    """The objects of the README's first example, as files that arrive."""
+    """The objects of the README's first example, as files that arrive; how they move; fences."""
     (folder / "positions").mkdir()
     rng = np.random.default_rng(0)
     positions = rng.normal([-122.42, 37.77], 0.05, (10_000, 2))
     columns = {"id": np.arange(10_000), "lon": positions[:, 0], "lat": positions[:, 1]}
-    pq.write_table(pa.table(columns | {"occupied": rng.integers(0, 2, 10_000)}), folder / "positions" / "a.parquet")
+    columns["occupied"] = rng.integers(0, 2, 10_000)
+    pq.write_table(pa.table(columns), folder / "positions" / "a.parquet")
+    (folder / "moves").mkdir()
+    first = np.datetime64("2026-05-01T08:00", "us") + np.arange(10_000) * np.timedelta64(1, "s")
+    for number, shift in enumerate((0.0, 0.002)):
+        t = pa.array(first + number * np.timedelta64(1, "m")).cast(pa.timestamp("us", "UTC"))
+        moved = columns | {"lon": columns["lon"] + shift, "t": t}
+        pq.write_table(pa.table(moved), folder / "moves" / f"{number}.parquet")
+    fences(folder)
+
+
+def fences(folder):
+    (folder / "fences.jsonl").write_text("".join(json.dumps(fence) + "\n" for fence in FENCES))
+
+
+def watched(names, folder):
+    """What the page of watches takes for granted: fences, moves of taxis, messages, a snapshot with a tram in it."""
+    fleet(names, folder)
+    table = pa.table({"id": np.arange(20), "lon": np.linspace(-122.5, -122.3, 20), "lat": np.full(20, 37.78)})
+    from tests.pipelines.stores import rebuilt
+
+    rebuilt(names["spark"], table, folder / "taxis", partitions=1)
+    (folder / "posts").mkdir()
+    said = ["Fire at the station!", "a fire drill", "coffee in New York"]
+    pq.write_table(pa.table({"lon": [-122.41] * 3, "lat": [37.78] * 3, "body": said}), folder / "posts" / "0.parquet")
+    (folder / "ids.txt").write_text("old town\n")
+    asked = [{"id": "alarm", "words": "fire and not drill"}, {"id": 2, "words": '"new york"'}]
+    (folder / "alarms.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    names["folder"] = str(folder / "moves")
 
 
 def patterns(names, folder):
@@ -312,6 +347,7 @@ GIVEN = {
     "docs/history.md": past,
     "docs/queries.md": queries,
     "docs/sql.md": sql,
+    "docs/watch.md": watched,
     "docs/zones.md": zones,
 }
 """What makes the files that a page takes for granted."""

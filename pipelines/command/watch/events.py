@@ -152,11 +152,18 @@ def _tell(part: Told, settings: Settings, stopping: Stopping) -> None:
     for begin in range(0, part.events.num_rows, _ROWS):
         data = json_lines(part.events.slice(begin, _ROWS), settings)
         with stopping.cycle():  # who does not read must not keep it for ever
-            sys.stdout.flush()
-            rest = memoryview(data)
-            while len(rest):  # without a buffer it may write less than it is given
-                rest = rest[sys.stdout.buffer.write(rest) :]
-            sys.stdout.buffer.flush()
+            _write(memoryview(data))
+
+
+def _write(rest: memoryview) -> None:
+    sys.stdout.flush()
+    raw = getattr(sys.stdout, "buffer", None)
+    if raw is None:  # of a notebook, or of whoever has put something in its place
+        sys.stdout.write(str(rest, "utf-8"))
+        return
+    while len(rest):  # without a buffer it may write less than it is given
+        rest = rest[raw.write(rest) :]
+    raw.flush()
 
 
 def _say_waiting(home: Home) -> None:
