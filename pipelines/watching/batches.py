@@ -165,7 +165,7 @@ class Watching:
             )
             if plan is None:
                 return None
-            frame = fitted(positions, settings, self.rows.wrap, self.rows.unit)
+            frame = fitted(positions, settings, self.rows.wrap, self.rows.unit, believed(self.options.max_ahead, now_us))
             done = run_tasks(frame, plan, max(min(cores(session), BUCKETS), 1))
             commit = commit_batch(plan, done, offsets)
             return self._told(Told(commit, time.perf_counter() - begun, busiest(done)))
@@ -215,6 +215,27 @@ class Watching:
         fold_watch(self.home, now_us, self.warn)
         if self.retain_us is not None:
             retain(self.home, self.retain_us, now_us)
+
+
+def believed(max_ahead: int | None, now_us: int) -> int | None:
+    """Return a time up to which no row is ahead of the clock, in microseconds; the same one for many batches.
+
+    Parameters
+    ----------
+    max_ahead
+        Microseconds beyond the wall clock from which on a row is; None for never.
+    now_us
+        The wall clock.
+
+    Examples
+    --------
+    >>> [believed(100, now) for now in (1000, 1049, 1050, 1099)], believed(None, 1000)
+    ([1100, 1100, 1150, 1150], None)
+    """
+    if max_ahead is None:
+        return None
+    step = max(max_ahead // 2, 1)
+    return (now_us + max_ahead) // step * step
 
 
 def check_amounts(expire: float | None, max_ahead: float | None, max_bad: float) -> Options:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.watch.settings import Settings
-from pipelines.rows.positions import REASON, Columns, Positions, attribute_column, screened
+from pipelines.rows.positions import RAW, REASON, Columns, Positions, attribute_column, screened
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -75,8 +75,13 @@ def types_wanted(settings: Settings | None, columns: Columns) -> dict[str, str]:
     return types
 
 
-def fitted(positions: Positions, settings: Settings, wrap: bool, unit: str | None) -> DataFrame:
+def fitted(
+    positions: Positions, settings: Settings, wrap: bool, unit: str | None, believed_us: int | None = None
+) -> DataFrame:
     """Return rows with the columns of a watch: id, x, y, t_us, attributes, the reason and the row as it was read.
+
+    Only rows that may be set aside have themselves as they were read: to write out the others costs as much as to read
+    them.
 
     Parameters
     ----------
@@ -88,6 +93,9 @@ def fitted(positions: Positions, settings: Settings, wrap: bool, unit: str | Non
         Take 360 from longitudes above 180.
     unit
         Of times that are numbers: "ms", or seconds when None.
+    believed_us
+        Later times may be set aside, in microseconds since 1970; None believes every time. The plan of a query is
+        compiled anew for each other number.
 
     Raises
     ------
@@ -116,7 +124,11 @@ def fitted(positions: Positions, settings: Settings, wrap: bool, unit: str | Non
     carried = [
         _attribute(name, kind, kinds).alias(attribute_column(name)) for name, kind in settings.attributes.items()
     ]
-    return frame.select(id_column.alias("id"), "x", "y", t.alias(MICROS), *carried, reason.alias(REASON), F.col("_raw"))
+    doubted = F.col(REASON).isNotNull()
+    if settings.time is not None and believed_us is not None:
+        doubted |= F.col(MICROS) > F.lit(min(believed_us, _LAST_US))
+    frame = frame.select(id_column.alias("id"), "x", "y", t.alias(MICROS), *carried, reason.alias(REASON), RAW)
+    return frame.withColumn(RAW, F.when(doubted, F.col(RAW)))
 
 
 def _micros(t: Column, kind: Any, unit: str | None) -> Column:
