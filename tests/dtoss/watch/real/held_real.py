@@ -113,7 +113,7 @@ def hold(world: World, folder: Any, ends: list[int], tasks: int, expire: int | N
         total, unsure = _messages(world, ends, found, versions)
         return Held(len(ends), total, unsure, None, names, {})
     wanted = told(world.fences, rows, track)
-    total, by_object = _compared(world, wanted, found, track, versions)
+    total, by_object = compared(world, wanted, found, track, versions)
     _resets(world, found, track.clocks, versions)
     sums: dict[str, int] = {}
     for count in counts:
@@ -121,7 +121,7 @@ def hold(world: World, folder: Any, ends: list[int], tasks: int, expire: int | N
     return Held(len(ends), total, len(wanted.unsure), by_object, names, sums)
 
 
-def _compared(world: World, wanted: Told, found: list[Any], track: Any, versions: dict[int, int]) -> Any:
+def compared(world: World, wanted: Told, found: list[Any], track: Any, versions: dict[int, int]) -> Any:
     """Compare all events but resets, and return how many there are, and each with its object."""
     tables = []
     for batch, table in enumerate(found):
