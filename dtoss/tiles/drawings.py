@@ -178,7 +178,8 @@ def _drawings(
     fine = max(_FINE / (TILE_PIXELS * 2.0**zoom), TOLERANCE)
     made = rings_on_map(frame, vectors, first, rings, whole, fine)
     few, digits = thinned(made, floor(zoom) + _THINNED), digits_at(zoom)
-    return [Drawing(shape_of(few, i, digits), _edges(few, i, digits)) for i in range(len(curves))]
+    fills = [shape_of(few, i, digits) for i in range(len(curves))]
+    return [Drawing(fill, _edges(few, i, fill, digits)) for i, fill in enumerate(fills)]
 
 
 def digits_at(zoom: float) -> int:
@@ -192,13 +193,15 @@ def digits_at(zoom: float) -> int:
     return min(max(ceil(log10(TILE_PIXELS * 2.0**zoom / (_FULL_TURN * _FINE))), 0), DIGITS)
 
 
-def _edges(made: MapRings, polygon: int, digits: int) -> list[Ring]:
-    """Return the line where a polygon of one ring ends."""
+def _edges(made: MapRings, polygon: int, fill: Shape, digits: int) -> list[Ring]:
+    """Return the line where a polygon of one ring ends, which is drawn as ``fill``."""
     if made.rings[polygon] == made.rings[polygon + 1]:
         return []
     ring = int(made.rings[polygon])
+    if made.winding[ring] == 0:
+        return fill[0][-1:]
     points = made.points[made.first[ring] : made.first[ring + 1]]
-    return [degrees_of(unmercator(from_edge(points) if made.winding[ring] else points), digits)]
+    return [degrees_of(unmercator(from_edge(points)), digits)]
 
 
 def _degrees_box(west: float, south: float, east: float, north: float) -> Drawing:
