@@ -159,23 +159,24 @@ class Connections:
             return self._exchange(held.link, method, target, body, headers)
         except (OSError, http.client.HTTPException) as error:
             held.link.close()
-            raise DtossError(self._broken(error)) from None
+            raise DtossError(self.broken(error)) from None
         except BaseException as error:
             if not isinstance(error, (DtossError, ValueError)):
                 held.link.close()  # interrupted: the rest of an answer may still be on its way
             raise
 
+    def link(self) -> http.client.HTTPConnection:
+        """Return a connection that is not open yet."""
+        at = (self.address.host, self.address.port)
+        if self._tls is None:
+            return http.client.HTTPConnection(*at, timeout=self.timeout)
+        return http.client.HTTPSConnection(*at, timeout=self.timeout, context=self._tls)
+
     def _held(self) -> tuple[_Held, bool]:
         """Return this thread's connection, and whether it has been used."""
         held: _Held | None = getattr(self._mine, "held", None)
         if held is None or held.process != os.getpid():
-            at = (self.address.host, self.address.port)
-            link: http.client.HTTPConnection
-            if self._tls is None:
-                link = http.client.HTTPConnection(*at, timeout=self.timeout)
-            else:
-                link = http.client.HTTPSConnection(*at, timeout=self.timeout, context=self._tls)
-            held = self._mine.held = _Held(link)
+            held = self._mine.held = _Held(self.link())
         return held, held.link.sock is not None
 
     def _exchange(
@@ -191,11 +192,11 @@ class Connections:
         found = response.read()
         kind = response.headers.get_content_type()
         if response.status != 200:
-            raise self._wrong(response.status, kind, found)
+            raise self.wrong(response.status, kind, found)
         snapshot = response.headers.get("X-Dtoss-Snapshot", "")
         return Answer(kind, snapshot, response.headers.get("X-Dtoss-Next"), found)
 
-    def _broken(self, error: Exception) -> str:
+    def broken(self, error: Exception) -> str:
         """Return what to say of a server that did not answer."""
         if isinstance(error, ConnectionRefusedError):
             return f"no server answers at {self.address}: start one by dtoss serve, or give the URL of one"
@@ -214,7 +215,7 @@ class Connections:
         said = " ".join(str(error).split()) or type(error).__name__
         return f"the server at {self.address} cannot be asked ({said}): is it up, and is that a URL of dtoss serve?"
 
-    def _wrong(self, status: int, kind: str, body: bytes) -> Exception:
+    def wrong(self, status: int, kind: str, body: bytes) -> Exception:
         """Return the exception that an answer other than 200 stands for."""
         problem: dict[str, Any] = {}
         if kind.endswith("json"):

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.arguments import by_distance, column_names, distances, whole_number
 from dtoss.client.address import address_of
 from dtoss.client.connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
+from dtoss.client.event_stream import Followed
 from dtoss.client.facts import Facts
 from dtoss.client.pieces import PLACES_AT_A_TIME
 from dtoss.client.server import Server
@@ -514,6 +515,44 @@ class RemoteIndex:
         return float(self._cell(object_id)["area"])
 
     # -- how ----------------------------------------------------------------------------------------------------------
+
+    def events(
+        self,
+        after: str | None = None,
+        subscription: str | Sequence[str] | None = None,
+        kinds: Sequence[str] | None = None,
+        patience: float = 60.0,
+    ) -> Followed:
+        """Return the events of the watch that the server tells of, to be iterated: in their order, each once.
+
+        Parameters
+        ----------
+        after
+            The id of the last event that is known, ``beginning`` for all that are left; None for what is committed from
+            now on. Keep the ``id`` of the last event, and you can go on with it at any time.
+        subscription
+            The id of the only one, or some ids; all when None.
+        kinds
+            Of "leave", "enter", "inside" and "reset"; all when None.
+        patience
+            Seconds for which the server may be away: it is connected to again until then.
+
+        Raises
+        ------
+        ValueError
+            If the patience is none. While it is iterated: if a cursor or a kind is none.
+        StoreError
+            While it is iterated: if events behind the cursor were removed.
+        DtossError
+            While it is iterated: if the server is away for longer, does not know the token, or tells of no watch.
+
+        Notes
+        -----
+        It ends when its ``close()`` is called, from any thread, and not by itself. An event is a dict, as a line of
+        ``dtoss events`` has it. A connection that breaks is made again from the last id, so none is lost or doubled.
+        """
+        names = [subscription] if isinstance(subscription, str) else list(subscription or ())
+        return self._server.followed({"subscription": names, "kind": list(kinds or ())}, after, patience)
 
     def _bulk(
         self,

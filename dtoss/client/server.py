@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.client.connections import ARROW_MEDIA, JSON, Answer, Connections
+from dtoss.client.event_stream import Followed
 from dtoss.client.facts import Facts, facts_of
 from dtoss.client.pieces import answered_whole
 from dtoss.client.wire import table_bytes, target
@@ -76,6 +77,25 @@ class Server:
         if self._pinned is None:
             self.answered = answer.snapshot
         return answer
+
+    def followed(self, parameters: dict[str, list[str]], after: str | None, patience: float) -> Followed:
+        """Return the events that the server streams.
+
+        Parameters
+        ----------
+        parameters
+            Of the route: filters.
+        after
+            The id of the last event that is known; None for what is committed from now on.
+        patience
+            Seconds for which the server may be away.
+
+        Raises
+        ------
+        ValueError
+            If the patience is none.
+        """
+        return Followed(self._connections, parameters, after, patience)
 
     def whole(
         self,

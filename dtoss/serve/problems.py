@@ -62,7 +62,8 @@ class Problem(Exception):
             "detail": self.detail,
         }
         named = {"limit": self.limit, "value": self.value, "bound": self.bound}
-        told |= {name: value for name, value in named.items() if value is not None} | self.more
+        told |= {name: value for name, value in named.items() if value is not None}
+        told |= self.more
         return orjson.dumps(told | {"request_id": request_id}, default=str)
 
     def headers(self) -> list[tuple[bytes, bytes]]:

@@ -51,6 +51,30 @@ def test_a_digest_in_the_file_is_not_a_token(file):
     assert refused(Doors(str(file)), b"Bearer sha256:" + sha256(b"other").hexdigest().encode()).status == 401
 
 
+def test_who_may_write(tmp_path):
+    """Who is marked, and nobody else; without a file nobody is. A word that is no right is no mark."""
+    path = tmp_path / "tokens"
+    digest = sha256(b"second").hexdigest()
+    path.write_text(f"map {SECRET}\nfleet first write\nfleet sha256:{digest} write\nfleet third\n")
+    doors = Doors(str(path))
+    assert doors.lets_write
+    for header in (b"Bearer first", b"bearer  second "):
+        assert doors.admit(header) == "fleet"
+        assert doors.may_write(header)
+    for header in (None, b"", b"first", b"Basic first", b"Bearer third", f"Bearer {SECRET}".encode(), b"Bearer write"):
+        assert not doors.may_write(header)
+    path.write_text("fleet first\n")
+    doors.reload()
+    assert not doors.may_write(b"Bearer first")
+    assert not doors.lets_write
+    assert not Doors().may_write(b"Bearer first")
+    assert not Doors().lets_write
+    for word in ("wirte", "WRITE", "write write", "#write"):
+        path.write_text(f"fleet first {word}\n")
+        with pytest.raises(InputError, match="line 1 of the token file"):
+            read_tokens(str(path))
+
+
 def test_without_a_file_everybody_may_ask():
     assert [Doors().admit(header) for header in (None, b"Bearer x", b"\xff")] == ["", "", ""]
 

@@ -52,7 +52,7 @@ class Started:
 
 
 @contextmanager
-def started(*arguments, ready=r"^ready (\d+)$", **env):
+def started(*arguments, ready=r"^ready (\d+)$", seconds=SECONDS, **env):
     """A process of Python that is ready once it says so; the group of the match is its port."""
     process = subprocess.Popen(
         [sys.executable, *map(str, arguments)], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT), **env}, text=True,
@@ -60,7 +60,7 @@ def started(*arguments, ready=r"^ready (\d+)$", **env):
     )  # fmt: skip
     server = Started(process)
     try:
-        server.port = int(re.search(ready, server.until(ready)[0])[1])
+        server.port = int(re.search(ready, server.until(ready, seconds=seconds)[0])[1])
         yield server
     finally:
         if process.poll() is None:

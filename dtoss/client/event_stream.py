@@ -1,0 +1,152 @@
+"""Events that a server streams: read line by line, and asked for again from the last one where a connection breaks."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlencode
+
+from dtoss.client.connections import Connections
+from dtoss.errors import DtossError
+
+EVENTS_MEDIA = "text/event-stream"
+"""Content type of a stream of events."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds before a server is asked again."""
+LATER = (429, 502, 503, 504)
+"""Answers after which it is asked again."""
+
+
+class _Later(Exception):
+    """The server asks for patience."""
+
+    def __init__(self, why: Exception, seconds: float) -> None:
+        super().__init__(str(why))
+        self.why, self.seconds = why, seconds
+
+
+class Followed:
+    """The events of a server's watch, in their order, each once; made by :meth:`.RemoteIndex.events`.
+
+    Parameters
+    ----------
+    connections
+        To the server; a stream has one of its own.
+    parameters
+        Of the route: filters.
+    after
+        The id of the last event that is known; None for what is committed from now on.
+    patience
+        Seconds for which the server may be away.
+
+    Raises
+    ------
+    ValueError
+        If the patience is none.
+    """
+
+    def __init__(
+        self, connections: Connections, parameters: dict[str, list[str]], after: str | None, patience: float
+    ) -> None:
+        if isinstance(patience, bool) or not isinstance(patience, (int, float)) or not 0 <= patience < 1e9:
+            raise ValueError(f"patience is {patience!r}: seconds from 0 on are wanted")
+        self.last = after
+        self._connections = connections
+        self._parameters = parameters
+        self._patience = patience
+        self._socket: socket.socket | None = None
+        self._closed = False
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield events until it is closed; iterated again it goes on where it was."""
+        heard, pause = time.monotonic(), SHORTEST_PAUSE
+        while not self._closed:
+            why: Exception
+            try:
+                for event in self._heard():
+                    if event is not None:
+                        yield event
+                    heard, pause = time.monotonic(), SHORTEST_PAUSE
+                why = DtossError(f"the server at {self._connections.address} has ended the stream: is it ending?")
+            except _Later as later:
+                why, pause = later.why, max(pause, later.seconds)
+            except (OSError, http.client.HTTPException) as error:
+                why = DtossError(self._connections.broken(error))
+            finally:
+                self._hang_up()
+            left = heard + self._patience - time.monotonic()
+            if self._closed:
+                return
+            if left <= 0:
+                raise why
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def close(self) -> None:
+        """End it, also where another thread waits for its next event."""
+        self._closed = True
+        self._hang_up()
+
+    def __enter__(self) -> Followed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _heard(self) -> Iterator[dict[str, Any] | None]:
+        """Yield the events of one connection, and None for whatever else shows that the server is there."""
+        asked = self._connections
+        headers = {"Accept": EVENTS_MEDIA}
+        if asked.token is not None:
+            headers["Authorization"] = f"Bearer {asked.token}"
+        given = {name: values for name, values in self._parameters.items() if values}
+        if self.last is not None:
+            given["after"] = [self.last]
+        link = asked.link()
+        try:
+            link.connect()
+            self._socket = link.sock
+            link.request("GET", f"{asked.address.prefix}/events?{urlencode(given, doseq=True)}", headers=headers)
+            response = link.getresponse()
+            self._check(response)
+            yield None
+            yield from self._blocks(response)
+        finally:
+            link.close()
+
+    def _check(self, response: http.client.HTTPResponse) -> None:
+        kind = response.headers.get_content_type()
+        if response.status == 200 and kind == EVENTS_MEDIA:
+            return
+        wrong = self._connections.wrong(response.status, kind, response.read())
+        if response.status not in LATER:
+            raise wrong
+        after = response.headers.get("Retry-After", "")
+        raise _Later(wrong, float(after) if after.isascii() and after.isdecimal() else 0.0)
+
+    def _blocks(self, response: http.client.HTTPResponse) -> Iterator[dict[str, Any] | None]:
+        """Yield what the blocks of a stream hold; one that is cut off is none."""
+        place: str | None = None
+        data: list[bytes] = []
+        while (line := response.readline()).endswith(b"\n"):
+            name, _, value = line.rstrip(b"\r\n").partition(b":")
+            if name == b"id":
+                place = value.removeprefix(b" ").decode()
+            elif name == b"data":
+                data.append(value.removeprefix(b" "))
+            elif not name and not value:
+                self.last = place or self.last
+                yield json.loads(b"\n".join(data)) if data else None
+                place, data = None, []
+
+    def _hang_up(self) -> None:
+        held, self._socket = self._socket, None
+        if held is not None:
+            with suppress(OSError):
+                held.shutdown(socket.SHUT_RDWR)
+            held.close()
