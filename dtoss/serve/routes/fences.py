@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import orjson
@@ -10,6 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
+from dtoss.errors import InputError, StoreError
 from dtoss.serve.answers import headers_of
 from dtoss.serve.page.fences import MOST_SHOWN, FenceSource
 from dtoss.serve.page.one_fence import fence_told
@@ -44,6 +47,22 @@ ONE_FENCE = told_schema(
 )  # fmt: skip
 
 
+@contextmanager
+def readable() -> Iterator[None]:
+    """Make a problem of a watch that cannot be read.
+
+    Raises
+    ------
+    Problem
+        503 where a file of it is damaged or missing, or its disk is away.
+    """
+    try:
+        yield
+    except (InputError, StoreError, OSError) as error:
+        why = " ".join(str(error).split())
+        raise Problem(503, f"the watch cannot be read: {why}", limit="watch", retry_after=5) from None
+
+
 def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     """Return the routes of the page's subscriptions."""
     serving, showing = state.serving, state.showing
@@ -70,7 +89,8 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                           limit="west, south, east, north")  # fmt: skip
 
         def work(stop: Stop) -> bytes:
-            now, clock = fences.now()
+            with readable():
+                now, clock = fences.now()
             frame = showing.frame_of(now.marks.space)
             told: dict[str, Any] = {"snapshot": served.name, "watch": fences.home.name, "mark": now.marks.text}
             if frame is None:
@@ -94,11 +114,12 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         served, fences = serving.named(snapshot), source()
 
         def work(stop: Stop) -> bytes | None:
-            now, clock = fences.now()
-            found = now.row_of(id, clock)
-            if found is None:
-                return None
-            told = fence_told(fences.home, *found, showing.frame_of(now.marks.space), zoom)
+            with readable():
+                now, clock = fences.now()
+                found = now.row_of(id, clock)
+                if found is None:
+                    return None
+                told = fence_told(fences.home, *found, showing.frame_of(now.marks.space), zoom)
             return orjson.dumps({"snapshot": served.name, **told})
 
         body = await state.pool.run(request, work)

@@ -9,6 +9,7 @@ export const FENCES = ['fence-fill', 'fence-edge', 'fence-point']
 const PAUSE = 120
 const LISTED = 30
 let map, hooks, sizes = new Map(), timer, stop = new AbortController()
+let opacity = { fill: 0.08, edge: 0.8 }
 /** What the server last said of what is in view. */
 export let seen = null
 
@@ -20,7 +21,7 @@ export function fencesOn(made, given) {
 
 /** Add the layers of subscriptions, or give them the colours of now. */
 export function drawFences() {
-  const specs = fences(hooks.colours()), hidden = hooks.hidden('subscriptions')
+  const specs = fences(hooks.colours(), opacity), hidden = hooks.hidden('subscriptions')
   if (!map.getSource('fences')) {
     map.addSource('fences', { type: 'geojson', data: collection([]), maxzoom: 18, tolerance: 0.2 })
     for (const spec of specs) map.addLayer({ ...spec, layout: { visibility: hidden ? 'none' : 'visible' } }, 'above-fences')
@@ -44,7 +45,10 @@ async function asked() {
     zoom: Math.max(0, map.getZoom()).toFixed(2),
   })
   seen = await ask(`/map/subscriptions?${query}`, stop.signal)
-  sizes = new Map(seen.shapes.map(shape => [shape.id, sizeOf(shape)]))
+  const boxes = seen.shapes.map(boxOf), view = ['west', 'south', 'east', 'north'].map(name => +query.get(name))
+  sizes = new Map(seen.shapes.map(({ id }, i) => [id, (boxes[i][2] - boxes[i][0]) * (boxes[i][3] - boxes[i][1])]))
+  opacity = opacities(boxes, view)
+  drawFences()
   const named = shape => featuresOf(shape).map(one => ({ ...one, properties: { ...one.properties, id: shape.id } }))
   map.getSource('fences')?.setData(collection(seen.shapes.flatMap(named)))
   $('stage').dataset.fences = `${seen.shown} of ${seen.found}`
@@ -58,10 +62,29 @@ export function featuresOf({ at, fill, edges }) {
   return [feature('fence', 'MultiPolygon', fill), ...(lines.length ? [feature('rim', 'MultiLineString', lines)] : [])]
 }
 
-function sizeOf({ fill }) {
-  const places = (fill ?? []).flat(2), of = axis => places.map(place => place[axis])
-  const wide = values => values.reduce((a, b) => Math.max(a, b), -Infinity) - values.reduce((a, b) => Math.min(a, b), Infinity)
-  return places.length ? wide(of(0)) * wide(of(1)) : 0
+/** Return west, south, east and north of what is drawn. */
+function boxOf({ at, fill }) {
+  const box = [Infinity, Infinity, -Infinity, -Infinity]
+  for (const [lon, lat] of at ? [at] : (fill ?? []).flat(2)) {
+    box.splice(0, 4, Math.min(box[0], lon), Math.min(box[1], lat), Math.max(box[2], lon), Math.max(box[3], lat))
+  }
+  return box
+}
+
+/** Return how opaque fills and edges are, so that many over each other hide nothing. */
+function opacities(boxes, view) {
+  const { clientWidth: wide, clientHeight: high } = map.getContainer(), spans = [view[2] - view[0], view[3] - view[1]]
+  let cover = 0, edge = 0
+  for (const box of boxes) {
+    const turns = 360 * Math.round((view[0] + view[2] - box[0] - box[2]) / 720), low = [box[0] + turns, box[1]]
+    const top = [box[2] + turns, box[3]]
+    const [x, y] = [0, 1].map(n => Math.max(0, Math.min(top[n], view[n + 2]) - Math.max(low[n], view[n])) / spans[n])
+    const [seenX, seenY] = [0, 1].map(n => (low[n] > view[n]) + (top[n] < view[n + 2]))
+    cover += x * y
+    edge += (x > 0 && y > 0) * (seenY * x / high + seenX * y / wide) * 1.5
+  }
+  const thin = (most, layers) => 1 - (1 - most) ** (1 / Math.max(layers, 1))
+  return { fill: Math.min(0.08, thin(0.35, cover)), edge: Math.min(0.8, Math.max(0.1, thin(0.8, edge))) }
 }
 
 /** Return the ids of the subscriptions that are drawn at a place, the smallest first. */

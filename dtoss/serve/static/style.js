@@ -78,12 +78,12 @@ export const LAYERS = {
   },
 }
 
-/** Return what MapLibre draws of subscriptions. */
-export function fences(c) {
+/** Return what MapLibre draws of subscriptions, with the opacities of what they hold and of their edges. */
+export function fences(c, { fill, edge }) {
   const of = (id, is, type, paint) => ({ id: `fence-${id}`, type, source: 'fences', filter: ['==', ['get', 'is'], is], paint })
   return [
-    of('fill', 'fence', 'fill', { 'fill-color': c.fence, 'fill-opacity': 0.07, 'fill-antialias': false }),
-    of('edge', 'rim', 'line', { 'line-color': c.fence, 'line-width': byZoom(0, 0.8, 14, 1.6), 'line-opacity': 0.8 }),
+    of('fill', 'fence', 'fill', { 'fill-color': c.fence, 'fill-opacity': fill, 'fill-antialias': false }),
+    of('edge', 'rim', 'line', { 'line-color': c.fence, 'line-width': byZoom(0, 0.8, 14, 1.6), 'line-opacity': edge }),
     of('point', 'point', 'circle', {
       'circle-color': c.fence, 'circle-radius': byZoom(0, 1.8, 14, 3), 'circle-opacity': 0.8, 'circle-stroke-color': c.halo,
       'circle-stroke-width': 0.5,

@@ -40,7 +40,8 @@ SLOWEST = 10.0
 """Seconds until an answer has begun."""
 PATHS = (
     "/knn", "/range", "/count", "/locate", "/reverse_nearest", "/box", "/within", "/objects/1", "/snapshot", "/no",
-    "/map/nearest", "/map", "/map/load", "/map/object/1", "/map/within", "/static/map.js",
+    "/map/nearest", "/map", "/map/load", "/map/object/1", "/map/within", "/map/subscriptions",
+    "/map/subscription", "/static/map.js",
 )  # fmt: skip
 NUMBERS = (
     "0", "-0", "1", "-1", "8", "1e308", "-1e308", "1e-320", "1e999", "nan", "inf", "-inf", "NaN", "Infinity", "0x10",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -291,6 +292,17 @@ def test_where_there_is_no_watch_or_no_token(tmp_path):
     with running(town(objects=50), store=str(tmp_path), doors=Doors("secret")) as server, Asker(server) as asker:
         assert asker.raw(target("/map/subscriptions", **view))[0] == 401
         assert asker.raw("/map/subscription?id=a")[0] == 401
+
+
+def test_a_watch_that_cannot_be_read_is_a_problem_that_names_the_file(watched):
+    home, _, asker = watched
+    file = Path(home.asked.path("changes"))
+    for one in file.iterdir():
+        one.write_bytes(b"?")
+    for path in ("/map/subscriptions?west=0&south=0&east=1&north=1&zoom=3", "/map/subscription?id=zone"):
+        status, headers, body = asker.raw(path)
+        assert (status, headers["retry-after"]) == (503, "5")
+        assert str(file) in json.loads(body)["detail"]
 
 
 def test_a_watch_in_another_plane_than_the_map_is_told_and_not_drawn(tmp_path):
