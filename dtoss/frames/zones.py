@@ -108,7 +108,7 @@ def rings_asked(shapes: Any, space: Space, edges: str = "spherical") -> list[lis
     return [rings.of_shape(number) for number in range(len(rings))]
 
 
-def check_crs(crs: str | None, space: Space, what: str = "the zones") -> None:
+def check_crs(crs: str | None, space: Space, what: str = "the zones", whose: str = "the index") -> None:
     """Check that the CRS of zones is that of a space; nothing is ever transformed in silence.
 
     Raises
@@ -122,14 +122,14 @@ def check_crs(crs: str | None, space: Space, what: str = "the zones") -> None:
         if space.crs == NO_CRS:
             return
         raise ValueError(
-            f"{what} name no CRS and the index is in {short(space.crs)}: gdf.set_crs({short(space.crs)!r}) says that "
+            f"{what} name no CRS and {whose} is in {short(space.crs)}: gdf.set_crs({short(space.crs)!r}) says that "
             "they are in it"
         )
     if not same_crs(crs, space.crs):
         way = "gdf.set_crs(None, allow_override=True) says that they are in its plane"
         if space.crs != NO_CRS:
             way = f"transform them first, gdf.to_crs({short(space.crs)!r})"
-        raise ValueError(f"{what} are in {short(crs)} and the index in {short(space.crs)}: {way}")
+        raise ValueError(f"{what} are in {short(crs)} and {whose} in {short(space.crs)}: {way}")
 
 
 def zones_of(shapes: Any) -> Zones | None:

@@ -18,9 +18,10 @@ from dtoss.frames.tables import arrow_of
 from dtoss.geometry.space import Space, space_of
 from dtoss.watch.asked.checking import Against, checked, checked_table
 from dtoss.watch.asked.moments import instant_of
+from dtoss.watch.asked.shapes import placed
 from dtoss.watch.built.build import build
 from dtoss.watch.built.standing import Standing
-from dtoss.watch.given import ID, Given, given_rows, with_types
+from dtoss.watch.given import ID_COLUMN, Given, given_rows, with_types
 from dtoss.watch.matching.matcher import MOST_MATCHES, joined_pieces
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.matching.several import StandingMatcher
@@ -272,7 +273,8 @@ def subscriptions(
     table_or_records
         A row each: ``id``; one of ``circle`` (lon, lat, metres), ``box`` (west, south, east, north) and ``polygon``
         (GeoJSON), or none for everywhere; ``where``, ``words``, ``events``, ``expires``, ``meta``. Dictionaries, or a
-        table of Arrow, a DataFrame, a dictionary of columns.
+        table of Arrow, a DataFrame, a dictionary of columns. Polygons of a GeoDataFrame are places, and its points with
+        a column ``radius`` circles.
     crs, metric
         Of places and rows, as :func:`dtoss.geometry.space.space_of`; degrees when None.
     schema
@@ -286,7 +288,7 @@ def subscriptions(
     InputError
         If a subscription is none; the first are named, with the reasons.
     ValueError
-        If the CRS is none.
+        If the CRS is none, or geometries are in another one.
 
     Notes
     -----
@@ -312,7 +314,7 @@ def subscriptions(
     said = table_or_records
     as_table = None if isinstance(said, list | tuple) else arrow_of(said)
     if as_table is not None:
-        table, bad = checked_table(as_table, against)
+        table, bad = checked_table(placed(as_table, space), against)
     elif isinstance(said, Mapping | str):
         raise InputError(f"subscriptions are {type(said).__name__}: a list of them, or a table, is wanted")
     else:
@@ -323,7 +325,7 @@ def subscriptions(
     around = np.flatnonzero(np.asarray(table.column("kind").to_numpy()) == AROUND)
     if len(around):
         raise InputError(
-            f"subscription {table.column(ID)[int(around[0])].as_py()!r} is around an object, whose place only a store "
+            f"subscription {table.column(ID_COLUMN)[int(around[0])].as_py()!r} is around an object, whose place only a store "
             "knows: use dtoss subscribe and dtoss watch"
         )
     watch = Watch(table, space, types, text)

@@ -15,14 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.errors import DtossError, InputError
-from dtoss.frames.geo_columns import geo_column
-from dtoss.frames.points import points_of
-from dtoss.frames.zones import GEOMETRY_NAMES, check_crs
 from dtoss.geometry.space import Space
 from dtoss.snapshots.place import filesystem_of, shown
 from dtoss.watch.asked.checking import Against, Bad, checked, checked_table
 from dtoss.watch.asked.forms import RADII
 from dtoss.watch.asked.json_text import read_json
+from dtoss.watch.asked.shapes import check_collection, placed
 from dtoss.watch.subscription import SCHEMA
 
 _PARQUET_MARK = b"PAR1"
@@ -180,7 +178,7 @@ def _of_bytes(
             good, bad = checked_table(table, against, file=name)
         else:
             broken: dict[int, str] = {}
-            records = _records(data, path, lines, broken)
+            records = _records(data, path, against.space, lines, broken)
             if bounds is not None:
                 records = _bounded(records, bounds, name, lines, broken)
             good, bad = checked(map(_record_of, records), against, file=name, lines=lines)
@@ -228,7 +226,7 @@ def _bytes_of(path: str) -> bytes:
         raise InputError(f"{shown(path)} cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _records(data: bytes, path: str, numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
+def _records(data: bytes, path: str, space: Space, numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
     """Return what JSON holds; the line or number of each, and what is wrong with it, are noted as it is taken."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     first = next((line for line in BytesIO(data) if line.strip()), None)
@@ -244,6 +242,7 @@ def _records(data: bytes, path: str, numbers: list[int], broken: dict[int, str])
         return _lines(data, numbers, broken)
     whole = _loaded(data)
     if isinstance(whole, dict) and whole.get("type") == "FeatureCollection":
+        check_collection(whole, space)
         whole = whole.get("features")
         if not isinstance(whole, list):
             raise InputError(f"{shown(path)} is a FeatureCollection without a list of features")
@@ -316,33 +315,7 @@ def _parquet(data: bytes, space: Space) -> pa.Table:
     """Return the table of a Parquet file, a column of geometries as polygons or as the centres of circles."""
     import pyarrow.parquet as pq
 
-    table = pq.read_table(pa.BufferReader(data))
-    if set(SCHEMA.names) <= set(table.column_names):
-        return table
-    name = next((name for name in GEOMETRY_NAMES if name in table.column_names), None)
-    if name is None:
-        return _but_bounds(table)
-    at = table.schema.get_field_index(name)
-    said = (table.schema.metadata or {}).get(b"geo")
-    read = geo_column(table.column(at), table.schema.field(at), said)
-    if read is not None:
-        check_crs(read.crs or "unknown", space, "the places")
-    reach = next((one for one in RADII if one in table.column_names), None)
-    if reach is not None and read is not None:
-        centres, _ = points_of(read, missing=True)
-        none = np.isnan(centres[:, 0])
-        table = table.remove_column(at)
-        for axis, values in (("x", centres[:, 0]), ("y", centres[:, 1])):
-            table = table.append_column(axis, pa.array(values, mask=none))
-    else:
-        values = table.column(at) if read is None else pa.chunked_array([read.values])
-        table = table.set_column(at, "polygon", values)
-    return _but_bounds(table)
-
-
-def _but_bounds(table: pa.Table) -> pa.Table:
-    """Return a table without the boxes round geometries, which GeoParquet may keep beside them."""
-    return table.drop_columns(["bbox"]) if "bbox" in table.column_names else table
+    return placed(pq.read_table(pa.BufferReader(data)), space)
 
 
 def _not_before(

@@ -97,6 +97,21 @@ def test_subscriptions_come_as_any_table():
     assert len(dtoss.subscriptions([]).match({"lon": [5.0], "lat": [5.0]})) == 0
 
 
+def test_geometries_of_geopandas_are_places():
+    """Polygons, and points with a radius, in the CRS that is said."""
+    geopandas = pytest.importorskip("geopandas")
+    from shapely import Point, box
+
+    zones = geopandas.GeoDataFrame({"id": ["z"]}, geometry=[box(0, 0, 1, 1)], crs="EPSG:4326")
+    here = {"lon": [0.5, 2.0], "lat": [0.5, 2.0]}
+    assert dtoss.subscriptions(zones).match(here).row.tolist() == [0]
+    points = geopandas.GeoDataFrame({"id": [1], "radius": [50.0]}, geometry=[Point(2, 2)], crs="EPSG:4326")
+    found = dtoss.subscriptions(points).match(here)
+    assert (found.row.tolist(), found.distance.tolist()) == ([1], [0.0])
+    with pytest.raises(ValueError, match="the places are in EPSG:32631 and the watch in EPSG:4326"):
+        dtoss.subscriptions(zones.to_crs("EPSG:32631"))
+
+
 def test_planes_have_x_and_y():
     watch = dtoss.subscriptions([{"id": 1, "circle": [1000.0, 2000.0, 5.0]}], crs="none", metric="plane")
     found = watch.events(None, {"id": ["v"], "t": [1.5], "x": [1003.0], "y": [2004.0]})

@@ -206,6 +206,19 @@ def test_geoparquet_of_polygons_and_of_points(tmp_path):
         read_files([parquet(tmp_path, table)], Space("EPSG:32610", "plane"))
 
 
+def test_geojson_that_says_a_crs(put):
+    """As GDAL writes it; the CRS has to be that of the watch."""
+    for name, space in (
+        ("urn:ogc:def:crs:OGC:1.3:CRS84", None),
+        ("urn:ogc:def:crs:EPSG::32610", space_of("EPSG:32610")),
+    ):
+        whole = {"type": "FeatureCollection", "features": FEATURES, "crs": {"properties": {"name": name}}}
+        path = put("a.geojson", json.dumps(whole))
+        assert len(read_files([path], space).table) == 3
+        with pytest.raises(InputError, match=r"and the watch in EPSG:32633: transform them first, gdf.to_crs"):
+            read_files([path], space_of("EPSG:32633"))
+
+
 def test_what_is_known_of_a_watch(tmp_path):
     """Degrees, then the CRS of the first change, then all that the last batch says."""
     home = Home(str(tmp_path / "store"))
