@@ -63,7 +63,7 @@ class Matcher:
             If a position is no place of the CRS.
         """
         wanted = np.broadcast_to(np.asarray(wants, np.uint8), len(rows))
-        begin, size = 0, _ROWS
+        begin, size, most = 0, _ROWS, max(most, 1)
         while begin < len(rows):
             end = min(begin + size, len(rows))
             found = self._matched(rows, wanted, begin, end, most)
@@ -97,9 +97,15 @@ class Matcher:
         everywhere = self._everywhere(some, want, events, most)
         if isinstance(everywhere, int):
             return everywhere
+        spoken = self._spoken(some, positions, vectors, want, events, most)
+        if isinstance(spoken, int):
+            return spoken
         if self.built.texts:
             placed = placed.only(holding(self.built, some, placed.row, placed.subscription))
-        parts = [placed, *everywhere, *self._spoken(some, positions, vectors, want, events)]
+        parts = [placed, *everywhere, *spoken]
+        total = sum(len(part) for part in parts)
+        if total > most and end - begin > 1:
+            return int(_FILLED * (end - begin) * most / total)
         found = joined(0, end - begin, parts)
         row = found.row + begin if begin else found.row
         return Matches(begin, end, row, found.subscription, found.distance)
@@ -179,20 +185,30 @@ class Matcher:
         vectors: NDArray[np.float64],
         want: NDArray[np.uint8],
         events: NDArray[np.uint8],
-    ) -> list[Matches]:
-        """Return the matches of subscriptions that have words."""
+        most: int,
+    ) -> list[Matches] | int:
+        """Return the matches of subscriptions that have words, or how many rows would fit."""
         spoken = self.built.arrays.get("spoken")
         if spoken is None or rows.text is None or not (events[spoken] != 0).any():
             return []
-        from dtoss.watch.matching.spoken import candidates
+        from dtoss.watch.built.worded import vocabulary_in
+        from dtoss.watch.matching.spoken import as_worded, candidate_pieces
+        from dtoss.watch.words.messages import messages_of
 
-        row, number = candidates(self.built.worded, positions, rows.text)
-        subscription = np.ascontiguousarray(spoken[number])
-        wanted = (events[subscription] & want[row]) != 0
-        row, subscription = np.ascontiguousarray(row[wanted]), np.ascontiguousarray(subscription[wanted])
-        held, far = held_pairs(self.built, positions, vectors, row, subscription)
-        found = Matches(0, len(rows), row[held], subscription[held], far[held])
-        return [found.only(holding(self.built, rows, found.row, found.subscription))]
+        index = as_worded(self.built.worded)
+        messages = messages_of(vocabulary_in(index), rows.text)
+        found, total = [], 0
+        for piece in candidate_pieces(index, positions, messages, most):
+            total += len(piece.row)
+            if total > most and len(rows) > 1:
+                return int(_FILLED * piece.first_row)
+            subscription = np.ascontiguousarray(spoken[piece.subscription])
+            wanted = (events[subscription] & want[piece.row]) != 0
+            row, subscription = np.ascontiguousarray(piece.row[wanted]), np.ascontiguousarray(subscription[wanted])
+            held, far = held_pairs(self.built, positions, vectors, row, subscription)
+            mine = Matches(0, len(rows), row[held], subscription[held], far[held])
+            found.append(mine.only(holding(self.built, rows, mine.row, mine.subscription)))
+        return found
 
 
 def joined_pieces(rows: int, pieces: list[Matches]) -> Matches:

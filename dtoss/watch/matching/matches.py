@@ -37,6 +37,12 @@ class Matches:
         """Return some of the matches."""
         return Matches(self.first_row, self.last_row, self.row[kept], self.subscription[kept], self.distance[kept])
 
+    def between(self, first_row: int, last_row: int) -> Matches:
+        """Return the matches of some of the rows; nothing is copied."""
+        begin, end = np.searchsorted(self.row, [first_row, last_row])
+        row, subscription, distance = self.row[begin:end], self.subscription[begin:end], self.distance[begin:end]
+        return Matches(first_row, last_row, row, subscription, distance)
+
 
 def joined(first_row: int, last_row: int, parts: list[Matches]) -> Matches:
     """Return matches of the same rows and other subscriptions as one, put in order; O(m log m) for several parts."""

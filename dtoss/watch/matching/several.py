@@ -40,14 +40,17 @@ class StandingMatcher:
         wanted = np.broadcast_to(np.asarray(wants, np.uint8), len(rows))
         _, large = matchers[0]
         for piece in large.pieces(rows, wanted, most):
-            begin, end = piece.first_row, piece.last_row
-            parts = [piece]
-            for first, small in matchers[1:]:
-                some = rows.take(np.arange(begin, end))
-                found = small.match(some, wanted[begin:end])
-                numbers = (found.subscription + first).astype(np.int32)
-                parts.append(Matches(begin, end, found.row + begin, numbers, found.distance))
-            yield joined(begin, end, parts)
+            if len(matchers) == 1:
+                yield piece
+                continue
+            begin = piece.first_row
+            first, small = matchers[1]
+            some = rows.take(np.arange(begin, piece.last_row))
+            for few in small.pieces(some, wanted[begin : piece.last_row], most):
+                last = begin + few.last_row
+                numbers = (few.subscription + first).astype(np.int32)
+                mine = Matches(begin + few.first_row, last, few.row + begin, numbers, few.distance)
+                yield joined(mine.first_row, last, [piece.between(mine.first_row, last), mine])
 
     def match(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY) -> Matches:
         """Return all matches of rows at once."""
