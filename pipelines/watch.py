@@ -43,6 +43,10 @@ class BatchesFailed(Exception):
     """Too many batches in a row have failed."""
 
 
+class Vanished(InputError):
+    """A file has gone, or has other bytes, since it was listed."""
+
+
 @dataclass(frozen=True)
 class Watched:
     """What a watch has done.
@@ -226,14 +230,17 @@ def _run(loop: _Loop, every: float, beat: float, once: bool) -> Watched:
         except Exception as error:
             if loop.stopping.asked:
                 break
-            if isinstance(error, DtossError | ValueError) and (loop.done.batches == 0 or not loop.patient):
+            listed_anew = isinstance(error, Vanished)
+            patient = loop.patient and (loop.done.batches > 0 or not isinstance(error, DtossError | ValueError))
+            if isinstance(error, DtossError | ValueError) and not (patient or listed_anew):
                 raise
             failed += 1
-            if failed >= FAILURES_IN_A_ROW or not loop.patient:
+            if failed >= FAILURES_IN_A_ROW or not (loop.patient or listed_anew):
                 raise BatchesFailed(f"{failed} batches in a row have failed, the last one: {said(error)}") from error
-            loop.warn(f"a batch has failed: {said(error)}; it is tried again in {RETRIED_AFTER[failed - 1]:g} s")
+            pause = YOUNG_WAIT_SECONDS if listed_anew else RETRIED_AFTER[failed - 1]
+            loop.warn(f"a batch has failed: {said(error)}; it is tried again in {pause:g} s")
             renewed(loop.renew, error, failed, loop.warn)
-            loop.stopping.wait(RETRIED_AFTER[failed - 1])
+            loop.stopping.wait(pause)
             continue
         failed = 0
         if once and not batches:
@@ -268,6 +275,12 @@ def _batch(loop: _Loop, found: Arrived, files: dict[str, int]) -> Told | None:
     source = Source(files=files, there=tuple(found.there))
     if inputs is None:
         return None
+
+    def some_unchanged() -> None:
+        changed = some.changed()
+        if changed:  # the ledger would say bytes that were not those that were read
+            raise Vanished(f"{changed[0]} has changed while it was read")
+
     session = loop.sessions()
     loop.stopping.listen_again()
     settings = loop.watching.settings()
@@ -278,7 +291,7 @@ def _batch(loop: _Loop, found: Arrived, files: dict[str, int]) -> Told | None:
     try:
         positions = read_positions(session, inputs, columns, schema=loop.schema, wanted=wanted)
         try:
-            return loop.watching.batch(session, positions, source)
+            return loop.watching.batch(session, positions, source, check=some_unchanged)
         finally:
             positions.release()
     except DtossError:
@@ -286,7 +299,7 @@ def _batch(loop: _Loop, found: Arrived, files: dict[str, int]) -> Told | None:
     except Exception as error:
         gone = some.gone()
         if gone:
-            raise InputError(f"{gone[0]} has gone or changed while it was read") from None
+            raise Vanished(f"{gone[0]} has gone or changed while it was read") from None
         raise unreadable(error, inputs) from None
 
 

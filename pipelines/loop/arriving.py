@@ -99,6 +99,11 @@ class Arrived:
         infos = self.where.filesystem.get_file_info(sorted(self.fresh))
         return [info.path for info in infos if info.size != self.fresh[info.path]]
 
+    def changed(self) -> list[str]:
+        """Return the fresh files that are there, and have other bytes by now, sorted."""
+        there = {info.path: info.size for info in self.where.filesystem.get_file_info(sorted(self.fresh))}
+        return [file for file, size in there.items() if size is not None and size != self.fresh[file]]
+
 
 def arrived(
     path: str,

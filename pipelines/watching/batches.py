@@ -142,8 +142,17 @@ class Watching:
             return self.rows.space
         return asked_space(self.home) or space_of(LONLAT)
 
-    def batch(self, session: SparkSession, positions: Positions, source: Source, offsets: Any = None) -> Told | None:
+    def batch(
+        self,
+        session: SparkSession,
+        positions: Positions,
+        source: Source,
+        offsets: Any = None,
+        check: Callable[[], None] = lambda: None,
+    ) -> Told | None:
         """Run a batch of rows and commit it; None where it was committed before.
+
+        Between the two ``check`` may raise that the rows are not those of the source: nothing of the batch counts then.
 
         Raises
         ------
@@ -165,8 +174,11 @@ class Watching:
             )
             if plan is None:
                 return None
-            frame = fitted(positions, settings, self.rows.wrap, self.rows.unit, believed(self.options.max_ahead, now_us))
+            frame = fitted(
+                positions, settings, self.rows.wrap, self.rows.unit, believed(self.options.max_ahead, now_us)
+            )
             done = run_tasks(frame, plan, max(min(cores(session), BUCKETS), 1))
+            check()
             commit = commit_batch(plan, done, offsets)
             return self._told(Told(commit, time.perf_counter() - begun, busiest(done)))
 

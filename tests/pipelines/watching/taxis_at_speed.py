@@ -50,12 +50,12 @@ def day(hours: float) -> pa.Table:
 
 
 def fences_in(table: pa.Table, count: int) -> list[Fence]:
-    """Circles of 20 to 300 m beside where taxis were."""
+    """Circles of 10 to 60 m beside where taxis were."""
     rng = np.random.default_rng(0)
     lon, lat = table.column("lon").to_numpy(), table.column("lat").to_numpy()
     found = []
     for number, row in enumerate(rng.integers(0, len(table), count).tolist()):
-        radius = float(np.exp(rng.uniform(np.log(20.0), np.log(300.0))))
+        radius = float(np.exp(rng.uniform(np.log(10.0), np.log(60.0))))
         x, y = beside(lon[row], lat[row], rng.uniform(0, 2 * np.pi, 1), 0.7 * radius)[0].tolist()
         found.append(Fence(f"f{number}", circle=(x, y, radius), where=FREE, events=("enter", "leave")))
     return found

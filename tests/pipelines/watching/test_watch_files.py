@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 
 import numpy as np
 import pytest
 
+import dtoss
+import pipelines.watching.batches
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.home import Home
 from dtoss.watch.told.verify import verify_watch
@@ -62,8 +65,6 @@ def test_rows_that_cannot_be_are_set_aside_and_counted(spark, tmp_path):
     lines = ["id,lon,lat,t", "1,0,0,100", ",0,0,100", "2,x,0,100", "3,0,91,100", "4,0,0,99999999999", "5,0,nan,100"]
     path = incoming / "bad.csv"
     path.write_text("\n".join(lines) + "\n")
-    import os
-
     os.utime(path, (1, 1))
     with pytest.raises(InputError, match=r"5 of 6 rows are bad .* --max-bad bears 10%"):
         once(spark, incoming, store)
@@ -111,8 +112,6 @@ def test_later_files_take_the_types_of_the_first(spark, tmp_path):
     assert [event[0] for event in all_told(store)[1]] == ["enter", "inside"]
     path = incoming / "c.csv"
     path.write_text(f"id,lon,lat,t\n1,0,0,{BEGIN // SECOND + 9}\n")
-    import os
-
     os.utime(path, (1, 1))
     once(spark, incoming, store)
     assert [event[0] for event in all_told(store)[2]] == ["leave"]
@@ -134,17 +133,45 @@ def test_messages_have_words_and_places(spark, tmp_path):
     messages.append({"lon": 20.0, "lat": 50.0, "said": "fire", "n": 99})
     path = incoming / "m.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in messages))
-    import os
-
     os.utime(path, (1, 1))
     rows = Rowwise(text="said", messages=True, has_ids=False)
     done = once(spark, incoming, store, columns=Columns(id=None), rows=rows, carry=("n",))
     assert done.events == 4
-    import dtoss
-
     found = sorted((one["subscription"], one["n"]) for one in dtoss.events(str(store)))
     assert found == [("fire", 0), ("fire", 2), ("fire", 5), ("phrase", 0)]
     assert Home(str(store)).batches.head().document["state"] == []
+
+
+def test_a_file_that_changes_while_it_is_read_counts_as_it_is_then(spark, tmp_path, monkeypatch):
+    """Its first bytes count for nothing; it is listed anew. One that is removed once it was read counts."""
+    store, incoming = tmp_path / "store", tmp_path / "in"
+    incoming.mkdir()
+    change(Home(str(store)), [circle("a", 0.0, 0.0, 1000.0, events=1)])
+    path, other = incoming / "a.csv", incoming / "b.csv"
+    path.write_text("lon,lat,n\n0,0,1\n")
+    real, warned = pipelines.watching.batches.run_tasks, []
+
+    def run_tasks(*arguments):
+        done = real(*arguments)
+        if path.stat().st_size < 20:
+            path.write_text("lon,lat,n\n0,0,1\n0,0,2\n")
+            os.utime(path, (1, 1))
+        elif other.exists():
+            other.unlink()
+        return done
+
+    monkeypatch.setattr(pipelines.watching.batches, "run_tasks", run_tasks)
+    rows = Rowwise(messages=True, has_ids=False)
+    options = {"columns": Columns(id=None), "rows": rows, "carry": ("n",), "warn": warned.append}
+    os.utime(path, (1, 1))
+    assert once(spark, incoming, store, **options).events == 2
+    assert len(warned) == 1
+    assert warned[0].startswith(f"a batch has failed: {path} has changed while it was read; it is tried again")
+    other.write_text("lon,lat,n\n0,0,3\n")
+    os.utime(other, (1, 1))
+    assert once(spark, incoming, store, **options).events == 1
+    assert not other.exists()
+    assert sorted(one["n"] for one in dtoss.events(str(store))) == [1, 2, 3]
 
 
 def test_a_second_watch_of_one_name_ends_at_once(spark, tmp_path):
