@@ -13,7 +13,7 @@ import dtoss
 from dtoss.serve.page import tiling
 from dtoss.serve.page.tiling import Tiles
 from dtoss.tiles import mvt
-from dtoss.tiles.sample import picked
+from dtoss.tiles.sample import hashes_of, picked
 
 pytestmark = pytest.mark.checked
 
@@ -95,3 +95,24 @@ def test_numbers_of_any_size_are_written():
     assert [one.get("id", 0) for one in layer["features"]] == ids.tolist()
     bare = mvt.layer("some", mvt.Features(mvt.POINTS, one_each, one_each, where))
     assert all(one["properties"] == {} for one in mapbox_vector_tile.decode(bare)["some"]["features"])
+
+
+def test_hashes_of_texts_are_those_by_which_a_sample_picks_them():
+    """The same of a slice; FNV-1a and the finalizer of splitmix64, as numbers of Python."""
+    texts = ["", "a", "é/1 %", "fence 12", "\U0001f600" * 3]
+    wanted = []
+    for text in texts:
+        found = 0xCBF29CE484222325
+        for letter in text.encode():
+            found = (found ^ letter) * 0x100000001B3 % 2**64
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            found = (found ^ found >> shift) * factor % 2**64
+        wanted.append(found ^ found >> 31)
+    column = pa.array(["before", *texts], pa.large_string()).slice(1)
+    assert hashes_of(column).tolist() == wanted
+    assert hashes_of(column.slice(0, 0)).tolist() == []
+    index, _, _ = spread(text=True)
+    for part in index.parts.all():
+        ids = pa.array(part.ids).slice(0, part.owned_objects).cast(pa.large_string())
+        low = np.flatnonzero(hashes_of(ids) <= np.uint64((2**64 - 1) // 3))
+        assert picked(part, 3).tolist() == low.tolist()

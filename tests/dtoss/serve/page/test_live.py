@@ -83,6 +83,37 @@ def test_one_event_a_second_the_more_urgent_first(order, monkeypatch):
     assert told[-1] == always
 
 
+def test_some_are_told_beside_others(monkeypatch):
+    """In the same second as the one that is due, and by themselves where none is; no other waits for them."""
+    monkeypatch.setattr(module, "SECOND", 0.02)
+
+    async def run():
+        kinds = Kinds()
+        count = iter(range(1_000))
+        beside = Kind("beside", lambda: {"n": next(count)}, at_once=True, beside=True)
+        live = Live([beside, *kinds.kinds], 2)
+        stream = live.open()
+        assert [event["type"] for event in read(stream.beginning())] == ["first", "beside"]
+        heard = []
+        kinds.second = {"b": 1}
+        for _ in range(4):
+            await asyncio.wait_for(stream.woken.wait(), WAIT)
+            stream.woken.clear()
+            heard.append([event["type"] for event in read(stream.following())])
+        live.close(stream)
+        quiet = Live([beside], 2)
+        stream = quiet.open()
+        stream.beginning()
+        await asyncio.wait_for(stream.woken.wait(), WAIT)
+        heard.append([event["type"] for event in read(stream.following())])
+        return heard
+
+    heard = asyncio.run(run())
+    assert heard[0] == ["second", "beside"]
+    assert heard[1:4] == [["always", "beside"]] * 3
+    assert heard[4] == ["beside"]
+
+
 def test_a_stream_that_comes_later_begins_with_what_is_true_then():
     """Also where nobody has listened for a while; and a kind that fails is told of, and hides no other."""
     failed = []
