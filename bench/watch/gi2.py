@@ -15,7 +15,7 @@ from dtoss.geometry.distance import sphere_distance
 from dtoss.geometry.space import space_of
 from dtoss.watch.built.covers import circle_rects, squared_chords
 from dtoss.watch.built.frame import GLOBE, cell_key, column_of, columns_of, row_of
-from dtoss.watch.built.grid_kernel import EMPTY, FACTS, frame_in, place_in, reach_of
+from dtoss.watch.built.grid_kernel import EMPTY, PLACE_FACTS, frame_in, place_in, reach_of
 from dtoss.watch.matching.matches import Matches
 
 Floats = NDArray[np.float64]
@@ -31,7 +31,7 @@ def count_lists(rects, level, world, counts):
     frame, total = frame_in(pointer(world)), 0
     for p in range(rects.shape[0]):
         counts[p] = 0
-        rect = shifted(pointer(rects), FACTS * p)
+        rect = shifted(pointer(rects), PLACE_FACTS * p)
         for row in range(row_of(frame, level, rect[1]), row_of(frame, level, rect[_NORTH]) + 1):
             reach = reach_of(frame, level, row, rect)
             counts[p] += reach.last - reach.first + reach.wrapped + 2
@@ -54,13 +54,13 @@ def _put(slots, key, pool, owner, used, facts, number):
     begin, count = slots[at, _BEGIN], slots[at, _COUNT]
     if count == slots[at, _CAPACITY]:
         for k in range(count):
-            for column in range(FACTS):
+            for column in range(PLACE_FACTS):
                 pool[used + k, column] = pool[begin + k, column]
             owner[used + k] = owner[begin + k]
         slots[at, _BEGIN], slots[at, _CAPACITY] = used, 2 * count
         begin = used
         used += 2 * count
-    for column in range(FACTS):
+    for column in range(PLACE_FACTS):
         pool[begin + count, column] = facts[column]
     owner[begin + count] = number
     slots[at, _COUNT] = count + 1
@@ -75,8 +75,8 @@ def put_in_lists(rects, facts, numbers, level, world, slots, pool, owner, used):
     """Put subscriptions into the lists of their cells; return how much of the pool is used then."""
     frame = frame_in(pointer(world))
     for p in range(rects.shape[0]):
-        rect = shifted(pointer(rects), FACTS * p)
-        mine = shifted(pointer(facts), FACTS * p)
+        rect = shifted(pointer(rects), PLACE_FACTS * p)
+        mine = shifted(pointer(facts), PLACE_FACTS * p)
         for row in range(row_of(frame, level, rect[1]), row_of(frame, level, rect[_NORTH]) + 1):
             reach = reach_of(frame, level, row, rect)
             for column in range(reach.first, reach.last + 1):
@@ -108,12 +108,12 @@ def search_lists(start, positions, vectors, level, world, slots, pool, owner, de
         x, y, z = vectors[i, 0], vectors[i, 1], vectors[i, 2]
         k = 0
         while k < count:
-            place = shifted(facts, FACTS * (begin + k))
+            place = shifted(facts, PLACE_FACTS * (begin + k))
             sub = owners[begin + k]
             if dead[sub]:
                 count -= 1
-                for column in range(FACTS):
-                    place[column] = facts[FACTS * (begin + count) + column]
+                for column in range(PLACE_FACTS):
+                    place[column] = facts[PLACE_FACTS * (begin + count) + column]
                 owners[begin + k] = owners[begin + count]
                 continue
             dx, dy, dz = x - place[0], y - place[1], z - place[2]
@@ -142,41 +142,45 @@ class GI2:
 
     def __init__(self, centres: Floats, radius: Floats, level: int) -> None:
         self._level, self._world = level, np.array(GLOBE, np.float64)
-        self._radius, self._dead = np.zeros(0), np.zeros(0, np.uint8)
-        self._slots = np.full((16, 4), EMPTY, np.int64)
-        self._pool, self._owner, self._used = np.empty((0, FACTS)), np.empty(0, np.int32), 0
+        self._radius, self._dead, self._count = np.zeros(0), np.zeros(0, np.uint8), 0
+        self._slots, self._taken = np.full((16, 4), EMPTY, np.int64), 0
+        self._pool, self._owner, self._used = np.empty((0, PLACE_FACTS)), np.empty(0, np.int32), 0
         self.insert(centres, radius)
 
     def __len__(self) -> int:
-        return len(self._radius)
+        return self._count
 
     def insert(self, centres: Floats, radius: Floats) -> None:
         """Add circles, which are numbered on; what is too small for them is grown first."""
         space = space_of()
         vectors = space.vectors(operand(centres))
         rects = operand(circle_rects(centres, vectors, radius, space))
-        facts = np.empty((len(radius), FACTS))
+        facts = np.empty((len(radius), PLACE_FACTS))
         facts[:, :_NORTH], facts[:, _NORTH] = vectors, squared_chords(radius, space)
-        numbers = np.arange(len(self), len(self) + len(radius), dtype=np.int32)
-        self._radius = np.concatenate([self._radius, radius])
-        self._dead = np.concatenate([self._dead, np.zeros(len(radius), np.uint8)])
-        most = count_lists(rects, self._level, self._world, np.empty(len(rects), np.int64))
-        self._make_room(int(most))
+        first, last = self._count, self._count + len(radius)
+        if last > len(self._radius):
+            self._radius = np.concatenate([self._radius, np.zeros(2 * last)])
+            self._dead = np.concatenate([self._dead, np.zeros(2 * last, np.uint8)])
+        self._radius[first:last], self._count = radius, last
+        self._make_room(int(count_lists(rects, self._level, self._world, np.empty(len(rects), np.int64))))
         self._used = put_in_lists(
-            rects, facts, numbers, self._level, self._world, self._slots, self._pool, self._owner, self._used
-        )
+            rects, facts, np.arange(first, last, dtype=np.int32), self._level, self._world, self._slots, self._pool,
+            self._owner, self._used,
+        )  # fmt: skip
 
     def _make_room(self, more: int) -> None:
-        taken = self._slots[self._slots[:, _KEY] != EMPTY]
-        if len(taken) + more > _SPARE * len(self._slots):
-            room = 1 << int(np.ceil(np.log2((len(taken) + more) / _SPARE)))
-            slots = np.full((room, 4), EMPTY, np.int64)
-            move_slots(operand(taken), slots)
-            self._slots = slots
+        self._taken += more
+        if self._taken > _SPARE * len(self._slots):
+            # how many are taken is known at most until they are counted
+            taken = self._slots[self._slots[:, _KEY] != EMPTY]
+            self._taken = len(taken) + more
+            if self._taken > _SPARE * len(self._slots):
+                self._slots = np.full((1 << int(np.ceil(np.log2(2 * self._taken / _SPARE))), 4), EMPTY, np.int64)
+                move_slots(operand(taken), self._slots)
         # each place that is added may double a list, or begin one
         wanted = self._used + (2 + _LEAST) * more
         if wanted > len(self._pool):
-            pool, owner = np.empty((wanted + wanted // 4, FACTS)), np.empty(wanted + wanted // 4, np.int32)
+            pool, owner = np.empty((2 * wanted, PLACE_FACTS)), np.empty(2 * wanted, np.int32)
             pool[: self._used], owner[: self._used] = self._pool[: self._used], self._owner[: self._used]
             self._pool, self._owner = pool, owner
 

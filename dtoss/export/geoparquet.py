@@ -20,7 +20,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import NO_CRS
 from dtoss.snapshots.place import filesystem_of
 
-GEOMETRY, BOX = "geometry", "bbox"
+GEOMETRY, BOX_COLUMN = "geometry", "bbox"
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _POINT, _POLYGON, _MULTIPOLYGON = 1, 3, 6
 _HEAD, _POINT_BYTES = 13, 16
@@ -136,7 +136,7 @@ def geo_metadata(
         "geometry_types": sorted(kinds),
         "crs": None if crs.lower() == NO_CRS else pyproj.CRS.from_user_input(crs).to_json_dict(),
         "edges": "spherical" if spherical else "planar",
-        "covering": {"bbox": {side: [BOX, side] for side in _SIDES}},
+        "covering": {"bbox": {side: [BOX_COLUMN, side] for side in _SIDES}},
     }
     if polygons:
         about["orientation"] = "counterclockwise"
@@ -181,7 +181,7 @@ def write_geoparquet(
     place, target = filesystem_of(path)
     scratch = f"{target}.{uuid.uuid4().hex}.writing"
     box = pa.struct([(side, pa.float64()) for side in _SIDES])
-    whole = pa.schema([*schema, pa.field(GEOMETRY, pa.binary()), pa.field(BOX, box)])
+    whole = pa.schema([*schema, pa.field(GEOMETRY, pa.binary()), pa.field(BOX_COLUMN, box)])
     rows, kinds = 0, set[str]()
     low, high = np.full(2, np.inf), np.full(2, -np.inf)
     try:

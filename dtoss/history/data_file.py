@@ -21,7 +21,7 @@ from dtoss.history.segments import put
 
 FILE_BYTES = 128 * 2**20
 """Bytes of a file, about which a new one is begun."""
-EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
+WHOLE_PLANE = (-np.inf, -np.inf, np.inf, np.inf)
 """The cell of what no tree has cut."""
 POINT_COLUMN = "geometry"
 ORIGIN = "dtoss_of"
@@ -39,12 +39,12 @@ class NewLeaf:
     first, count
         Which blocks of the file.
     cell
-        x0, y0, x1, y1 of the tree: x0 < x <= x1, y0 < y <= y1; :data:`EVERYWHERE` where nothing was cut.
+        x0, y0, x1, y1 of the tree: x0 < x <= x1, y0 < y <= y1; :data:`WHOLE_PLANE` where nothing was cut.
     """
 
     first: int
     count: int
-    cell: tuple[float, float, float, float] = EVERYWHERE
+    cell: tuple[float, float, float, float] = WHOLE_PLANE
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def write_file(folder: Folder, order: int, parts: Iterable[Part], schema: Schema
         ends = [*starts[1:].tolist(), len(rows)]
         for begin, end in zip(starts.tolist(), ends, strict=True):
             writer.write_table(kept.slice(begin, end - begin), row_group_size=end - begin)
-        leaves.append(NewLeaf(at, len(starts), cell or EVERYWHERE))
+        leaves.append(NewLeaf(at, len(starts), cell or WHOLE_PLANE))
         at += len(starts)
     if writer is None:
         raise ValueError("a file of no rows cannot be written")

@@ -14,7 +14,7 @@ from dtoss.geometry.polygons import Polygon
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, Space
 from dtoss.tiles.clipping import thinned
 from dtoss.tiles.frame import Frame, unmercator
-from dtoss.tiles.outlines import DIGITS, POLE, Ring, Shape, degrees_of, from_edge, shape_of, world_ring
+from dtoss.tiles.outlines import OUTLINE_DIGITS, POLE, Ring, Shape, degrees_of, from_edge, shape_of, world_ring
 from dtoss.tiles.rings import TOLERANCE, MapRings, rings_on_map
 
 TILE_PIXELS = 512.0
@@ -190,7 +190,7 @@ def digits_at(zoom: float) -> int:
     >>> [digits_at(zoom) for zoom in (0, 5, 10, 15, 22)]
     [1, 3, 4, 6, 7]
     """
-    return min(max(ceil(log10(TILE_PIXELS * 2.0**zoom / (_FULL_TURN * _FINE))), 0), DIGITS)
+    return min(max(ceil(log10(TILE_PIXELS * 2.0**zoom / (_FULL_TURN * _FINE))), 0), OUTLINE_DIGITS)
 
 
 def _edges(made: MapRings, polygon: int, fill: Shape, digits: int) -> list[Ring]:

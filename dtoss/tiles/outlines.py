@@ -20,7 +20,7 @@ SMOOTH = 2.0**-22
 """As :data:`.rings.TOLERANCE`: 10 m at the equator."""
 _CORNERS = 256
 """Of what stands for a circle: within 0.01 % of its radius."""
-DIGITS = 7
+OUTLINE_DIGITS = 7
 """Of degrees behind the point: a centimetre."""
 POLE = 89.9
 """Latitude that stands for a pole."""
@@ -76,7 +76,7 @@ def circle(frame: Frame, space: Space, centre: NDArray[np.float64], radius: floa
     return outlines(frame, [curve])[0] if radius > 0.0 else []
 
 
-def shape_of(made: MapRings, polygon: int, digits: int = DIGITS) -> Shape:
+def shape_of(made: MapRings, polygon: int, digits: int = OUTLINE_DIGITS) -> Shape:
     """Return a polygon of one ring or none; one round a pole goes to the sides of the map, and along them."""
     rings = range(int(made.rings[polygon]), int(made.rings[polygon + 1]))
     out = bool(made.turned_out[polygon])

@@ -325,8 +325,8 @@ def subscriptions(
     around = np.flatnonzero(np.asarray(table.column("kind").to_numpy()) == AROUND)
     if len(around):
         raise InputError(
-            f"subscription {table.column(ID_COLUMN)[int(around[0])].as_py()!r} is around an object, whose place only a store "
-            "knows: use dtoss subscribe and dtoss watch"
+            f"subscription {table.column(ID_COLUMN)[int(around[0])].as_py()!r} is around an object, whose place only a "
+            "store knows: use dtoss subscribe and dtoss watch"
         )
     watch = Watch(table, space, types, text)
     if types is not None or table.column("where").null_count == len(table):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import orjson
 
 from dtoss.errors import InputError
-from dtoss.serve.delivery.parts import PART_BYTES, Wanted, pieces_of
+from dtoss.serve.delivery.parts import EVENT_PART_BYTES, Wanted, pieces_of
 from dtoss.serve.delivery.reading import gone
 from dtoss.serve.pool import Stop
 from dtoss.watch.home import Home
@@ -16,7 +16,7 @@ from dtoss.watch.told.document import head_of
 from dtoss.watch.told.events import told_events, view_of
 from dtoss.watch.told.lines import line_column
 
-PAGE_BYTES = 8 << 20
+EVENTS_PAGE_BYTES = 8 << 20
 """Of a page, about: one with longer events has fewer of them."""
 
 
@@ -73,15 +73,15 @@ def page_behind(home: Home, at: Cursor, wanted: Wanted, limit: int, snapshot: st
             if events is None or not events.num_rows or head is None:
                 at = told.upto
                 continue
-            for piece in pieces_of(events.slice(0, limit - len(lines)), PART_BYTES):
+            for piece in pieces_of(events.slice(0, limit - len(lines)), EVENT_PART_BYTES):
                 found = line_column(piece, head.settings).to_pylist()
                 lines += found
                 size += sum(map(len, found))
                 last = piece.num_rows - 1
                 at = Cursor(piece.column("batch")[last].as_py(), piece.column("number")[last].as_py())
-                if len(lines) >= limit or size >= PAGE_BYTES:
+                if len(lines) >= limit or size >= EVENTS_PAGE_BYTES:
                     break
-            if len(lines) >= limit or size >= PAGE_BYTES:
+            if len(lines) >= limit or size >= EVENTS_PAGE_BYTES:
                 break
             at = told.upto
     except InputError:

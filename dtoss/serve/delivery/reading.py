@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from dtoss.errors import InputError
-from dtoss.serve.delivery.parts import PART_BYTES, Part, Wanted, nothing, parts_of
+from dtoss.serve.delivery.parts import EVENT_PART_BYTES, Part, Wanted, nothing, parts_of
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.watch.home import Home
@@ -176,7 +176,7 @@ class Reading:
         for told in told_events(self._home, at, wanted.one, wanted.kinds or None):
             events = None if told.events is None else wanted.among(told.events)
             if events is not None and events.num_rows:
-                for part in parts_of(events, head.settings, at, PART_BYTES):
+                for part in parts_of(events, head.settings, at, EVENT_PART_BYTES):
                     yield part
                     at = part.upto
             if told.upto > at:

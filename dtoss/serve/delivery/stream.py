@@ -12,7 +12,7 @@ from litestar.response.base import ASGIResponse
 from dtoss.errors import DtossError
 from dtoss.serve.delivery.parts import Wanted
 from dtoss.serve.delivery.reading import Reading
-from dtoss.serve.delivery.tail import LOOK_SECONDS, Listener, Tail
+from dtoss.serve.delivery.tail import TAIL_SECONDS, Listener, Tail
 from dtoss.serve.front import LASTS
 from dtoss.serve.pool import ClientGone, client_gone
 from dtoss.serve.problems import Problem
@@ -20,7 +20,7 @@ from dtoss.serve.ready import Asker
 from dtoss.serve.state import WorkerState
 from dtoss.watch.told.cursor import Cursor
 
-QUIET_SECONDS = 15.0
+COMMENT_SECONDS = 15.0
 """After which a stream that has nothing to tell says so: what stands in between would close it."""
 AGAIN_MS = 2_000
 """After which clients are told to connect again."""
@@ -131,7 +131,7 @@ class EventStream(ASGIResponse):
             self._state.log.event("events not read", detail=str(error))
             raise _Over("the events cannot be read: the server's log says why") from None
         except OSError:
-            await asyncio.sleep(LOOK_SECONDS)  # a disk may have been away: it is tried again
+            await asyncio.sleep(TAIL_SECONDS)  # a disk may have been away: it is tried again
             found = (memoryview(b""), 0)
         self._at = reading.at
         if reading.done:
@@ -166,7 +166,7 @@ class EventStream(ASGIResponse):
         finally:
             sending.cancel()
         self._state.metrics.sent_events(count)
-        self._due = loop.time() + QUIET_SECONDS
+        self._due = loop.time() + COMMENT_SECONDS
 
     def _place(self) -> bytes:
         """Return what tells a client where it stands, though there is no event."""

@@ -25,7 +25,7 @@ from dtoss.watch.told.document import head_of
 
 NAMED_BAD = 20
 """Bad rows that a problem names; of more the count is told."""
-PAGE_BYTES = 4 << 20
+SUBSCRIPTIONS_PAGE_BYTES = 4 << 20
 """Of a page, about: one with large polygons has fewer subscriptions."""
 _AT_ONCE = 1_000
 _AGAIN = "others have changed the subscriptions time and again meanwhile: nothing was changed, ask again"
@@ -149,11 +149,13 @@ def listed(home: Home, after: str | None, limit: int, snapshot: str, stop: Stop)
     first = 0 if after is None else _place(table.column("id"), after)
     rows: list[bytes] = []
     size, last = 0, min(first + limit, len(table))
-    while first < last and size < PAGE_BYTES:
+    while first < last and size < SUBSCRIPTIONS_PAGE_BYTES:
         stop.check()
         # of large polygons a thousand would be too many
         some = table.slice(first, min(_AT_ONCE, last - first))
-        some = some.slice(0, max(1, int(len(some) * PAGE_BYTES / max(some.nbytes, PAGE_BYTES))))
+        some = some.slice(
+            0, max(1, int(len(some) * SUBSCRIPTIONS_PAGE_BYTES / max(some.nbytes, SUBSCRIPTIONS_PAGE_BYTES)))
+        )
         made = [orjson.dumps(row) for row in _rows(home, some, tally)]
         rows += made
         size += sum(map(len, made))

@@ -17,11 +17,11 @@ from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.told.document import head_of
 from dtoss.watch.told.events import told_events
 
-LOOK_SECONDS = 1.0
+TAIL_SECONDS = 1.0
 """Between two looks for a commit, while there are streams."""
 SHARED_BYTES = 8 << 20
 """Of the newest events that are held for all streams: who is farther behind reads files."""
-STREAMS_A_TURN = 50
+LISTENERS_A_TURN = 50
 """Streams that are woken in one turn of the loop."""
 
 
@@ -121,11 +121,11 @@ class Tail:
         """Look each second, and wake up the streams where there is something new."""
         loop = asyncio.get_running_loop()
         while self._listeners and not self.ending:
-            due = loop.time() + LOOK_SECONDS
+            due = loop.time() + TAIL_SECONDS
             if await self._look():
                 listeners = list(self._listeners)
-                for first in range(0, len(listeners), STREAMS_A_TURN):
-                    for listener in listeners[first : first + STREAMS_A_TURN]:
+                for first in range(0, len(listeners), LISTENERS_A_TURN):
+                    for listener in listeners[first : first + LISTENERS_A_TURN]:
                         listener.woken.set()
                     await asyncio.sleep(0)
             await asyncio.sleep(max(due - loop.time(), 0.0))

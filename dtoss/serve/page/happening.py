@@ -32,7 +32,7 @@ MOST_READ = 100_000
 """Events that are read at a look; where there are more, those that are counted by subscription are a sample."""
 MOST_COMMITS = 300
 """Batches that are read at a look, the last ones."""
-WINDOW_SECONDS = 300.0
+HAPPENING_SECONDS = 300.0
 """Of the busiest subscriptions."""
 RATE_SECONDS = 30.0
 """Of which rates are the mean."""
@@ -137,7 +137,7 @@ class Happening:
             "rates": self._rates(),
             "busiest": self._busiest(head),
             "sampled": self._sampled,
-            "minutes": WINDOW_SECONDS / 60.0,
+            "minutes": HAPPENING_SECONDS / 60.0,
             "problem": None,
         }
         return said | self._last
@@ -161,7 +161,7 @@ class Happening:
 
     def _take(self, head: Document) -> None:
         """Read the batches since the last look: the last of them, as far back as the window goes."""
-        oldest = (self._now() - WINDOW_SECONDS) * _MICRO
+        oldest = (self._now() - HAPPENING_SECONDS) * _MICRO
         fresh: list[Document] = []
         number, document = head.number, head
         while len(fresh) < MOST_COMMITS and (self._seen is None or number > self._seen.number):
@@ -220,7 +220,7 @@ class Happening:
 
     def _forget(self) -> None:
         """Leave out of the window what is older."""
-        oldest = (self._now() - WINDOW_SECONDS) * _MICRO
+        oldest = (self._now() - HAPPENING_SECONDS) * _MICRO
         while self._window and self._window[0].wall_us < oldest:
             self._sum.subtract(gone := self._window.popleft().busy)
             for id in gone:

@@ -27,12 +27,12 @@ MOST_EVENTS = 10_000
 LAST = "last-event-id"
 """The header in which clients that connect again send the last id that they have."""
 EVENT: Schema = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id", "subscription", "kind"]}
-PAGE = told(watch={"type": "string"}, events=array(EVENT), next={"type": "string"})
+EVENTS_PAGE = told(watch={"type": "string"}, events=array(EVENT), next={"type": "string"})
 _PROBLEM = {"application/problem+json": {"schema": PROBLEM}}
 ANSWERS = {
     200: {
         "description": "Events, a line of JSON each, with their ids; a page of them where limit is given.",
-        "content": {"text/event-stream": {}, "application/json": {"schema": PAGE}},
+        "content": {"text/event-stream": {}, "application/json": {"schema": EVENTS_PAGE}},
     },
     "4XX": {
         "description": "What is wrong with the request; 410 where events behind the id are gone.",

@@ -53,7 +53,7 @@ SLOT_LOAD = {
     "required": ["slot", "load"],
 }
 _PROBLEM = {"application/problem+json": {"schema": PROBLEM}}
-EVENTS = {
+LIVE_EVENTS = {
     200: {"description": "Events, a line of JSON each with its type.", "content": {"text/event-stream": {}}},
     "4XX": {"description": "What is wrong with the request.", "content": _PROBLEM},
     "503": {"description": "Too many streams.", "content": _PROBLEM},
@@ -110,7 +110,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         body = orjson.dumps({"slot": slot, "load": rates.round(RATE_DIGITS).tolist()})
         return Ready(body, headers_of(served, len(body), None))
 
-    @get("/live", opt={"responses": EVENTS})
+    @get("/live", opt={"responses": LIVE_EVENTS})
     async def live(request: Asker) -> ASGIResponse:
         """Return events as they come: which snapshot is served, the plan, what is asked, what happens in the watch."""
         return _Events(request, showing.live, settings.limits.idle_seconds)

@@ -15,13 +15,14 @@ from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready, json_answer, tag_of, unchanged, wants_arrow
 from dtoss.serve.routes.parameters import Ids, Snapshot
-from dtoss.serve.routes.schemas import ID, POLYGON, array, responses, told
+from dtoss.serve.routes.schemas import ID, POLYGON_SCHEMA, array, responses, told
 from dtoss.serve.state import WorkerState
 
 NUMBER = {"type": "number"}
 OBJECT_ANSWER = told(id=ID, attributes={"type": "object"})
 OBJECT_ANSWER["properties"] |= {
-    "lon": NUMBER, "lat": NUMBER, "x": NUMBER, "y": NUMBER, "neighbours": array(ID), "cell": POLYGON, "area": NUMBER,
+    "lon": NUMBER, "lat": NUMBER, "x": NUMBER, "y": NUMBER,
+    "neighbours": array(ID), "cell": POLYGON_SCHEMA, "area": NUMBER,
 }  # fmt: skip
 
 

@@ -48,7 +48,7 @@ HITS = told(hits=array(HIT))
 PAGE = {**HITS, "properties": {**HITS["properties"], "next": {"type": "string", "description": "Of the next page."}}}
 COUNT = told(count={"type": "integer", "minimum": 0})
 LOCATED = told(id=ID)
-POLYGON: Schema = {
+POLYGON_SCHEMA: Schema = {
     "type": "object",
     "properties": {"type": {"const": "Polygon"}, "coordinates": {"type": "array"}},
     "required": ["type", "coordinates"],

@@ -22,12 +22,12 @@ from dtoss.serve.routes.schemas import ID, SNAPSHOT, Schema, array, responses, t
 from dtoss.serve.state import WorkerState
 from dtoss.watch.asked.changing import Changed
 
-MOST_LISTED = 10_000
+MOST_SUBSCRIPTIONS = 10_000
 """Subscriptions of a page."""
 USUALLY_LISTED = 1_000
 _WHOLE: Schema = {"type": "integer", "minimum": 0}
 _TEXT: Schema = {"type": "string"}
-ROW: Schema = {
+SUBSCRIPTION_ROW: Schema = {
     "type": "object",
     "properties": {
         "id": ID,
@@ -43,14 +43,19 @@ ROW: Schema = {
     },
     "required": ["id"],
 }
-ANSWERED: Schema = {**ROW, "properties": {**ROW["properties"], "version": _WHOLE, "counts": {"type": "object"}}}
-SINGLE: Schema = {
+SUBSCRIPTION_SAID: Schema = {
+    **SUBSCRIPTION_ROW,
+    "properties": {**SUBSCRIPTION_ROW["properties"], "version": _WHOLE, "counts": {"type": "object"}},
+}
+ONE_SUBSCRIPTION: Schema = {
     "type": "object",
-    "properties": {"snapshot": SNAPSHOT, **ANSWERED["properties"]},
+    "properties": {"snapshot": SNAPSHOT, **SUBSCRIPTION_SAID["properties"]},
     "required": ["snapshot", "id"],
 }
-LISTED = told(watch=_TEXT, change=_WHOLE, adopted=_WHOLE, count=_WHOLE, subscriptions=array(ANSWERED))
-LISTED["properties"]["next"] = {**_TEXT, "description": "Where the next page begins: after."}
+SUBSCRIPTIONS_SAID = told(
+    watch=_TEXT, change=_WHOLE, adopted=_WHOLE, count=_WHOLE, subscriptions=array(SUBSCRIPTION_SAID)
+)
+SUBSCRIPTIONS_SAID["properties"]["next"] = {**_TEXT, "description": "Where the next page begins: after."}
 CHANGED = told(watch=_TEXT, change=_WHOLE, added=_WHOLE, changed=_WHOLE, removed=_WHOLE, same=_WHOLE)
 COLLECTION: Schema = {
     "type": "object",
@@ -60,12 +65,12 @@ COLLECTION: Schema = {
 BODY = {
     "required": True,
     "content": {
-        "application/json": {"schema": {"anyOf": [array(ROW), COLLECTION]}},
+        "application/json": {"schema": {"anyOf": [array(SUBSCRIPTION_ROW), COLLECTION]}},
         "application/x-ndjson": {"schema": {**_TEXT, "description": "A subscription or a Feature on each line."}},
     },
 }
 After: TypeAlias = Annotated[str | None, QueryParameter(max_length=4_000, description="The id before the first.")]
-Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=MOST_LISTED, description="Subscriptions of the page.")]
+Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=MOST_SUBSCRIPTIONS, description="Subscriptions of the page.")]
 Id: TypeAlias = Annotated[str, PathParameter(description="Of the subscription, such as station.")]
 
 
@@ -100,7 +105,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         )
         return answer({"watch": settings.watch, "change": change, **facts})
 
-    @get("/subscriptions", opt={"responses": responses(LISTED, kept=False)})
+    @get("/subscriptions", opt={"responses": responses(SUBSCRIPTIONS_SAID, kept=False)})
     async def all_of_them(request: Asker, after: After = None, limit: Limit = USUALLY_LISTED) -> ASGIResponse:
         """Return the subscriptions of the watch by id, with counts of their events, page by page."""
         home, served = home_of(state), serving.now
@@ -108,7 +113,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             body = await state.pool.run(request, lambda stop: listed(home, after, limit, served.name, stop))
         return Ready(body, headers_of(served, len(body), None))
 
-    @get("/subscriptions/{subscription_id:path}", opt={"responses": responses(SINGLE, kept=False)})
+    @get("/subscriptions/{subscription_id:path}", opt={"responses": responses(ONE_SUBSCRIPTION, kept=False)})
     async def single(request: Asker, subscription_id: Id) -> ASGIResponse:
         """Return a subscription, with counts of its events."""
         home, name = home_of(state), subscription_id.removeprefix("/")

@@ -14,7 +14,7 @@ from dtoss.serve.telling.shared_counts import SECONDS, SharedCounts
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The variable that names the folder where the client keeps the numbers of each process."""
 
-CHANGES = ("added", "changed", "removed")
+SUBSCRIPTION_CHANGES = ("added", "changed", "removed")
 """What may be done with a subscription."""
 REFUSALS = ("rights", "rows")
 """Why a change of subscriptions is refused: who asks may not, or some of the rows are bad."""
@@ -101,7 +101,7 @@ class Metrics:
         )  # fmt: skip
         self._sent = counter("events_sent", "Events of the watch that were sent, by streams and pages.")
         changes = counter("subscriptions_changed", "Subscriptions that were changed by requests.", "change")
-        self._changed = {change: changes.labels(change).inc for change in CHANGES}
+        self._changed = {change: changes.labels(change).inc for change in SUBSCRIPTION_CHANGES}
         refusals = counter("subscriptions_refused", "Requests to change subscriptions that were refused.", "why")
         self._refusals = {why: refusals.labels(why).inc for why in REFUSALS}
         self._watch_failures = counter("watch_failures", "Attempts to read or change the watch that failed.")
@@ -176,7 +176,7 @@ class Metrics:
         Parameters
         ----------
         change
-            One of :data:`CHANGES`.
+            One of :data:`SUBSCRIPTION_CHANGES`.
         subscriptions
             How many.
         """

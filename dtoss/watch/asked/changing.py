@@ -37,7 +37,7 @@ BASE_EVERY = 64
 """Changes after which one names a base, the whole table in one file."""
 LEAST_PENDING = 10_000
 """Rows of changes after a base from which on they may be as many as the base has, and no more."""
-TRIES = 20
+CHANGE_TRIES = 20
 """How often a change is made again, where others were faster."""
 BASE_NAME = "base-"
 """How names of files of bases begin."""
@@ -144,7 +144,7 @@ def unsubscribe(home: Home, ids: Iterable[Any]) -> Changed:
 def _commit(
     home: Home, change: Callable[[int], tuple[pa.Table, pa.Array, Changed]], replace: bool, space: Space | None
 ) -> Changed:
-    for _ in range(TRIES):
+    for _ in range(CHANGE_TRIES):
         head = home.changes.last() if home.asked.there() else None
         if head is not None and not head.document:
             home.changes.head()  # says what is wrong with it
@@ -176,7 +176,7 @@ def _commit(
             continue
         return Changed(made.number, counts.added, counts.changed, counts.removed, counts.same)
     raise Conflict(
-        f"the subscriptions of watch {home.name!r} were changed by others {TRIES} times meanwhile: nothing was "
+        f"the subscriptions of watch {home.name!r} were changed by others {CHANGE_TRIES} times meanwhile: nothing was "
         "changed, start again"
     )
 

@@ -24,7 +24,7 @@ Reasons: TypeAlias = dict[int, str]
 
 NESTED = ("id", "circle", "box", "polygon", "around", "where", "words", "events", "expires", "meta")
 """What a row may say of itself."""
-LISTED = ("version", "counts", "unanswered")
+TOLD_OF_STANDING = ("version", "counts", "unanswered")
 """What lists say of a subscription besides, and nothing is made of: a list may be subscribed to again."""
 RADII = ("radius", "metres")
 """Names of the radius of a circle whose numbers are columns of their own."""
@@ -119,7 +119,7 @@ def unknown_names(names: Sequence[str]) -> str | None:
     """Return what to say of names that no row has; None where all are known."""
     known = (*NESTED, *FLAT)
     for name in names:
-        if name not in known and name not in LISTED:
+        if name not in known and name not in TOLD_OF_STANDING:
             near = did_you_mean(str(name), known) or "; what is to be given back with each event belongs into meta"
             return f"{said(name)} is nothing that a subscription has{near}"
     return None

@@ -13,7 +13,7 @@ from dtoss.watch.asked.json_text import json_text, read_json
 
 LONGEST_ID = 1_000
 """Characters of an id of a subscription."""
-LONGEST_SAID = 100_000
+LONGEST_QUOTED = 100_000
 """Characters of a condition, of words and of meta, each."""
 _LARGEST_ID = 2**63
 """A larger number is read as a fraction by many, and is no id; text may be."""
@@ -45,7 +45,7 @@ def texts_of(values: Sequence[Any] | pa.Array | None, count: int, name: str, rea
                 value = None
             kept.append(value)
         found = pa.array(kept, pa.string())
-    return _bounded(found, name, LONGEST_SAID, reasons)
+    return _bounded(found, name, LONGEST_QUOTED, reasons)
 
 
 def ids_of(values: Sequence[Any] | pa.Array | None, count: int, reasons: dict[int, str]) -> pa.Array:
@@ -101,7 +101,7 @@ def metas_of(values: Sequence[Any] | pa.Array | None, count: int, reasons: dict[
             except (TypeError, ValueError, RecursionError) as error:
                 reasons.setdefault(row, f"meta is {_short(value)}: JSON cannot hold it: {' '.join(str(error).split())}")
         kept.append(said)
-    return _bounded(pa.array(kept, pa.string()), "meta", LONGEST_SAID, reasons)
+    return _bounded(pa.array(kept, pa.string()), "meta", LONGEST_QUOTED, reasons)
 
 
 def _json(value: Any, of_arrow: bool) -> str:

@@ -11,7 +11,7 @@ from dtoss.watch.built.covers import Covers
 from dtoss.watch.built.frame import Frame
 from dtoss.watch.built.grid_kernel import (
     EMPTY,
-    FACTS,
+    PLACE_FACTS,
     count_cells,
     fill_cells,
     list_cells,
@@ -43,7 +43,7 @@ def grid_arrays(
     found = number_cells(keys, cell, np.full(room, EMPTY, np.int64), np.zeros(room, np.int32), distinct)
     count = np.bincount(cell, minlength=found).astype(np.int64)
     first = np.cumsum(count) - count
-    places, marks = np.empty((total, FACTS)), np.empty((total, 2), np.int32)
+    places, marks = np.empty((total, PLACE_FACTS)), np.empty((total, 2), np.int32)
     tags = np.ascontiguousarray(np.stack([covers.owner, covers.shape], axis=1))
     fill_cells(begin, cell, covers.facts, tags, first.copy(), places, marks)
     slots = np.full((_room(found), 2), EMPTY, np.int64)

@@ -19,7 +19,7 @@ _COUNT_MASK = (1 << 32) - 1
 _NORTH, _EAST = 3, 2
 EMPTY = -1
 """The key of a slot in which no cell is."""
-FACTS = 4
+PLACE_FACTS = 4
 """Numbers that stand in a grid for a place."""
 
 
@@ -70,7 +70,7 @@ def count_cells(rects, index, levels, world, begin):
     for p in range(rects.shape[0]):
         begin[p] = total
         level = levels[index[p]]
-        rect = shifted(pointer(rects), FACTS * p)
+        rect = shifted(pointer(rects), PLACE_FACTS * p)
         for row in range(row_of(frame, level, rect[1]), row_of(frame, level, rect[_NORTH]) + 1):
             reach = reach_of(frame, level, row, rect)
             total += reach.last - reach.first + reach.wrapped + 2
@@ -88,7 +88,7 @@ def list_cells(rects, index, levels, world, begin, keys):
     for p in range(rects.shape[0]):
         at = begin[p]
         level = levels[index[p]]
-        rect = shifted(pointer(rects), FACTS * p)
+        rect = shifted(pointer(rects), PLACE_FACTS * p)
         for row in range(row_of(frame, level, rect[1]), row_of(frame, level, rect[_NORTH]) + 1):
             reach = reach_of(frame, level, row, rect)
             for column in range(reach.first, reach.last + 1):
@@ -130,7 +130,7 @@ def fill_cells(begin, cell, facts, tags, ends, places, marks):
         for i in range(begin[p], begin[p + 1]):
             at = ends[cell[i]]
             ends[cell[i]] = at + 1
-            for column in range(FACTS):
+            for column in range(PLACE_FACTS):
                 places[at, column] = facts[p, column]
             marks[at, 0] = tags[p, 0]
             marks[at, 1] = tags[p, 1]

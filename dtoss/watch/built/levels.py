@@ -16,8 +16,8 @@ from dtoss.watch.built.frame import FINEST_LEVEL, Frame
 
 LEVEL_NS, CANDIDATE_NS, CELL_NS = 60.0, 6.0, 150.0
 """What a level costs a row, a candidate, and a cell of a place once; measured."""
-MOST_LEVELS = 4
-MOST_CELLS = 4096.0
+MOST_GRID_LEVELS = 4
+MOST_GRID_CELLS = 4096.0
 """Cells that one place may take, unless even the coarsest level needs more."""
 MEAN_CELLS = 4.3
 """Cells of a place in the mean, about, for the sake of memory."""
@@ -140,7 +140,7 @@ def _assigned(by_class: NDArray[np.float64], rows: float, places: int) -> NDArra
     known = cells.sum(axis=1) > 0.0
     # a place of class c is about side / 2^c wide
     each = np.exp2(np.arange(count)[None, :] - np.arange(count)[:, None])
-    forbidden = (1.0 + each) ** 2 > MOST_CELLS
+    forbidden = (1.0 + each) ** 2 > MOST_GRID_CELLS
     forbidden[:, 0] = False
     price = CELL_NS
     for _ in range(6):
@@ -148,7 +148,7 @@ def _assigned(by_class: NDArray[np.float64], rows: float, places: int) -> NDArra
         cost[~known] = np.where(forbidden[~known], np.inf, each[~known])
         taken: list[int] = []
         spent = np.inf
-        while len(taken) < MOST_LEVELS:
+        while len(taken) < MOST_GRID_LEVELS:
             totals = [
                 cost[known][:, [*taken, level]].min(axis=1).sum() + rows * LEVEL_NS * (len(taken) + 1)
                 for level in range(count)

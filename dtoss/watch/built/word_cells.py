@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer, shifted
 from dtoss.watch.built.frame import column_of, columns_of, row_of
-from dtoss.watch.built.grid_kernel import FACTS, frame_in, reach_of
+from dtoss.watch.built.grid_kernel import PLACE_FACTS, frame_in, reach_of
 
 ROW_BITS_OF_WORDS = 16
 """Of the row of a cell; its column has one more."""
@@ -52,7 +52,7 @@ def list_word_cells(rects, index, levels, world, begin, words, bits, keys):
     for p in range(rects.shape[0]):
         at = begin[p]
         level = levels[index[p]]
-        rect = shifted(pointer(rects), FACTS * p)
+        rect = shifted(pointer(rects), PLACE_FACTS * p)
         for row in range(row_of(frame, level, rect[1]), row_of(frame, level, rect[_NORTH]) + 1):
             reach = reach_of(frame, level, row, rect)
             for column in range(reach.first, reach.last + 1):
@@ -84,7 +84,7 @@ def fill_word_cells(begin, cell, rects, marks, ends, places, out):
         for i in range(begin[p], begin[p + 1]):
             at = ends[cell[i]]
             ends[cell[i]] = at + 1
-            for column in range(FACTS):
+            for column in range(PLACE_FACTS):
                 places[at, column] = rects[p, column]
             for column in range(MARKS):
                 out[at, column] = marks[p, column]

@@ -14,7 +14,7 @@ from dtoss.geometry.space import QUARTER_TURN
 from dtoss.queries.kernels.zone_kernel import IN, OUT, Tables, polygon_holds
 from dtoss.watch.built.covers import CIRCULAR, RECTANGULAR
 from dtoss.watch.built.frame import cell_key, column_of, columns_of, row_of
-from dtoss.watch.built.grid_kernel import EMPTY, FACTS, begin_of, count_of, frame_in, place_in
+from dtoss.watch.built.grid_kernel import EMPTY, PLACE_FACTS, begin_of, count_of, frame_in, place_in
 
 UNSURE_FROM = -2.0
 """Distances from here down stand for polygons that rational numbers must tell of: -2 for polygon 0."""
@@ -71,9 +71,9 @@ def _near_in(place, facts, tags, count, chosen):
     """List what of a cell may hold a row, without a branch: circles whose centres are near, and all other places."""
     found = 0
     for k in range(count):
-        chord2 = _squared_chord(place, shifted(facts, FACTS * k))
+        chord2 = _squared_chord(place, shifted(facts, PLACE_FACTS * k))
         chosen[found] = k
-        found += int(chord2 <= facts[FACTS * k + _NORTH]) | int(tags[2 * k + 1] != CIRCULAR)
+        found += int(chord2 <= facts[PLACE_FACTS * k + _NORTH]) | int(tags[2 * k + 1] != CIRCULAR)
     return found
 
 
@@ -207,7 +207,7 @@ def _cells_looked_up(cells, looks, used, facts, tags):
         entry = looks[at] = _entry_of(cells.slots, cells.room, looks[at])
         count, begin = count_of(entry), begin_of(entry)
         for line in range(min((count + _PLACES_A_LINE - 1) // _PLACES_A_LINE, _LINES)):
-            prefetch(facts, FACTS * (begin + _PLACES_A_LINE * line))
+            prefetch(facts, PLACE_FACTS * (begin + _PLACES_A_LINE * line))
         for line in range(min((count + _MARKS_A_LINE - 1) // _MARKS_A_LINE, _LINES)):
             prefetch(tags, 2 * (begin + _MARKS_A_LINE * line))
 
@@ -267,11 +267,15 @@ def search_grid(
                     return i, looked
                 middle = used
                 near = _near_in(
-                    row.place, shifted(of_facts, FACTS * at), shifted(of_marks, 2 * at), count, shifted(of_subs, used)
+                    row.place,
+                    shifted(of_facts, PLACE_FACTS * at),
+                    shifted(of_marks, 2 * at),
+                    count,
+                    shifted(of_subs, used),
                 )
                 for j in range(near):
                     k = at + subs[middle + j]
-                    distance = held_in(row, shifted(of_facts, FACTS * k), shifted(of_marks, 2 * k), told, tables)
+                    distance = held_in(row, shifted(of_facts, PLACE_FACTS * k), shifted(of_marks, 2 * k), told, tables)
                     if distance != -1.0:
                         subs[used] = of_marks[2 * k]
                         far[used] = distance

@@ -10,7 +10,7 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer, shifted
 from dtoss.geometry.place import SPHERE, Place
 from dtoss.queries.kernels.zone_kernel import IN, OUT, Tables, polygon_holds
-from dtoss.watch.built.grid_kernel import FACTS
+from dtoss.watch.built.grid_kernel import PLACE_FACTS
 from dtoss.watch.matching.grid_search import UNSURE_FROM, in_rectangle, within_circle
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON
 
@@ -55,10 +55,10 @@ def test_pairs(
         z = vectors[row, 2] if dimension == SPHERE else 0.0
         place = Place(vectors[row, 0], vectors[row, 1], z, dimension)
         if what in (CIRCLE, AROUND):
-            far[i] = within_circle(place, shifted(pointer(centres), FACTS * i), pointer(radius), sub, np.inf)
+            far[i] = within_circle(place, shifted(pointer(centres), PLACE_FACTS * i), pointer(radius), sub, np.inf)
         elif what == BOX:
             held = in_rectangle(
-                positions[row, 0], positions[row, 1], shifted(pointer(boxes), FACTS * sub), dimension == SPHERE
+                positions[row, 0], positions[row, 1], shifted(pointer(boxes), PLACE_FACTS * sub), dimension == SPHERE
             )
             far[i] = np.nan if held else -1.0
         elif what == POLYGON:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import operand
 from dtoss.watch.built.worded import Worded, bits_of
-from dtoss.watch.matching.word_kernel import LOOKS, MOST_LOOKS, find_spoken
+from dtoss.watch.matching.word_kernel import MOST_LOOKS, WORD_LOOKS, find_spoken
 from dtoss.watch.words.messages import Messages, messages_of
 from dtoss.watch.words.vocabulary import Vocabulary
 
@@ -98,7 +98,7 @@ def candidate_pieces(
         worded.table, worded.sift, worded.world, worded.levels,
     )  # fmt: skip
     bits, cells = bits_of(len(worded.heads) - 1), np.empty(len(worded.levels), np.int64)
-    looks, ends = np.empty((MOST_LOOKS, LOOKS), np.int64), np.empty(size, np.int64)
+    looks, ends = np.empty((MOST_LOOKS, WORD_LOOKS), np.int64), np.empty(size, np.int64)
     usual = room = max(min(max(_ROOM, _ROOM_A_ROW * size), most), 1)
     begin = 0
     while begin < size:

@@ -8,7 +8,7 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer, prefetch, shifted
 from dtoss.geometry.space import QUARTER_TURN
 from dtoss.watch.built.frame import Frame
-from dtoss.watch.built.grid_kernel import EMPTY, FACTS, begin_of, count_of, frame_in, place_in
+from dtoss.watch.built.grid_kernel import EMPTY, PLACE_FACTS, begin_of, count_of, frame_in, place_in
 from dtoss.watch.built.word_cells import BITS_OF_SIFT, LAST_BIT, MARKS, bit_of, cell_at
 from dtoss.watch.words.compiled import ACCEPT, TESTS
 from dtoss.watch.words.messages import put_in_order
@@ -17,7 +17,7 @@ _FULL = -1
 """There was no room for the hits of a message."""
 _EAST, _NORTH = 2, 3
 _LAST = 3
-LOOKS = 4
+WORD_LOOKS = 4
 """Numbers of a look: message, word, begin and end of a span of postings; or a key, and _KEYED."""
 _KEYED = -1
 MOST_LOOKS = 512
@@ -173,7 +173,7 @@ def _within(spot, rect):
 def _look(spot, text, asked, word, begin, end, hits, filled):
     """Write the subscriptions of postings that hold a message; return where they end, _FULL if there is no room."""
     for at in range(begin, end):
-        if not _within(spot, shifted(asked.places, FACTS * at)):
+        if not _within(spot, shifted(asked.places, PLACE_FACTS * at)):
             continue
         marks = shifted(asked.marks, MARKS * at)
         if marks[2] >= 0 and not _is_first(text, asked, marks[2], word):
@@ -213,10 +213,10 @@ _MESSAGES = f"{_LONGS}, {_INTS}, {_LONGS}, {_INTS}, {_LONGS}, {_LONGS}"
 @kernel
 def _note(looks, used, message, word, begin, end):
     """Note that a message asks for a span of postings under a word, or for that of a key where ``end`` is KEYED."""
-    looks[LOOKS * used] = message
-    looks[LOOKS * used + 1] = word
-    looks[LOOKS * used + 2] = begin
-    looks[LOOKS * used + _LAST] = end
+    looks[WORD_LOOKS * used] = message
+    looks[WORD_LOOKS * used + 1] = word
+    looks[WORD_LOOKS * used + 2] = begin
+    looks[WORD_LOOKS * used + _LAST] = end
     return used + 1
 
 
@@ -225,7 +225,7 @@ def _note_word(texts, found, asked, looks, used, message, word):
     """Note all that a message asks for under a word, and ask the processor to load it."""
     begin, end = found.heads[2 * word], found.heads[2 * word + 2]
     if begin < end:
-        prefetch(asked.places, FACTS * begin)
+        prefetch(asked.places, PLACE_FACTS * begin)
         used = _note(looks, used, message, word, begin, end)
     mask, level = found.heads[2 * word + 1] >> 1, 1
     while mask:
@@ -269,20 +269,20 @@ def _noted(texts, found, asked, looks, at, last):
 def _looked_up(found, asked, looks, used):
     """Turn keys into the spans of postings that stand under them."""
     for i in range(used):
-        if looks[LOOKS * i + _LAST] == _KEYED:
-            key = looks[LOOKS * i + 2]
+        if looks[WORD_LOOKS * i + _LAST] == _KEYED:
+            key = looks[WORD_LOOKS * i + 2]
             bit = bit_of(key, found.size)
             if found.sift[bit >> BITS_OF_SIFT] >> (bit & LAST_BIT) & 1:
                 prefetch(found.table, 2 * place_in(key, found.room))
             else:
-                looks[LOOKS * i + 2] = looks[LOOKS * i + _LAST] = 0
+                looks[WORD_LOOKS * i + 2] = looks[WORD_LOOKS * i + _LAST] = 0
     for i in range(used):
-        if looks[LOOKS * i + _LAST] == _KEYED:
-            entry = _entry_of(found.table, found.room, looks[LOOKS * i + 2])
+        if looks[WORD_LOOKS * i + _LAST] == _KEYED:
+            entry = _entry_of(found.table, found.room, looks[WORD_LOOKS * i + 2])
             begin = begin_of(entry)
-            looks[LOOKS * i + 2] = begin
-            looks[LOOKS * i + _LAST] = begin + count_of(entry)
-            prefetch(asked.places, FACTS * begin)
+            looks[WORD_LOOKS * i + 2] = begin
+            looks[WORD_LOOKS * i + _LAST] = begin + count_of(entry)
+            prefetch(asked.places, PLACE_FACTS * begin)
 
 
 @kernel
@@ -325,7 +325,7 @@ def find_spoken(
         used, message, k = _noted(texts, found, asked, noted, (message, k), last)
         _looked_up(found, asked, noted, used)
         for i in range(used):
-            look = shifted(noted, LOOKS * i)
+            look = shifted(noted, WORD_LOOKS * i)
             while current < look[0]:
                 put_in_order(out, mine, filled)
                 ends[current] = mine = filled

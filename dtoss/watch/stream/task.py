@@ -25,7 +25,7 @@ from dtoss.watch.stream.rows_in import ordered
 from dtoss.watch.stream.tracks import Kept, Known, kept_state, known_of, tracks_of
 
 REJECTED = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
-AHEAD = "time ahead of the clock"
+AHEAD_OF_CLOCK = "time ahead of the clock"
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ def run_task(
     kept = Kept(None, np.zeros(0, np.int64), len(plan.state))
     histogram = None if rows.t is None else histogram_of(rows.t)
     if plan.timed:
-        known: Known = known_of(plan, buckets, rows.ids, expiring=plan.options.expire is not None)
         placed = ordered(rows)
+        known: Known = known_of(plan, buckets, placed.objects, expiring=plan.options.expire is not None)
         tracks = tracks_of(plan, placed, known)
         counts |= {**tracks.counts, "tied": placed.tied}
         counts["repeated"] += placed.repeated
@@ -150,7 +150,9 @@ def run_task(
 def _set_aside(rows: Rows, raw: pa.Array | None, at: NDArray[np.int64]) -> pa.Table:
     taken = pa.array(at)
     texts = pa.nulls(len(at), pa.large_string()) if raw is None else raw.take(taken).cast(pa.large_string())
-    return pa.table({"reason": pa.repeat(pa.scalar(AHEAD, pa.large_string()), len(at)), "row": texts}, schema=REJECTED)
+    return pa.table(
+        {"reason": pa.repeat(pa.scalar(AHEAD_OF_CLOCK, pa.large_string()), len(at)), "row": texts}, schema=REJECTED
+    )
 
 
 def _quarantined(plan: Plan, rows: pa.Table) -> dict[str, Any]:

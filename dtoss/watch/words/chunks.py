@@ -19,7 +19,7 @@ from dtoss.compiled.pointers import pointer, prefetch, shifted
 
 FREE = -1
 """A slot of a table of words in which nothing is."""
-UNKNOWN = -1
+UNKNOWN_WORD = -1
 """The number of a word that a table does not have."""
 _START, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 """Of the hash FNV-1a."""
@@ -281,7 +281,7 @@ def find_chunks(text, folded, ends, hashes, letters, offsets, slots, numbers):
         at = (hashes[i] >> 1) & mask
         tag = (hashes[i] >> _TAG_SHIFT) & _TAG_MASK
         span = shifted(pointer(ends), 2 * i)
-        numbers[i] = UNKNOWN
+        numbers[i] = UNKNOWN_WORD
         while table[at] != FREE:
             if table[at] >> _TAG_SHIFT == tag:
                 number = table[at] & _NUMBER_MASK

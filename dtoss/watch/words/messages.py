@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
-from dtoss.watch.words.chunks import FOLDED, UNKNOWN, bytes_of, chunks_of, find_chunks
+from dtoss.watch.words.chunks import FOLDED, UNKNOWN_WORD, bytes_of, chunks_of, find_chunks
 from dtoss.watch.words.vocabulary import Vocabulary, foreign_words, words_of_foreign
 
 _SHORT = 32
@@ -56,7 +56,7 @@ def messages_of(vocabulary: Vocabulary, texts: pa.Array) -> Messages:
         string (n,). A null is a text without words.
     """
     begin, numbers = token_numbers(vocabulary, texts)
-    known = int((numbers != UNKNOWN).sum())
+    known = int((numbers != UNKNOWN_WORD).sum())
     keys = np.empty(known, np.int64)
     first = np.empty(len(begin), np.int64)
     words, at = np.empty(known, np.int32), np.empty(known + 1, np.int64)
@@ -136,11 +136,11 @@ def distinct_words(begin, tokens, keys, first, words, at):
         first[i] = found
         start = filled
         for place in range(begin[i], begin[i + 1]):
-            if tokens[place] != UNKNOWN:
+            if tokens[place] != UNKNOWN_WORD:
                 keys[filled] = (int(tokens[place]) << _WORD_SHIFT) | (place - begin[i])
                 filled += 1
         put_in_order(keys, start, filled)
-        last = UNKNOWN
+        last = UNKNOWN_WORD
         for k in range(start, filled):
             word = keys[k] >> _WORD_SHIFT
             keys[k] = begin[i] + (keys[k] & _PLACE_MASK)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import operand
 from dtoss.watch.words.chunks import (
     FOLDED,
-    UNKNOWN,
+    UNKNOWN_WORD,
     Bytes,
     bytes_of,
     fill_slots,
@@ -76,5 +76,5 @@ def words_of_foreign(vocabulary: Vocabulary, found: list[str]) -> tuple[NDArray[
     sizes = np.array([len(some) for some in words], np.int64)
     flat = [word for some in words for word in some]
     if not flat:
-        return sizes, np.full(0, UNKNOWN, np.int32)
+        return sizes, np.full(0, UNKNOWN_WORD, np.int32)
     return sizes, vocabulary.numbers_of(pa.array(flat, pa.large_string()))

@@ -9,7 +9,7 @@ from dtoss.history.asking.explain import QUESTIONS
 from dtoss.history.blocks import BY_PLACE, BY_TIME
 from dtoss.history.change import Change
 from dtoss.history.committing import commit
-from dtoss.history.data_file import EVERYWHERE, write_file
+from dtoss.history.data_file import WHOLE_PLANE, write_file
 from dtoss.history.questions import Questions
 from dtoss.history.reading import read_blocks
 from dtoss.history.rows import sorted_rows
@@ -35,7 +35,7 @@ def put_places(home, depth, what="settle"):
 
 def halved(positions, depth):
     """The rows and the cell of each leaf of a tree that halves x and y in turn."""
-    parts = [(np.arange(len(positions)), EVERYWHERE)]
+    parts = [(np.arange(len(positions)), WHOLE_PLANE)]
     for level in range(depth):
         cut = []
         for rows, (x0, y0, x1, y1) in parts:

@@ -33,7 +33,7 @@ def index():
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Looks are a twentieth of a second apart."""
-    monkeypatch.setattr(tail, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(tail, "TAIL_SECONDS", 0.05)
 
 
 def until(holds):
@@ -146,7 +146,7 @@ def test_pages(index, tmp_path):
 def test_pages_and_parts_are_bounded_by_bytes(index, tmp_path, monkeypatch):
     from dtoss.serve.delivery import pages
 
-    monkeypatch.setattr(pages, "PAGE_BYTES", 30_000)
+    monkeypatch.setattr(pages, "EVENTS_PAGE_BYTES", 30_000)
     watch = Watch(tmp_path).begin([circle("a", 0.0, 0.0, 3000.0, meta=json.dumps("x" * 9_000))])
     for _ in range(6):
         watch.batch(rows=20)
@@ -319,7 +319,7 @@ def test_streams_are_bounded_and_end_with_the_worker(index, tmp_path):
 
 def test_a_quiet_stream_says_that_it_is_there_and_where_it_stands(index, tmp_path, monkeypatch):
     """One whose filter lets nothing through goes on too, so that retention does not pass it."""
-    monkeypatch.setattr(streams, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(streams, "COMMENT_SECONDS", 0.1)
     watch = Watch(tmp_path).begin()
     watch.batch()
     with running(index, store=str(tmp_path)) as server:

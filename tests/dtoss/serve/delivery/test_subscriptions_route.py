@@ -193,7 +193,7 @@ def test_listed_page_by_page_and_one_by_one(server):
 
 
 def test_pages_of_large_polygons_are_short(server, monkeypatch):
-    monkeypatch.setattr(subscribing, "PAGE_BYTES", 10_000)
+    monkeypatch.setattr(subscribing, "SUBSCRIPTIONS_PAGE_BYTES", 10_000)
     ring = [[x / 100, 0.0] for x in range(200)] + [[1.0, 1.0], [0.0, 0.0]]
     rows = [{"id": i, "polygon": {"type": "Polygon", "coordinates": [ring]}} for i in range(12)]
     with Asker(server) as asker:

@@ -63,7 +63,7 @@ def test_batches_are_counted_as_a_loop_counts_them(tmp_path, seed):
         page.look()
         assert page.problem is None
         said = page.told
-        oldest = clock.now - module.WINDOW_SECONDS
+        oldest = clock.now - module.HAPPENING_SECONDS
         recent, ever = Counter(), Counter()
         for at, some in told:
             for one in some:

@@ -14,7 +14,7 @@ from dtoss.watch.built import frame
 from dtoss.watch.built.build import build
 from dtoss.watch.built.covers import circle_rects, polygon_rects
 from dtoss.watch.built.frame import FINEST_LEVEL, GLOBE, frame_of
-from dtoss.watch.built.levels import MOST_LEVELS, chosen_levels
+from dtoss.watch.built.levels import MOST_GRID_LEVELS, chosen_levels
 from dtoss.watch.matching import grid_search
 from dtoss.watch.subscription import CIRCLE
 from tests.dtoss.watch.place_worlds import EARTH, RADII, SPHERE, SPOTS, asked, away, star, table_of
@@ -102,7 +102,7 @@ def test_sizes_choose_the_levels():
     large = build(circles(lon, lat, np.full(4000, 50_000.0)), SPHERE, {}, False).arrays
     assert small["grid/levels"].max() > large["grid/levels"].max()
     mixed = build(circles(lon, lat, np.where(np.arange(4000) % 10, 50.0, 2e6)), SPHERE, {}, False).arrays
-    assert 1 <= len(mixed["grid/levels"]) <= MOST_LEVELS
+    assert 1 <= len(mixed["grid/levels"]) <= MOST_GRID_LEVELS
     # no circle takes a mass of cells, and none is left out
     assert len(mixed["grid/marks"]) < 40 * 4000
     assert set(mixed["grid/marks"][:, 0].tolist()) == set(range(4000))
