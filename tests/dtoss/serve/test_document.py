@@ -109,7 +109,8 @@ def curls(heading=None):
 def test_each_curl_but_those_of_tokens_and_metrics_answers(place, url):
     """With objects: an example that finds nothing shows nothing."""
     assert FIRST in commands()
-    others = [line for line in curls() if line not in (*curls("Who may ask"), *curls("Metrics"))]
+    asked_for = (*curls("Who may ask"), *curls("Metrics"), *curls("Events of a watch"))
+    others = [line for line in curls() if line not in asked_for]
     assert [line for line in commands() if "curl" in line] == curls()
     assert len(others) >= len(curls("Routes")) >= 8
     names = set()
@@ -120,7 +121,7 @@ def test_each_curl_but_those_of_tokens_and_metrics_answers(place, url):
         assert found.get("count") != 0, line
         names.add(re.search(r"8080(/\w+)", line)[1])
     asked = {name for row in table("Routes") for name in re.findall(r"(?<![\w}])(/\w+)", row[0])}
-    assert asked - names == {"/snapshot", "/healthz", "/readyz", "/metrics", *OF_PAGES}
+    assert asked - names == {"/snapshot", "/healthz", "/readyz", "/metrics", "/events", "/subscriptions", *OF_PAGES}
 
 
 OF_PAGES = {"/tiles", "/docs", "/static", "/map", "/live"}
@@ -131,7 +132,8 @@ def test_routes_are_those_of_the_server(place, url):
     paths = set(json.loads(ran(f"curl {PLAIN}/openapi.json", place, url))["paths"])
     rows = " ".join(row[0] for row in table("Routes"))
     named = set(re.findall(r"(?<![\w}])/(?:[\w.]+(?:/[\w.]+|/\{\w+\})*)?", rows))
-    assert {name.replace("{id}", "{object_id}") for name in named} == paths - {"/openapi.json"}
+    there = {re.sub(r"\{\w+_id\}", "{id}", path) for path in paths - {"/openapi.json"}}
+    assert named == there
     assert "`GET /openapi.json`" in DOCUMENT
 
 
@@ -142,6 +144,32 @@ def test_each_metric_is_explained_and_each_that_is_explained_is_there(place, url
     there = set(re.findall(r"^# HELP (\S+) ", ran(line, place, url), re.MULTILINE))
     explained = {name for row in table("Metrics") for name in re.findall(r"`(dtoss_\w+)`", row[0])}
     assert explained == there
+
+
+def test_events_and_subscriptions_by_requests(place):
+    """As the document says: a token that may write subscribes, the watch uses it, its events are told."""
+    from tests.dtoss.serve.delivery.listening import Watch
+
+    reading, (make, write, start, *asking) = curls("Events of a watch")[:3], commands("Events of a watch")[3:]
+    (token,) = ran(f"{make}; echo $TOKEN", place, "").split()
+    ran(write, place, "", TOKEN=token)
+    watch = Watch(place / "demo" / "store")
+    with serving(place, start) as url:
+        answers = [json.loads(ran(line, place, url, TOKEN=token)) for line in asking]
+        assert (answers[0]["added"], answers[1]["id"], answers[2]["removed"]) == (1, "station", 1)
+        watch.begin()
+        for _ in range(2):
+            watch.batch()
+        with_token = [line.replace("curl ", f"curl -H 'Authorization: Bearer {token}' ", 1) for line in reading]
+        first, some, asked = (json.loads(ran(line, place, url)) for line in with_token)
+        assert len(first["events"]) == 3
+        assert {event["kind"] for event in some["events"]} == {"enter", "leave"}
+        assert [row["counts"] != {} for row in asked["subscriptions"]] == [True, True]
+        stream = f"curl -N --max-time 3 -H 'Authorization: Bearer {token}' '{PLAIN}/events?after=beginning'"
+        done = subprocess.run(
+            ["bash", "-c", stream.replace(PLAIN, url)], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert re.search(r'^id: (1-\d+)\ndata: \{"id":"\1","subscription":"', done.stdout, re.MULTILINE)
 
 
 def test_limits_are_those_of_the_program():
