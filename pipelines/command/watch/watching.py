@@ -32,21 +32,35 @@ def watch(
     beat: Annotated[
         str, typer.Option(help="Without rows, adopt subscriptions and let objects expire so often.", metavar="TIME")
     ] = "10s",
-    id_: row_options.Id = None,
-    x: row_options.X = None,
-    y: row_options.Y = None,
-    time: row_options.Time = None,
+    id_: Annotated[
+        str | None, typer.Option("--id", help="Column with the object's id; id if not given.", metavar="COLUMN")
+    ] = None,
+    x: Annotated[
+        str | None, typer.Option("--x", help="Column with lon or x; lon, or x without a lon.", metavar="COLUMN")
+    ] = None,
+    y: Annotated[
+        str | None, typer.Option("--y", help="Column with lat or y; lat, or y without a lon.", metavar="COLUMN")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option("--time", help="Column with the time of a row; t if there is one.", metavar="COLUMN")
+    ] = None,
     text: Annotated[
         str | None, typer.Option("--text", help="Column of text, which words are looked for in.", metavar="COLUMN")
     ] = None,
-    columns: row_options.Attributes = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", help="Columns that conditions may name; all if not given.", metavar="NAMES"),
+    ] = None,
     carry: Annotated[
         str | None, typer.Option("--carry", help="Columns that events carry along.", metavar="NAMES")
     ] = None,
     messages: Annotated[
         bool, typer.Option("--messages", help="Rows are messages, not positions of objects: inside only.")
     ] = False,
-    expire: options.Expire = None,
+    expire: Annotated[
+        str | None,
+        typer.Option("--expire", help="Objects that were not heard of for so long leave: 15min, 1h.", metavar="TIME"),
+    ] = None,
     max_ahead: options.MaxAhead = "5min",
     max_rows_per_batch: Annotated[
         int | None, typer.Option(help="Rows of a batch, about, of whole files; all there are if not given.", min=1)
@@ -63,7 +77,9 @@ def watch(
     no_header: row_options.NoHeader = False,
     schema: row_options.Schema = "union",
     wrap: row_options.Wrap = False,
-    crs: Annotated[str | None, typer.Option(help="Of the positions; the store's if not given.")] = None,
+    crs: Annotated[
+        str | None, typer.Option(help="Of the positions; that of the subscriptions, or of the store.")
+    ] = None,
     metric: Annotated[Literal["sphere", "plane"] | None, typer.Option(help="Of a projected CRS.")] = None,
     master: options.Master = None,
     driver_memory: options.DriverMemory = None,
