@@ -1,4 +1,4 @@
-"""The whole thing in two minutes: a million taxis, an index of them, answers, a picture, and the hour before.
+"""The whole thing in two minutes: a million taxis, an index of them, answers, a picture, the hour before, and fences.
 
 `python -m datasets.demo` writes into ./demo; `make demo` sets everything up first.
 """
@@ -18,7 +18,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import dtoss
-from datasets.cities.taxis import Fleet, Ints, make_fleet, where
+from datasets.cities.taxis import Fleet, Ints, make_fleet
+from datasets.demo_fence import RANK, at, fences
 from datasets.fleet import SCHEMA, START, fleet_at
 from datasets.tables.batches import write_parquet
 from datasets.tables.command import BadInput, run, say
@@ -47,7 +48,7 @@ def main(
     partitions: Annotated[int, typer.Option(help="Partitions of the index.")] = 128,
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
 ) -> None:
-    """Make a fleet, build an index of it, ask it, and draw its partitions."""
+    """Make a fleet, build an index of it, ask it, draw its partitions, and watch fences in its first city."""
     from datasets.demo_picture import draw_partitions
     from pipelines.rebuild import rebuild, summary
     from pipelines.rows.positions import Columns
@@ -81,8 +82,12 @@ def main(
     say(f"the partitions are drawn in {picture}")
 
     say("the hour before, minute by minute: a history of the first city")
-    rows, taxi = _hour(index, fleet, out / "history")
+    uid = np.sort(index.range([float(fleet.lon[0, 0]), float(fleet.lat[0, 0])], TOWN).id)
+    rows, taxi = _hour(fleet, uid, out / "history")
     _table("the hour before", rows)
+
+    say("fences on its hot places, and the minutes after: questions that stay")
+    _table("standing questions", fences(session, fleet, uid, _place(fleet), MOMENT, out))
     _say_next(out, fleet, objects, cities, taxi)
 
 
@@ -160,17 +165,16 @@ def _join(session: Any, positions: Path, store: Path) -> list[tuple[str, str]]:
     ]
 
 
-def _hour(index: dtoss.Index, fleet: Fleet, home: Path) -> tuple[list[tuple[str, str]], int]:
+def _hour(fleet: Fleet, uid: Ints, home: Path) -> tuple[list[tuple[str, str]], int]:
     """Return what was where in the hour before, of the taxis of the first city, and the taxi that it is about."""
     from dtoss.history.orders.settle import settle
     from dtoss.history.versions import Home
 
     shutil.rmtree(home, ignore_errors=True)
-    uid = np.sort(index.range([float(fleet.lon[0, 0]), float(fleet.lat[0, 0])], TOWN).id)
     began = time.perf_counter()
     moments = np.arange(0.0, MOMENT + 1.0, MINUTE)
     for seconds in moments:
-        dtoss.history.append(_at(fleet, uid, seconds), str(home), batch=f"{seconds:.0f} s")
+        dtoss.history.append(at(fleet, uid, seconds), str(home), batch=f"{seconds:.0f} s")
     appended = time.perf_counter() - began
     settle(Home(str(home)), orders=("time", "place", "object"), period_bytes=1.0)
     past = dtoss.history.open(str(home))
@@ -191,13 +195,6 @@ def _hour(index: dtoss.Index, fleet: Fleet, home: Path) -> tuple[list[tuple[str,
         (f"where taxi {taxi} was", f"{len(track)} places, {driven / 1e3:.1f} km in straight lines"),
         (f"as it stood at {half:%H:%M}", f"{len(past.at(half, max_age=2 * MINUTE)):,} taxis"),
     ], taxi
-
-
-def _at(fleet: Fleet, uid: Ints, seconds: float) -> dict[str, Any]:
-    """Return where some taxis are at a moment, as columns."""
-    state = where(fleet, uid, np.full(len(uid), seconds))
-    t = np.full(len(uid), np.datetime64((START + timedelta(seconds=seconds)).replace(tzinfo=None), "us"))
-    return {"id": uid, "t": t, "lon": state.lon, "lat": state.lat, "occupied": state.occupied}
 
 
 def _table(title: str, rows: list[tuple[str, str]]) -> None:
@@ -227,10 +224,14 @@ Try next:
   dtoss history range --history {past} --at {lon:.4f} {lat:.4f} --radius {PASSING:g}m --between {half:%FT%T} - --limit 5
   dtoss history trajectory --history {past} --id {taxi} --line {out / "taxi.parquet"}
   dtoss rebuild --history {past} --as-of {half:%FT%T} --store {out / "half-past"}
+  dtoss subscriptions --store {store}
+  dtoss events --store {store} --subscription {RANK} --kind enter
+  dtoss subscribe {out / "fences.jsonl"} --store {store} --watch what-if
+  dtoss watch {out / "arriving"} --store {store} --watch what-if --once
   dtoss serve --store {store} &
   curl 'http://127.0.0.1:8080/knn?lon={lon:.4f}&lat={lat:.4f}&k=3'
 
-The map of them all, while dtoss serve runs: http://127.0.0.1:8080/"""
+The map of them all and of the fences, while dtoss serve runs: http://127.0.0.1:8080/"""
     )
 
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -17,6 +18,8 @@ import pytest
 import dtoss
 from datasets.demo import main
 from dtoss.geometry.distance import distance
+from dtoss.watch.home import Home
+from dtoss.watch.told.verify import verify_watch
 from tests.dtoss.serve.running.started import started
 
 ROOT = Path(__file__).parents[2]
@@ -50,15 +53,27 @@ def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
     assert "in that hour" in passed
     assert " 61 places, " in track
 
+    asked, watched, rank = (
+        re.search(rf"  {words} +(.*)", said.out)[1] for words in ("asked", "watched", "the rank above")
+    )
+    fences = [json.loads(line) for line in (out / "fences.jsonl").read_text().splitlines()]
+    assert asked.startswith(f"{len(fences)} fences")
+    told = list(dtoss.events(str(out / "store")))
+    assert watched.startswith(f"{4 * len(past) // 61:,} rows in 4 batches, {len(told):,} events")
+    own = [event["kind"] for event in told if event["subscription"] == "rank"]
+    assert rank.strip() == f"{own.count('enter'):,} enter, {own.count('leave'):,} leave"
+    assert len(told) > 10
+    assert verify_watch(Home(str(out / "store"))).damaged == []
+
     matplotlib = pytest.importorskip("matplotlib.image")
     picture = matplotlib.imread(out / "partitions.png")
     assert picture.shape[0] > 1000
     assert len(np.unique(picture[::4, ::4].reshape(-1, picture.shape[2]), axis=0)) > 100
 
     *lines, last = said.out[said.out.index("Try next:") :].splitlines()[1:]
-    page = re.fullmatch(r"The map of them all, while dtoss serve runs: (http://\S+/)", last)[1]
+    page = re.fullmatch(r"The map of them all and of the fences, while dtoss serve runs: (http://\S+/)", last)[1]
     commands = [shlex.split(line) for line in lines if line.strip()]
-    assert [words[0] for words in commands].count("dtoss") == 9
+    assert [words[0] for words in commands].count("dtoss") == 13
     for words in commands:
         if words[:2] == ["dtoss", "serve"]:
             assert words.pop() == "&"
@@ -72,6 +87,11 @@ def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
     later = capsys.readouterr().out
     assert "3,000 on" in later
     assert len(dtoss.open(str(out / "store"))) == 3000
+    again = dtoss.events(str(out / "store"), "what-if")
+    names = ("kind", "subscription", "object", "t")
+    assert Counter(tuple(map(event.get, names)) for event in again) == Counter(
+        tuple(map(event.get, names)) for event in told
+    )
     assert len(dtoss.open(str(out / "half-past"))) == len(past) // 61
     assert pq.read_table(out / "taxi.parquet").num_rows >= 1
     assert (out / "answers.csv").read_text().count("\n") == 1 + 4 * 3
