@@ -9,7 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.geometry.curve import radix_order
 from dtoss.watch.rows import Rows
+
+_WIDEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,12 @@ class Ordered:
     tied: int
     repeated: int
 
+    @property
+    def objects(self) -> pa.Array:
+        """The ids of the objects, rising."""
+        assert self.rows.ids is not None
+        return self.rows.ids.take(pa.array(self.begin[:-1]))
+
 
 def ordered(rows: Rows) -> Ordered:
     """Return rows that have ids and times by object and time; of a moment's rows the greatest (x, y, attributes) stays.
@@ -39,9 +48,7 @@ def ordered(rows: Rows) -> Ordered:
     """
     assert rows.ids is not None
     assert rows.t is not None
-    table = pa.table({"id": rows.ids, "t": rows.t})
-    at = np.asarray(pc.sort_indices(table, sort_keys=[("id", "ascending"), ("t", "ascending")])).astype(np.int64)
-    placed = rows.take(at)
+    placed = rows.take(by_id_and_time(rows.ids, rows.t))
     assert placed.ids is not None
     assert placed.t is not None
     fresh = _differs(placed.ids)
@@ -53,6 +60,17 @@ def ordered(rows: Rows) -> Ordered:
         assert placed.ids is not None
         fresh = _differs(placed.ids)
     return Ordered(placed, np.append(np.flatnonzero(fresh), len(fresh)).astype(np.int64), tied, repeated)
+
+
+def by_id_and_time(ids: pa.Array, t: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the stable order of rows by object and time, int64 (n,). Cost O(n) for ids that are numbers."""
+    if pa.types.is_integer(ids.type) and len(ids):
+        numbers = np.asarray(ids.to_numpy(zero_copy_only=False))
+        if int(numbers.max()) - int(numbers.min()) <= _WIDEST and int(t.max()) - int(t.min()) <= _WIDEST:
+            early = radix_order(t - t.min())
+            return early[radix_order(np.ascontiguousarray(numbers[early] - numbers.min()))].astype(np.int64)
+    keys = [("id", "ascending"), ("t", "ascending")]
+    return np.asarray(pc.sort_indices(pa.table({"id": ids, "t": t}), sort_keys=keys)).astype(np.int64)
 
 
 def _differs(ids: pa.Array) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dtoss.watch.rows import Rows
 from dtoss.watch.stream.layers import Asked, Layer, ids_until, layers_of, merged, merged_from, newest
 from dtoss.watch.stream.plan import Plan
-from dtoss.watch.stream.rows_in import Ordered
+from dtoss.watch.stream.rows_in import Ordered, by_id_and_time
 from dtoss.watch.stream.state import Before, concatenated, write_run
 
 
@@ -37,22 +37,35 @@ class Known:
     layers: tuple[Layer, ...]
 
 
-def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array | None, expiring: bool) -> Known:
-    """Return the rows before that a task needs. Cost O(rows log objects), and O(objects) where any may expire."""
+def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bool) -> Known:
+    """Return the rows before that a task needs. Cost O(rows log objects), and O(objects) where any may expire.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    buckets
+        int64. Those of the task.
+    ids
+        Of the objects that have rows, rising, none twice.
+    expiring
+        Whether objects that are silent may be over.
+    """
     layers = layers_of(plan.home, plan.state, buckets)
     kind = pa.int64() if plan.settings.id_type == "int64" else pa.string()
-    ids = pa.array([], kind) if ids is None else pc.unique(ids)
+    ids = ids.cast(kind)
     limit = None
     if expiring and plan.clock is not None and plan.options.expire is not None:
         limit = plan.clock - plan.options.expire
         late = ids_until(layers, limit, kind)
         if len(late):
-            ids = pc.unique(pa.concat_arrays([ids.cast(kind), late]))
+            ids = pc.unique(pa.concat_arrays([ids, late]))
     kinds = {name: plan.settings.schema[name] for name in plan.kept if name != "id"}
     before = concatenated(newest(layers, Asked.of(ids)), kinds, kind)
     if before.gone.any():
         before = before.take(np.flatnonzero(~before.gone))
-    before = before.take(np.asarray(pc.sort_indices(before.ids)).astype(np.int64))
+    if len(before) > 1 and not pc.all(pc.less(before.ids[:-1], before.ids[1:])).as_py():
+        before = before.take(by_id_and_time(before.ids, before.t))
     expired = np.zeros(len(before), np.bool_) if limit is None else before.t <= limit
     return Known(before, expired, layers)
 
@@ -90,7 +103,7 @@ def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:
     rows, before = placed.rows, known.before
     assert rows.ids is not None
     assert rows.t is not None
-    firsts = rows.ids.take(pa.array(placed.begin[:-1]))
+    firsts = placed.objects
     at = np.asarray(pc.fill_null(pc.index_in(firsts, value_set=before.ids), -1)).astype(np.int64)
     row_before = np.repeat(at, np.diff(placed.begin))
     counts = {"late": 0, "repeated": 0, "outdated": 0, "expired": int(known.expired.sum())}
@@ -117,21 +130,16 @@ def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:
     some = before.take(taken)
     ids = pa.concat_arrays([some.ids, rows.ids.cast(some.ids.type)])
     count = len(some)
-    is_before = np.append(np.ones(count, np.bool_), np.zeros(len(rows), np.bool_))
     t = np.concatenate([some.t, rows.t])
-    table = pa.table({"id": ids, "now": pa.array(~is_before), "t": t})
-    keys = [("id", "ascending"), ("now", "ascending"), ("t", "ascending")]
-    order = np.asarray(pc.sort_indices(table, sort_keys=keys)).astype(np.int64)
+    # the row before of an object is earlier than all of its rows
+    order = by_id_and_time(ids, t)
     attributes = {}
     for name, column in rows.attributes.items():
         held_column = some.attributes.get(name)
         old = pa.nulls(count, column.type) if held_column is None else held_column.cast(column.type)
         attributes[name] = pa.concat_arrays([old, column])
-    whole = Rows(np.concatenate([some.positions, rows.positions]), ids, t, None, attributes)
-    if rows.text is not None:
-        text = pa.concat_arrays([pa.nulls(count, rows.text.type), rows.text])
-        whole = Rows(whole.positions, ids, t, text, attributes)
-    whole = whole.take(order)
+    text = None if rows.text is None else pa.concat_arrays([pa.nulls(count, rows.text.type), rows.text])
+    whole = Rows(np.concatenate([some.positions, rows.positions]), ids, t, text, attributes).take(order)
     assert whole.ids is not None
     fresh = np.ones(len(whole), np.bool_)
     if len(whole) > 1:
@@ -140,7 +148,7 @@ def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:
     changes = np.append(some.changes, np.full(len(rows), plan.changes))[order]
     begin = np.append(np.flatnonzero(fresh), len(whole)).astype(np.int64)
     counts["accepted"] = len(rows)
-    return Tracks(whole, begin, is_before[order], expired, changes, counts)
+    return Tracks(whole, begin, order < count, expired, changes, counts)
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from dtoss.watch.built import standing
 from dtoss.watch.home import Home
 from dtoss.watch.stream import event_table, happened
+from dtoss.watch.stream.rows_in import by_id_and_time
 from tests.dtoss.watch.stream.held import held_equal
 from tests.dtoss.watch.streams import change, circle, run, settings_of, told
 
@@ -39,3 +41,17 @@ def test_events_of_a_row_stand_by_the_ids_of_both_indexes(tmp_path):
         *(("enter", name) for name in again),
         *(("inside", name) for name in names),
     ]
+
+
+@pytest.mark.parametrize("far", [1, 1 << 62, (1 << 63) - 1])
+def test_rows_are_put_in_the_order_of_objects_and_times(far):
+    """Of ids and times that are as far apart as numbers can be too, of texts, of none; equal ones stay as they came."""
+    rng = np.random.default_rng(far % 7)
+    numbers = rng.integers(-3, 4, 60)
+    ids, t = np.clip(numbers * (far // 3), -far, far), rng.integers(-3, 4, 60) * (far // 3)
+    wanted = sorted(range(60), key=lambda row: (ids[row], t[row]))
+    assert by_id_and_time(pa.array(ids), t).tolist() == wanted
+    texts = [f"{number + 3}" for number in numbers]
+    wanted = sorted(range(60), key=lambda row: (texts[row], t[row]))
+    assert by_id_and_time(pa.array(texts), t).tolist() == wanted
+    assert by_id_and_time(pa.array([], pa.int64()), t[:0]).tolist() == []
