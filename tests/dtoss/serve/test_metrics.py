@@ -86,6 +86,14 @@ def test_the_text_of_one_process():
     metrics.not_logged()
     metrics.not_logged(lost=3)
     metrics.dropped(4)
+    metrics.streams(3)
+    metrics.streams(-1)
+    metrics.sent_events(0)
+    metrics.sent_events(500)
+    metrics.subscribed("added", 7)
+    metrics.subscribed("removed", 1)
+    metrics.not_subscribed("rights")
+    metrics.watch_failed()
     metrics.serves("2026-01-02T03-04-05Z-ab", 17, 1e9, 1_234)
     counts.of(0).end(restarts=True)
     text = metrics.text().decode()
@@ -119,8 +127,13 @@ def test_the_text_of_one_process():
         "dtoss_snapshots_refused_total": 1, "dtoss_pool_waiting": 3, "dtoss_requests_in_hand": 1,
         "dtoss_access_log_rows_total": 10, "dtoss_access_log_requests_total": 999,
         "dtoss_access_log_failures_total": 2, "dtoss_access_log_lost_total": 3, "dtoss_log_lines_dropped_total": 4,
+        "dtoss_event_streams": 2, "dtoss_events_sent_total": 500, "dtoss_watch_failures_total": 1,
         "dtoss_objects": 1_234, "dtoss_workers": 1, "dtoss_worker_restarts_total": 1,
     }  # fmt: skip
+    changes = {key[1]: value for key, value in found.items() if key[0] == "dtoss_subscriptions_changed_total"}
+    assert changes == {"change=added": 7, "change=changed": 0, "change=removed": 1}
+    refusals = {key[1]: value for key, value in found.items() if key[0] == "dtoss_subscriptions_refused_total"}
+    assert refusals == {"why=rights": 1, "why=rows": 0}
     ((info, value),) = [one for one in found.items() if one[0][0] == "dtoss_snapshot_info"]
     assert (info[1], value) == ("snapshot=2026-01-02T03-04-05Z-ab", 1)
     assert found["dtoss_worker_resident_bytes", "worker=1"] > 1e6

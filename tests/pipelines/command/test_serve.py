@@ -211,6 +211,9 @@ def test_who_may_ask_and_how_much(store, tmp_path):
 def test_what_cannot_be_is_one_line(store, tmp_path):
     """With the way out, and exit code 2."""
     (tmp_path / "limits").write_text("kk = 3")
+    readers, typo = tmp_path / "readers", tmp_path / "typo"
+    readers.write_text("one read-me\n")
+    typo.write_text("one write-me wirte\n")
     with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(3) as several:
         port = other.getsockname()[1]
         cert, key, nowhere = tmp_path / "cert", tmp_path / "key", tmp_path / "nowhere"
@@ -220,6 +223,16 @@ def test_what_cannot_be_is_one_line(store, tmp_path):
             "go together": ("--tls-cert", cert),
             f"{cert}, --tls-key {key}: No such file": ("--tls-cert", cert, "--tls-key", key),
             "nobody": ("--token-file", tmp_path / "nobody"),
+            "--allow-subscribe needs --token-file with a token that may write, and there is none": (
+                "--allow-subscribe",
+            ),
+            f"{readers} has none: end the line of one in the word write": (
+                "--allow-subscribe",
+                "--token-file",
+                readers,
+            ),
+            "third word that is no right: write is one": ("--token-file", typo),
+            "watch 'a/b' cannot be a name": ("--watch", "a/b"),
             "1000/s or 600/min": ("--rate", "many"),
             "no duration": ("--slow", "100"),
             "a whole number of requests is wanted, or all": ("--access-sample", "1.5"),

@@ -14,6 +14,7 @@ import re
 import signal
 import socket
 import sys
+import tempfile
 import time
 import warnings
 from collections import Counter, deque
@@ -25,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.dtoss.serve.bulk.streams import ARROW, broken, seeds
+from tests.dtoss.serve.delivery.listening import Watch
 from tests.dtoss.serve.served import NAME, WAIT, Asker, running, town
 
 MADE = 0.3
@@ -42,6 +44,7 @@ PATHS = (
     "/knn", "/range", "/count", "/locate", "/reverse_nearest", "/box", "/within", "/objects/1", "/snapshot", "/no",
     "/map/nearest", "/map", "/map/load", "/map/object/1", "/map/within", "/map/subscriptions",
     "/map/subscription", "/static/map.js",
+    "/subscriptions", "/subscriptions/a",
 )  # fmt: skip
 NUMBERS = (
     "0", "-0", "1", "-1", "8", "1e308", "-1e308", "1e-320", "1e999", "nan", "inf", "-inf", "NaN", "Infinity", "0x10",
@@ -62,13 +65,23 @@ CONDITIONS = (
 )  # fmt: skip
 
 
+CURSORS = ("beginning", "1-end", "0", "1-4294967296", "2-0", "99-1", "-", "end", "1-99999999999999999999", "1-1-1")
+FENCES = (
+    {"id": "a", "circle": [10, 50, 900]}, {"id": 7, "box": [9.9, 49.9, 10.1, 50.1], "where": "speed < 20"},
+    {"id": "w", "words": "flood or (fire and not drill)"}, {"id": "e", "events": ["enter"], "circle": [0, 0, 1]},
+    {"id": "p", "polygon": {"type": "Polygon", "coordinates": [[[9, 50], [10, 50], [10, 51], [9, 50]]]}},
+    {"type": "Feature", "id": "f", "geometry": {"type": "Point", "coordinates": [10, 50]}, "properties": {"radius": 9}},
+    {"id": "o", "around": {"object": 1, "metres": 50}, "expires": "2031-01-01T00:00:00Z", "meta": {"x": [1, None]}},
+)  # fmt: skip
+
+
 @contextmanager
-def worker(index):
+def worker(index, store):
     """A forked worker: its process id and its address."""
     told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
-        with running(index) as server:
+        with running(index, store=store, allow_subscribe=True) as server:
             for name in ("accesses", "answers", "hot_answers", "requests", "events", "turns"):
                 setattr(server.heard, name, deque(maxlen=1_000))  # the scene keeps all, and its memory would grow
             os.write(tell, b"%d\n" % server.at[1])
@@ -89,7 +102,7 @@ def main(count=10_000, seed=0):
     asked(index)
     ends = Counter()
     rng = np.random.default_rng(seed)
-    with worker(index) as server:
+    with tempfile.TemporaryDirectory() as store, worker(index, watched(store)) as server:
         rounds = 5
         memory = []
         # what is loaded when it is first wanted comes in a round before those whose memory is compared
@@ -120,6 +133,14 @@ def asked(index):
         assert asker.raw("/box", "POST", b'{"boxes":[[9.9,49.9,10.1,50.1]]}')[0] == 200
 
 
+def watched(store):
+    """A store with a watch that has had events."""
+    watch = Watch(store).begin()
+    watch.batch()
+    watch.batch()
+    return store
+
+
 def held(pid):
     """Return the bytes that a process has for itself alone."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
@@ -133,7 +154,7 @@ def by_hand(server, count, rng, ends):
     """Send requests that are put together from what is unusual."""
     makers = (
         strange_target, strange_target, strange_json, strange_json, strange_arrow, strange_shape, strange_bytes,
-        strange_tile,
+        strange_tile, strange_events, strange_fences, strange_fences,
     )  # fmt: skip
     connection = None
     for number in range(count):
@@ -311,6 +332,38 @@ def strange_shape(rng):
     return post(strange_path(rng, ("/within",)), text.encode(), b"application/json", rng)
 
 
+def strange_events(rng):
+    """A page of events: a stream would not end."""
+    names = ("after", "subscription", "kind", "limit", "x")
+    given = [(pick(rng, names), quoted(pick(rng, (*CURSORS, *NUMBERS, "enter", "a")))) for _ in range(3)]
+    query = "&".join(f"{name}={value}" for name, value in given)
+    last = b"last-event-id: %b\r\n" % pick(rng, (*CURSORS, "\xff", " ", "1 " * 300)).encode("latin-1")
+    headers = last if rng.random() < 0.3 else b""
+    method, target = pick(rng, (b"GET", b"GET", b"GET", b"POST", b"HEAD")), f"/events?limit=5&{query}".encode()
+    if rng.random() < 0.3:
+        method, target = pick(rng, (b"GET", b"DELETE")), b"/subscriptions/" + quoted(pick(rng, NUMBERS)).encode()
+    return b"%b %b HTTP/1.1\r\nhost: x\r\n%b\r\n" % (method, target, headers), True
+
+
+def strange_fences(rng):
+    """Subscriptions, of which something is wrong more often than not."""
+    rows = [pick(rng, FENCES) for _ in range(int(rng.integers(0, 6)))]
+    rows = [{**row, "id": f"{row['id']}{number}"} for number, row in enumerate(rows)]
+    if rng.random() < 0.3 and rows:
+        name = pick(
+            rng, ("where", "circle", "box", "words", "events", "expires", "meta", "id", "polygon", "no", "type")
+        )
+        rows[0] |= {name: pick(rng, (None, 5, -1e308, "x", CONDITIONS[3], [], [1, 2], {"a": {}}, "a" * 9_000, True))}
+    text = "\n".join(map(json.dumps, rows))
+    if rng.random() < 0.5:
+        text = json.dumps(pick(rng, (rows, {"type": "FeatureCollection", "features": rows}, {"features": rows})))
+    for _ in range(int(rng.integers(0, 2))):
+        at = int(rng.integers(0, len(text) + 1))
+        new = pick(rng, (*NUMBERS, "[", "}", ",", '"', "[[" * 900, '{"a":' * 900, "\\ud800", "\n", "\ufeff", "PAR1"))
+        text = text[:at] + new + text[at + int(rng.integers(0, 9)) :]
+    return post(b"/subscriptions", text.encode("utf-8", "surrogatepass"), b"application/json", rng)
+
+
 def strange_bytes(rng):
     good = b"GET /knn?lon=10&lat=50 HTTP/1.1\r\nhost: x\r\n\r\n"
     some = (
@@ -327,9 +380,9 @@ def strange_bytes(rng):
 
 # -- by schemathesis --------------------------------------------------------------------------------------------------
 
-ENDLESS = {"/live"}
+ENDLESS = {"/live", "/events"}
 """Routes whose answers do not end."""
-ANY_TEXT = {"/static/{path}", "/report/{path}"}
+ANY_TEXT = {"/static/{path}", "/report/{path}", "/subscriptions/{subscription_id}"}
 """Routes of which no text is a wrong parameter."""
 
 
