@@ -40,7 +40,7 @@ def json_lines(events: pa.Table, settings: Settings) -> pa.Buffer:
     """
     if not events.num_rows:
         return pa.py_buffer(b"")
-    return _bytes_of(_lines(events, settings, "}\n"))
+    return joined(_lines(events, settings, "}\n"))
 
 
 def line_column(events: pa.Table, settings: Settings) -> pa.Array:
@@ -158,12 +158,12 @@ def _any(values: pa.Array) -> pa.Array:
     if pa.types.is_floating(kind):
         return _real(values)
     if pa.types.is_timestamp(kind):
-        return _moments(values, "Z" if kind.tz else "")
+        return _moments(values.cast(pa.timestamp(kind.unit)), "Z" if kind.tz else "")
     made = [None if value is None else json.dumps(value, default=str) for value in values.to_pylist()]
     return pa.array(made, pa.large_string())
 
 
-def _bytes_of(lines: pa.Array) -> pa.Buffer:
+def joined(lines: pa.Array) -> pa.Buffer:
     """Return the text of all rows of a large string column, of which none is null, one behind the other."""
     _, offsets, data = lines.buffers()
     bounds = memoryview(offsets).cast("q")

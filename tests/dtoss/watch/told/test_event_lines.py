@@ -89,6 +89,7 @@ def test_what_is_carried_along_has_its_type():
         "small": pa.array([0.5, float("nan")], pa.float32()),
         "when": pa.array([moment, None], pa.timestamp("ms")),
         "zoned": pa.array([moment, None], pa.timestamp("us", "UTC")),
+        "far": pa.array([moment.replace(tzinfo=UTC), None], pa.timestamp("ns", "Asia/Kathmandu")),
         "day": pa.array([moment.date(), None]),
         "list": pa.array([[1, 2], None]),
         "code": pa.array([5, None], pa.int32()).dictionary_encode(),
@@ -97,6 +98,7 @@ def test_what_is_carried_along_has_its_type():
     one, two = lines_of(table)
     assert [one[name] for name in ("whole", "flag", "word", 'odd "name"', "small")] == [1, True, "x", "y", 0.5]
     assert (one["when"], one["zoned"]) == ("2024-02-29T12:30:00", "2024-02-29T12:30:00Z")
+    assert one["far"] == one["zoned"]
     assert (one["day"], one["list"], one["code"]) == ("2024-02-29", [1, 2], 5)
     assert {two[name] for name in table.column_names[13:]} == {None}
 
