@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit
@@ -133,6 +134,12 @@ class Plan:
     def timed(self) -> bool:
         """Whether objects are followed: rows have ids and times, and are no messages."""
         return self.settings.time is not None and self.settings.id_type is not None and not self.settings.messages
+
+    @property
+    def kept_types(self) -> dict[str, pa.DataType]:
+        """The types of the columns that the state keeps, by name; an object's own id is kept in any case."""
+        types = self.settings.attributes
+        return {name: types[name] for name in self.kept if name in types}
 
     def document_before(self) -> Mapping[str, Any]:
         """Return the document of the commit before; an empty one where there is none."""

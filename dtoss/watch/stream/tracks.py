@@ -60,7 +60,7 @@ def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bo
         late = ids_until(layers, limit, kind)
         if len(late):
             ids = pc.unique(pa.concat_arrays([ids, late]))
-    kinds = {name: plan.settings.schema[name] for name in plan.kept if name != "id"}
+    kinds = plan.kept_types
     before = concatenated(newest(layers, Asked.of(ids)), kinds, kind)
     if before.gone.any():
         before = before.take(np.flatnonzero(~before.gone))
@@ -181,7 +181,7 @@ def kept_state(plan: Plan, tracks: Tracks, known: Known) -> Kept:
         return Kept(None, np.zeros(0, np.int64), len(plan.state))
     # a row before that is the last one is there only because its time is over
     gone = tracks.before[last]
-    kinds = {name: plan.settings.schema[name] for name in plan.kept if name != "id"}
+    kinds = plan.kept_types
     asked = Asked.of(rows.ids.take(pa.array(last)))
     fresh = Before(
         asked.key,

@@ -302,3 +302,16 @@ def test_an_object_takes_few_bytes(tmp_path):
     rows = [at(n, 0, lon=n / 1000, occupied=0, kind="taxi") for n in range(20_000)]
     document = run(home, settings_of(), rows).document
     assert sum(one["bytes"] for one in document["state"]) <= 120 * len(rows)
+
+
+def test_a_column_that_is_called_id_beside_the_ids_is_kept(tmp_path):
+    home, attributes = Home(str(tmp_path), "w"), {"id": pa.string(), "key": pa.int64(), "gone": pa.bool_()}
+    settings = Settings(SPHERE, "int64", "timestamp", None, False, attributes)
+    change(home, [circle("home", 0.0, 0.0, 10.0, where="id = 'x' and key = 5 and not gone", events=6)])
+    found = []
+    for second, name in enumerate(["x", "x", "y", "x"]):
+        values = {"id": pa.array([name]), "key": pa.array([5]), "gone": pa.array([False])}
+        rows = Rows(np.zeros((1, 2)), pa.array([7]), np.array([BEGIN + second]), None, values)
+        plan = plan_batch(home, settings, Source(files={f"f{second}": 1}), Options(), NOW)
+        found.append([event[0] for event in told(home, run_batch(plan, rows).number)])
+    assert found == [["enter"], [], ["leave"], ["enter"]]
