@@ -267,13 +267,21 @@ class Standing:
     @cached_property
     def expires(self) -> NDArray[np.int64]:
         """When each expires, int64 (n,), the greatest number where none does."""
-        never = np.iinfo(np.int64).max
-        return np.asarray(pc.fill_null(self.table.column("expires"), never).to_numpy())
+        return self._numbers("expires", np.iinfo(np.int64).max)
 
     @cached_property
     def versions(self) -> NDArray[np.int64]:
         """The version of each, int64 (n,)."""
-        return np.ascontiguousarray(self.table.column("version").fill_null(0).to_numpy())
+        return self._numbers("version", 0)
+
+    def _numbers(self, name: str, missing: int) -> NDArray[np.int64]:
+        """Return a column of the table; that of one index without nulls is the one that is mapped."""
+        columns = [built.table.column(name) for _, built in self.parts]
+        found = [
+            np.full(len(column), missing) if column.null_count == len(column) else column.fill_null(missing).to_numpy()
+            for column in columns
+        ]
+        return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, np.int64), *found])
 
     @cached_property
     def events(self) -> NDArray[np.uint8]:
@@ -316,7 +324,9 @@ class Standing:
 
     def alive(self, clock: int | None) -> NDArray[np.bool_]:
         """Return which stand and have not expired at a clock in microseconds, bool (n,)."""
-        return self.stands if clock is None else self.stands & (self.expires > clock)
+        if clock is None or all(built.table.column("expires").null_count == len(built) for _, built in self.parts):
+            return self.stands
+        return self.stands & (self.expires > clock)
 
     def rows_of(self, ids: pa.Array) -> NDArray[np.int64]:
         """Return the rows that stand of some ids, in the order of the ids, int64 (m,); others are left out."""
