@@ -17,6 +17,7 @@ from dtoss.watch.rows import Rows
 from dtoss.watch.stream.event_table import GROUP_ROWS, INSIDES, KINDS, EventFile, carried_as, coded, kinds_of
 from dtoss.watch.stream.follow_kernel import by_turn, follow
 from dtoss.watch.stream.plan import Plan
+from dtoss.watch.stream.rows_in import ranks_of
 from dtoss.watch.stream.tracks import Tracks
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 
@@ -61,16 +62,33 @@ def write_messages(plan: Plan, rows: Rows, out: EventFile) -> dict[str, int]:
 
 
 def _by_id(rows: Rows) -> NDArray[np.int64]:
-    """Return rows by id, time and place: the same order, however they were given to tasks."""
-    columns: dict[str, Any] = {"x": rows.positions[:, 0], "y": rows.positions[:, 1]}
+    """Return rows by id, time, place, text and attributes: the same order, however they were given to tasks."""
+    columns: dict[str, Any] = {"x": pa.array(rows.positions[:, 0]), "y": pa.array(rows.positions[:, 1])}
     if rows.t is not None:
-        columns = {"t": rows.t, **columns}
+        columns = {"t": pa.array(rows.t), **columns}
     if rows.ids is not None:
         columns = {"id": rows.ids, **columns}
     if rows.text is not None:
         columns["text"] = rows.text
     keys = [(name, "ascending") for name in columns]
-    return np.asarray(pc.sort_indices(pa.table(columns), sort_keys=keys)).astype(np.int64)
+    order = np.asarray(pc.sort_indices(pa.table(columns), sort_keys=keys)).astype(np.int64)
+    alike = np.ones(max(len(order) - 1, 0), np.bool_)
+    for column in columns.values():
+        alike &= _as_before(column.take(pa.array(order)))
+    tied = np.append(alike, False) | np.append(False, alike)
+    if alike.any() and rows.attributes:
+        group = np.append(0, np.cumsum(~alike))[tied]
+        many = order[tied]
+        ranks = [ranks_of(rows.attributes[name].take(pa.array(many))) for name in sorted(rows.attributes)]
+        order[tied] = many[np.lexsort((*ranks[::-1], group))]
+    return order
+
+
+def _as_before(column: pa.Array) -> NDArray[np.bool_]:
+    """Return which values but the first are equal to the one before, null to null."""
+    null = np.asarray(column.is_null())
+    equal = np.asarray(pc.equal(column[1:], column[:-1]).fill_null(False))
+    return np.asarray(equal | (null[1:] & null[:-1]))
 
 
 @dataclass(frozen=True)

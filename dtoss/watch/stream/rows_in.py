@@ -95,7 +95,7 @@ def _greatest(rows: Rows, moment: NDArray[np.bool_]) -> tuple[NDArray[np.int64],
     if rows.text is not None:
         columns.append(rows.text)
     taken = pa.array(many)
-    ranks = [_ranks(column.take(taken)) for column in columns]
+    ranks = [ranks_of(column.take(taken)) for column in columns]
     order = np.lexsort((*ranks[::-1], places[:, 1], places[:, 0], of))
     of, places = of[order], places[order]
     last = np.append(of[1:] != of[:-1], True)
@@ -106,7 +106,7 @@ def _greatest(rows: Rows, moment: NDArray[np.bool_]) -> tuple[NDArray[np.int64],
     return kept, tied, len(many) - int(last.sum()) - tied
 
 
-def _ranks(column: pa.Array) -> NDArray[np.int64]:
+def ranks_of(column: pa.Array) -> NDArray[np.int64]:
     """Return numbers in the order of values: a null is less than all else, and NaN is the greatest number."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

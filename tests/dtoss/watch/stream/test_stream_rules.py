@@ -315,3 +315,22 @@ def test_a_column_that_is_called_id_beside_the_ids_is_kept(tmp_path):
         plan = plan_batch(home, settings, Source(files={f"f{second}": 1}), Options(), NOW)
         found.append([event[0] for event in told(home, run_batch(plan, rows).number)])
     assert found == [["enter"], [], ["leave"], ["enter"]]
+
+
+def test_messages_that_differ_in_attributes_only_come_in_one_order(tmp_path):
+    kinds = {"body": pa.string(), "v": pa.float64(), "w": pa.string()}
+    settings = Settings(SPHERE, "string", None, "body", True, kinds)
+    values = [("m", None, "a"), (None, float("nan"), "b"), ("m", 1.0, None), (None, 1.0, "c"), ("m", None, None)]
+    text = pa.array(["fire"] * 5)
+    files = set()
+    for turn, order in enumerate(list(itertools.permutations(values))[::20]):
+        home = Home(str(tmp_path / str(turn)), "w")
+        change(home, [asked("said", EVERYWHERE, words="fire", events=1)])
+        ids, v, w = zip(*order, strict=True)
+        attributes = {"body": text, "v": pa.array(v, pa.float64()), "w": pa.array(w, pa.string())}
+        rows = Rows(np.zeros((5, 2)), pa.array(ids), None, text, attributes)
+        plan = plan_batch(home, settings, Source(files={"f": 1}), Options(carry=("v", "w")), NOW)
+        (file,) = run_batch(plan, rows).document["events"]
+        files.add(file["sha256"])
+        assert file["rows"] == 5
+    assert len(files) == 1
