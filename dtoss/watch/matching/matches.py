@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.watch.matching.row_order import merge_hits
+
 
 @dataclass(frozen=True)
 class Matches:
@@ -45,16 +47,24 @@ class Matches:
 
 
 def joined(first_row: int, last_row: int, parts: list[Matches]) -> Matches:
-    """Return matches of the same rows and other subscriptions as one, put in order; O(m log m) for several parts."""
+    """Return matches of the same rows and other subscriptions as one, in order. Cost O(m log p) for p parts."""
     parts = [part for part in parts if len(part)]
     if not parts:
         return Matches(first_row, last_row, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0))
-    if len(parts) == 1 and (parts[0].first_row, parts[0].last_row) == (first_row, last_row):
+    while len(parts) > 1:
+        parts = [_merged(parts[i : i + 2]) for i in range(0, len(parts), 2)]
+    return Matches(first_row, last_row, parts[0].row, parts[0].subscription, parts[0].distance)
+
+
+def _merged(parts: list[Matches]) -> Matches:
+    """Return one or two parts as one."""
+    if len(parts) == 1:
         return parts[0]
-    row = np.concatenate([part.row for part in parts])
-    subscription = np.concatenate([part.subscription for part in parts])
-    distance = np.concatenate([part.distance for part in parts])
-    if len(parts) > 1:
-        order = np.argsort((row - first_row) * (int(subscription.max()) + 1) + subscription, kind="stable")
-        row, subscription, distance = row[order], subscription[order], distance[order]
-    return Matches(first_row, last_row, row, subscription, distance)
+    one, other = parts
+    total = len(one) + len(other)
+    row, subscription, distance = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(total)
+    merge_hits(
+        one.row, one.subscription, one.distance, other.row, other.subscription, other.distance,
+        row, subscription, distance,
+    )  # fmt: skip
+    return Matches(one.first_row, one.last_row, row, subscription, distance)

@@ -77,3 +77,22 @@ def put_back(order, ends, subs, far, begins, row, subscription, distance):
         at = begins[order[i]]
         for k in range(ends[i] - first):
             subscription[at + k], distance[at + k] = subs[first + k], far[first + k]
+
+
+_ROW, _SUBS, _FAR = (f"Array({kind}, 1, 'C', readonly=True)" for kind in ("int64", "int32", "float64"))
+
+
+@kernel(f"void({_ROW}, {_SUBS}, {_FAR}, {_ROW}, {_SUBS}, {_FAR}, int64[::1], int32[::1], float64[::1])")
+def merge_hits(row, subs, far, other_row, other_subs, other_far, out_row, out_subs, out_far):
+    """Write two lists of hits as one; each is in the order of rows and then of subscriptions, and so is the one."""
+    i, j = 0, 0
+    for at in range(out_row.size):
+        first = j == other_row.size
+        if i < row.size and not first:
+            first = row[i] < other_row[j] or (row[i] == other_row[j] and subs[i] <= other_subs[j])
+        if first:
+            out_row[at], out_subs[at], out_far[at] = row[i], subs[i], far[i]
+            i += 1
+        else:
+            out_row[at], out_subs[at], out_far[at] = other_row[j], other_subs[j], other_far[j]
+            j += 1
