@@ -31,7 +31,7 @@ class _Later(Exception):
 
 
 class Followed:
-    """The events of a server's watch, in their order, each once; made by :meth:`.RemoteIndex.events`.
+    """The events of a server's watch, in their order, each once; made by :meth:`.remote_index.RemoteIndex.events`.
 
     Parameters
     ----------
