@@ -394,7 +394,8 @@ def in_order(value: Any) -> tuple[Any, ...]:
 def asked_holds(space: Space, schema: Mapping[str, Any], asked: Mapping[str, Any], row: Mapping[str, Any]) -> Any:
     """Whether a subscription holds a row: None, or the distance, NaN of a place without a centre.
 
-    A subscription is a row of dtoss.watch.subscription.SCHEMA, a row has x, y, attributes and perhaps a text.
+    A subscription is a row of dtoss.watch.subscription.SUBSCRIPTION_SCHEMA, a row has x, y, attributes and
+    perhaps a text.
     """
     far = float("nan")
     place = np.array([[row["x"], row["y"]]])

@@ -21,7 +21,7 @@ from bench.watch.words import formulas, matched, squares, towns
 from bench.watch.worlds import WORLDS, shuffled
 from dtoss.geometry.space import space_of
 from dtoss.watch.built.build import build
-from dtoss.watch.built.worded import BY_BOTH, BY_PLACE, BY_WORDS, build_worded, vocabulary_in
+from dtoss.watch.built.worded import BY_BOTH, BY_PLACE_ONLY, BY_WORDS_ONLY, build_worded, vocabulary_in
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.rows import Rows
 from dtoss.watch.words.messages import messages_of
@@ -101,8 +101,8 @@ def words():
 def test_words(race):
     """Words and place together beside either alone; the others are given fewer messages."""
     texts, boxes, positions, said = words()
-    ways = {by: build_worded(texts, boxes, "sphere", by=by) for by in (BY_BOTH, BY_WORDS, BY_PLACE)}
-    count = {BY_BOTH: MESSAGES, BY_WORDS: FEW, BY_PLACE: FEW}
+    ways = {by: build_worded(texts, boxes, "sphere", by=by) for by in (BY_BOTH, BY_WORDS_ONLY, BY_PLACE_ONLY)}
+    count = {BY_BOTH: MESSAGES, BY_WORDS_ONLY: FEW, BY_PLACE_ONLY: FEW}
     told = {by: messages_of(vocabulary_in(way), said.slice(0, count[by])) for by, way in ways.items()}
     last = race(
         "towns",
@@ -110,8 +110,8 @@ def test_words(race):
         MESSAGES,
         lambda: matched(ways[BY_BOTH], positions, told[BY_BOTH]),
         {
-            "words only": lambda: matched(ways[BY_WORDS], positions[:FEW], told[BY_WORDS]),
-            "place only": lambda: matched(ways[BY_PLACE], positions[:FEW], told[BY_PLACE]),
+            "words only": lambda: matched(ways[BY_WORDS_ONLY], positions[:FEW], told[BY_WORDS_ONLY]),
+            "place only": lambda: matched(ways[BY_PLACE_ONLY], positions[:FEW], told[BY_PLACE_ONLY]),
         },
         scale={"words only": MESSAGES / FEW, "place only": MESSAGES / FEW},
         goals={"words only": 3.0, "place only": 8.0},

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dtoss.watch.subscription import CIRCLE, SCHEMA
+from dtoss.watch.subscription import CIRCLE, SUBSCRIPTION_SCHEMA
 
 BEGIN = 1_700_000_000
 TOWN = (-73.97, 40.74)
@@ -45,7 +45,8 @@ def circles(rng: np.random.Generator, ids: range, events: int, radius: float) ->
         "events": np.full(count, events),
     }
     return pa.table(
-        [pa.array(made[f.name], f.type) if f.name in made else pa.nulls(count, f.type) for f in SCHEMA], SCHEMA
+        [pa.array(made[f.name], f.type) if f.name in made else pa.nulls(count, f.type) for f in SUBSCRIPTION_SCHEMA],
+        SUBSCRIPTION_SCHEMA,
     )
 
 

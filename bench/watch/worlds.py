@@ -15,7 +15,7 @@ from bench.measuring.points import DATA, missing, positions
 from datasets.cities.places import cities
 from dtoss.geometry.curve import curve_keys, radix_order
 from dtoss.geometry.space import space_of
-from dtoss.watch.subscription import CIRCLE, INSIDE, SCHEMA
+from dtoss.watch.subscription import CIRCLE, INSIDE, SUBSCRIPTION_SCHEMA
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +66,9 @@ def circles(centres: Floats, radius: Floats) -> pa.Table:
         "radius": pa.array(radius),
         "events": pa.array(np.full(count, INSIDE, np.uint8)),
     }
-    return pa.table([held.get(one.name, pa.nulls(count, one.type)) for one in SCHEMA], schema=SCHEMA)
+    return pa.table(
+        [held.get(one.name, pa.nulls(count, one.type)) for one in SUBSCRIPTION_SCHEMA], schema=SUBSCRIPTION_SCHEMA
+    )
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float, count: int) -> Floats:

@@ -17,7 +17,7 @@ from dtoss.frames.tables import read_column, table_of
 from dtoss.geometry.space import Space, as_positions
 from dtoss.watch.rows import Rows
 
-ID_COLUMN, TIME_COLUMN = "id", "t"
+ID_OF_ROWS, TIME_OF_ROWS = "id", "t"
 """The columns of ids and of times, in rows that callers give."""
 _TICKS = 1_000_000
 _NANOS = 1_000
@@ -80,20 +80,20 @@ def given_rows(frame: Any, space: Space, text: str | None, wanted: Collection[st
     for name, column in columns.items():
         if len(column) != len(positions):
             raise InputError(f"column {name!r} has {len(column)} values, and there are {len(positions)} positions")
-    t, time = _times(columns[TIME_COLUMN]) if TIME_COLUMN in columns else (None, None)
+    t, time = _times(columns[TIME_OF_ROWS]) if TIME_OF_ROWS in columns else (None, None)
     if text is not None and text not in columns:
         raise InputError(f"no column is called {text!r}, which was named as the text of rows")
-    attributes = {name: column for name, column in columns.items() if name not in (ID_COLUMN, TIME_COLUMN)}
-    ids = _ids(columns[ID_COLUMN]) if ID_COLUMN in columns else None
+    attributes = {name: column for name, column in columns.items() if name not in (ID_OF_ROWS, TIME_OF_ROWS)}
+    ids = _ids(columns[ID_OF_ROWS]) if ID_OF_ROWS in columns else None
     types = {name: column.type for name, column in attributes.items()}
     if ids is not None:
-        types[ID_COLUMN] = ids.type
+        types[ID_OF_ROWS] = ids.type
     rows = Rows(positions, ids, t, None if text is None else _texts(columns[text], text), attributes)
     return Given(rows, time, types)
 
 
 def _is_read(name: str, text: str | None, wanted: Collection[str] | None) -> bool:
-    return wanted is None or name in wanted or name in (ID_COLUMN, TIME_COLUMN, text)
+    return wanted is None or name in wanted or name in (ID_OF_ROWS, TIME_OF_ROWS, text)
 
 
 def _ids(column: pa.Array) -> pa.Array:
@@ -105,7 +105,7 @@ def _ids(column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
     if pa.types.is_null(column.type):
         return column.cast(pa.int64())
-    raise InputError(f"column {ID_COLUMN!r} is of type {column.type}: whole numbers or texts are wanted")
+    raise InputError(f"column {ID_OF_ROWS!r} is of type {column.type}: whole numbers or texts are wanted")
 
 
 def _texts(column: pa.Array, name: str) -> pa.Array:
@@ -122,7 +122,7 @@ def _times(column: pa.Array) -> tuple[NDArray[np.int64], pa.DataType]:
     """Return times as microseconds since 1970, and the type that they are given back in."""
     if column.null_count:
         row = int(column.is_null().to_numpy(zero_copy_only=False).argmax())
-        raise InputError(f"row {row} has no {TIME_COLUMN}: leave such rows out")
+        raise InputError(f"row {row} has no {TIME_OF_ROWS}: leave such rows out")
     kind = column.type
     if pa.types.is_null(kind):  # of no rows
         return np.zeros(0, np.int64), pa.float64()
@@ -133,11 +133,11 @@ def _times(column: pa.Array) -> tuple[NDArray[np.int64], pa.DataType]:
         wrong = ~((seconds >= -_LAST_SECOND) & (seconds <= _LAST_SECOND))
         if wrong.any():
             row = int(wrong.argmax())
-            raise InputError(f"row {row} has {TIME_COLUMN} {seconds[row]}: seconds since 1970, up to 9e12, are wanted")
+            raise InputError(f"row {row} has {TIME_OF_ROWS} {seconds[row]}: seconds since 1970, up to 9e12, are wanted")
         if pa.types.is_integer(kind):
             return seconds.astype(np.int64) * _TICKS, pa.float64()
         return np.rint(seconds.astype(np.float64) * _TICKS).astype(np.int64), pa.float64()
-    raise InputError(f"column {TIME_COLUMN!r} is of type {kind}: times, or seconds since 1970, are wanted")
+    raise InputError(f"column {TIME_OF_ROWS!r} is of type {kind}: times, or seconds since 1970, are wanted")
 
 
 def _moments(column: pa.Array) -> NDArray[np.int64]:
@@ -149,7 +149,7 @@ def _moments(column: pa.Array) -> NDArray[np.int64]:
         return np.asarray(column.cast(pa.timestamp("us", getattr(kind, "tz", None))).cast(pa.int64()).to_numpy())
     except pa.ArrowInvalid:
         raise InputError(
-            f"column {TIME_COLUMN!r} has times so far from 1970 that 64 bits do not hold their microseconds: "
+            f"column {TIME_OF_ROWS!r} has times so far from 1970 that 64 bits do not hold their microseconds: "
             "leave them out"
         ) from None
 
@@ -171,9 +171,9 @@ def with_types(rows: Rows, types: Mapping[str, pa.DataType]) -> Rows:
     """
     attributes = {}
     for name, kind in types.items():
-        if name == ID_COLUMN and name not in rows.attributes:
+        if name == ID_OF_ROWS and name not in rows.attributes:
             if rows.ids is None:
-                raise InputError(f"a condition names {ID_COLUMN!r}, and the rows have no ids")
+                raise InputError(f"a condition names {ID_OF_ROWS!r}, and the rows have no ids")
             continue
         if name not in rows.attributes:
             there = ", ".join(rows.attributes) or "none"

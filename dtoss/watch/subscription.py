@@ -10,7 +10,7 @@ INSIDE, ENTER, LEAVE = 1, 2, 4
 """Events that are wanted, as bits of column ``events``."""
 WANTS = {"inside": INSIDE, "enter": ENTER, "leave": LEAVE}
 
-SCHEMA = pa.schema(
+SUBSCRIPTION_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
         ("kind", pa.uint8()),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dtoss.names import position_names
 from dtoss.watch.built.standing import Standing
-from dtoss.watch.given import ID_COLUMN, Given, times_as
+from dtoss.watch.given import ID_OF_ROWS, Given, times_as
 from dtoss.watch.home import Home
 from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
@@ -129,7 +129,7 @@ def check_ids(rows: Rows, whose: str) -> None:
         If one has no id.
     """
     if rows.ids is None:
-        raise ValueError(f"{whose} have no column {ID_COLUMN!r}: enter and leave are of objects")
+        raise ValueError(f"{whose} have no column {ID_OF_ROWS!r}: enter and leave are of objects")
     if rows.ids.null_count:
         row = int(rows.ids.is_null().to_numpy(zero_copy_only=False).argmax())
-        raise ValueError(f"row {row} of {whose} has no {ID_COLUMN}: leave such rows out")
+        raise ValueError(f"row {row} of {whose} has no {ID_OF_ROWS}: leave such rows out")

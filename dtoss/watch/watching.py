@@ -21,7 +21,7 @@ from dtoss.watch.asked.moments import instant_of
 from dtoss.watch.asked.shapes import placed
 from dtoss.watch.built.build import build
 from dtoss.watch.built.standing import Standing
-from dtoss.watch.given import ID_COLUMN, Given, given_rows, with_types
+from dtoss.watch.given import ID_OF_ROWS, Given, given_rows, with_types
 from dtoss.watch.matching.matcher import MOST_MATCHES, joined_pieces
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.matching.several import StandingMatcher
@@ -42,7 +42,8 @@ class Watch:
     Parameters
     ----------
     table
-        Of :data:`dtoss.watch.subscription.SCHEMA`: a row for each subscription, in the order in which they were given.
+        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`: a row for each subscription, in the order
+        in which they were given.
     space
         Of places and rows.
     schema
@@ -325,8 +326,8 @@ def subscriptions(
     around = np.flatnonzero(np.asarray(table.column("kind").to_numpy()) == AROUND)
     if len(around):
         raise InputError(
-            f"subscription {table.column(ID_COLUMN)[int(around[0])].as_py()!r} is around an object, whose place only a "
-            "store knows: use dtoss subscribe and dtoss watch"
+            f"subscription {table.column(ID_OF_ROWS)[int(around[0])].as_py()!r} is around an object, whose place only "
+            "a store knows: use dtoss subscribe and dtoss watch"
         )
     watch = Watch(table, space, types, text)
     if types is not None or table.column("where").null_count == len(table):

@@ -75,7 +75,7 @@ def place_of(said: dict[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     said
-        A row of :data:`dtoss.watch.subscription.SCHEMA`.
+        A row of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
     """
     kind = said["kind"]
     if kind == CIRCLE:

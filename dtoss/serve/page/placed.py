@@ -46,7 +46,7 @@ class Placed:
     Parameters
     ----------
     table
-        Of :data:`dtoss.watch.subscription.SCHEMA`, n rows.
+        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, n rows.
     space
         Of their places.
     rects
@@ -167,7 +167,7 @@ def placed_of(table: pa.Table, space: Space, built: Built | None = None) -> Plac
     Parameters
     ----------
     table
-        Of :data:`dtoss.watch.subscription.SCHEMA`.
+        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
     space
         Of the places.
     built

@@ -52,10 +52,9 @@ ONE_SUBSCRIPTION: Schema = {
     "properties": {"snapshot": SNAPSHOT, **SUBSCRIPTION_SAID["properties"]},
     "required": ["snapshot", "id"],
 }
-SUBSCRIPTIONS_SAID = told(
-    watch=_TEXT, change=_WHOLE, adopted=_WHOLE, count=_WHOLE, subscriptions=array(SUBSCRIPTION_SAID)
-)
-SUBSCRIPTIONS_SAID["properties"]["next"] = {**_TEXT, "description": "Where the next page begins: after."}
+_PAGE = told(watch=_TEXT, change=_WHOLE, adopted=_WHOLE, count=_WHOLE, subscriptions=array(SUBSCRIPTION_SAID))
+_NEXT: Schema = {**_TEXT, "description": "Where the next page begins: after."}
+SUBSCRIPTIONS_SAID: Schema = {**_PAGE, "properties": {**_PAGE["properties"], "next": _NEXT}}
 CHANGED = told(watch=_TEXT, change=_WHOLE, added=_WHOLE, changed=_WHOLE, removed=_WHOLE, same=_WHOLE)
 COLLECTION: Schema = {
     "type": "object",

@@ -31,7 +31,7 @@ from dtoss.watch.asked.live import (
     table_at,
 )
 from dtoss.watch.home import CHANGES, Home
-from dtoss.watch.subscription import SCHEMA
+from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
 BASE_EVERY = 64
 """Changes after which one names a base, the whole table in one file."""
@@ -45,7 +45,7 @@ SPARED_SECONDS = 3600.0
 """A base that is no longer named stays for so long."""
 _GROUP = 1 << 16
 """Rows of a row group: of a base those are read that may hold an id."""
-_COMPARED = [name for name in SCHEMA.names if name not in ("id", "version")]
+_COMPARED = [name for name in SUBSCRIPTION_SCHEMA.names if name not in ("id", "version")]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def subscribe(home: Home, table: pa.Table, *, replace: bool = False, space: Spac
     home
         Of the watch; its folder is made where there is none.
     table
-        Of :data:`dtoss.watch.subscription.SCHEMA`, checked; its versions do not matter.
+        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, checked; its versions do not matter.
     replace
         Those that it does not hold are removed.
     space
@@ -97,7 +97,7 @@ def subscribe(home: Home, table: pa.Table, *, replace: bool = False, space: Spac
     A row that stands already, equal in all but its version, is left out of the change; without any other row there is
     no change. Cost O(n), and the base is read; of a replacement O(all that stand).
     """
-    table = table.select(SCHEMA.names).cast(SCHEMA)
+    table = table.select(SUBSCRIPTION_SCHEMA.names).cast(SUBSCRIPTION_SCHEMA)
     ids = _ids_of(table)
 
     def change(number: int) -> tuple[pa.Table, pa.Array, Changed]:
@@ -136,7 +136,7 @@ def unsubscribe(home: Home, ids: Iterable[Any]) -> Changed:
 
     def change(number: int) -> tuple[pa.Table, pa.Array, Changed]:
         gone = _ids_of(standing_of(home, number, asked))
-        return SCHEMA.empty_table(), gone, Changed(0, 0, 0, len(gone), 0)
+        return SUBSCRIPTION_SCHEMA.empty_table(), gone, Changed(0, 0, 0, len(gone), 0)
 
     return _commit(home, change, False, None)
 
@@ -207,7 +207,7 @@ def _clear_bases(home: Home, needed: list[str]) -> None:
 def _rows_of(added: pa.Table, gone: pa.Array) -> pa.Table:
     """Return the rows of a change's file, by id."""
     versions = added.schema.get_field_index("version")
-    fresh = added.set_column(versions, SCHEMA.field("version"), pa.nulls(len(added), pa.int64()))
+    fresh = added.set_column(versions, SUBSCRIPTION_SCHEMA.field("version"), pa.nulls(len(added), pa.int64()))
     fresh = fresh.append_column(CHANGE_SCHEMA.field(REMOVED_COLUMN), pa.array(np.zeros(len(added), np.bool_)))
     empty = {field.name: pa.nulls(len(gone), field.type) for field in CHANGE_SCHEMA}
     empty |= {"id": gone, REMOVED_COLUMN: pa.array(np.ones(len(gone), np.bool_))}

@@ -18,7 +18,7 @@ from dtoss.conditions.program import parse_program
 from dtoss.geometry.space import LONLAT, Space
 from dtoss.watch.asked.forms import Draft, Reasons, Values, draft_of, unknown_names
 from dtoss.watch.asked.places import check_places
-from dtoss.watch.subscription import AROUND, EVERYWHERE, INSIDE, SCHEMA, WANTS
+from dtoss.watch.subscription import AROUND, EVERYWHERE, INSIDE, SUBSCRIPTION_SCHEMA, WANTS
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,8 @@ def checked_table(table: pa.Table, against: Against | None = None, *, file: str 
     Parameters
     ----------
     table
-        Of columns as :func:`checked` takes them, or of :data:`dtoss.watch.subscription.SCHEMA`, as such tables are
+        Of columns as :func:`checked` takes them, or of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, as such
+        tables are
         kept.
     against, file
         As in :func:`checked`.
@@ -141,7 +142,7 @@ def checked_table(table: pa.Table, against: Against | None = None, *, file: str 
         If it has a column that no subscription has, or two of one name.
     """
     against = against or Against()
-    kept = set(SCHEMA.names) <= set(table.column_names)
+    kept = set(SUBSCRIPTION_SCHEMA.names) <= set(table.column_names)
     if not kept and (why := unknown_names(table.column_names)):
         raise ValueError(f"column {why}")
     if len(set(table.column_names)) < len(table.column_names):
@@ -159,7 +160,7 @@ def checked_table(table: pa.Table, against: Against | None = None, *, file: str 
 
 def _as_written(table: pa.Table) -> tuple[dict[str, Values], pa.Array]:
     """Return the columns as people write them of a table as it is kept, but for when it expires."""
-    column = {name: _one_chunk(table.column(name)) for name in SCHEMA.names}
+    column = {name: _one_chunk(table.column(name)) for name in SUBSCRIPTION_SCHEMA.names}
     around = column["object"].is_valid()
     nothing = pa.scalar(None, pa.float64())
     bits = column["events"].fill_null(INSIDE).to_pylist()
@@ -212,7 +213,7 @@ def _piece(
         "expires": draft.expires if expires is None else expires,
         "version": pa.nulls(count, pa.int64()),
     }  # fmt: skip
-    table = pa.table([held[name] for name in SCHEMA.names], schema=SCHEMA)
+    table = pa.table([held[name] for name in SUBSCRIPTION_SCHEMA.names], schema=SUBSCRIPTION_SCHEMA)
     if not reasons:
         return _Piece(table, bad, line)
     good = np.ones(count, np.bool_)
@@ -223,7 +224,7 @@ def _piece(
 def _together(pieces: Sequence[_Piece], file: str) -> tuple[pa.Table, list[Bad]]:
     """Return all pieces; of several good rows with one id the first stays."""
     if not pieces:
-        return SCHEMA.empty_table(), []
+        return SUBSCRIPTION_SCHEMA.empty_table(), []
     table = pa.concat_tables([piece.table for piece in pieces]).combine_chunks()
     bad = [one for piece in pieces for one in piece.bad]
     ids = table.column("id")

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from dtoss.commits.chain import Commit
 from dtoss.errors import StoreError
 from dtoss.watch.home import CHANGES, Home
-from dtoss.watch.subscription import SCHEMA
+from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
 REMOVED_COLUMN = "removed"
-CHANGE_SCHEMA = SCHEMA.append(pa.field(REMOVED_COLUMN, pa.bool_()))
+CHANGE_SCHEMA = SUBSCRIPTION_SCHEMA.append(pa.field(REMOVED_COLUMN, pa.bool_()))
 """Of the file of a change: what it adds, with the version null, and the ids that it only removes."""
 CHANGE_KIND = "subscriptions"
 """What a commit of changes calls itself."""
@@ -118,7 +118,7 @@ def table_at(home: Home, number: int) -> pa.Table:
     Cost: the base that the commit names, and the changes after it, at most a few dozen, are read.
     """
     if number == 0:
-        return SCHEMA.empty_table()
+        return SUBSCRIPTION_SCHEMA.empty_table()
     base = _there(home, base_of(home.changes.read(number), home.changes.path(number)))
     table = base_table(home, base)
     if base.number == number:
@@ -146,8 +146,8 @@ def base_table(home: Home, base: Base) -> pa.Table:
         If its file is missing or damaged.
     """
     if base.entry is None:
-        return SCHEMA.empty_table()
-    return read_listed(home, base.entry["name"], base.entry["sha256"], SCHEMA)
+        return SUBSCRIPTION_SCHEMA.empty_table()
+    return read_listed(home, base.entry["name"], base.entry["sha256"], SUBSCRIPTION_SCHEMA)
 
 
 def changes_between(home: Home, first_excl: int, last_incl: int) -> Delta:
@@ -179,16 +179,18 @@ def changes_between(home: Home, first_excl: int, last_incl: int) -> Delta:
             raise StoreError(f"{home.changes.path(number)} is no change of subscriptions") from None
         part = read_listed(home, name, sha256, CHANGE_SCHEMA)
         stamped = pa.array(np.full(len(part), number, np.int64))
-        parts.append(part.set_column(part.schema.get_field_index("version"), SCHEMA.field("version"), stamped))
+        parts.append(
+            part.set_column(part.schema.get_field_index("version"), SUBSCRIPTION_SCHEMA.field("version"), stamped)
+        )
         if document.get("replace"):
             replaced = True
             break
     if not parts:
-        return Delta(SCHEMA.empty_table(), pa.array([], pa.string()))
+        return Delta(SUBSCRIPTION_SCHEMA.empty_table(), pa.array([], pa.string()))
     together = pa.concat_tables(parts[::-1])
     together = together.take(pa.array(_last_of_each(together.column("id")))) if len(parts) > 1 else together
     together = by_id(together)
-    alive = together.filter(pc.invert(together.column(REMOVED_COLUMN))).select(SCHEMA.names)
+    alive = together.filter(pc.invert(together.column(REMOVED_COLUMN))).select(SUBSCRIPTION_SCHEMA.names)
     return Delta(alive, _one_array(together.column("id")), replaced)
 
 
@@ -210,13 +212,13 @@ def standing_of(home: Home, number: int, ids: pa.Array) -> pa.Table:
         As :func:`table_at`.
     """
     if number == 0:
-        return SCHEMA.empty_table()
+        return SUBSCRIPTION_SCHEMA.empty_table()
     base = _there(home, base_of(home.changes.read(number), home.changes.path(number)))
     delta = changes_between(home, base.number, number)
     left = ids.filter(pc.invert(pc.is_in(ids, delta.removed))) if len(delta.removed) else ids
-    old = SCHEMA.empty_table()
+    old = SUBSCRIPTION_SCHEMA.empty_table()
     if base.entry is not None and len(left) and not delta.replaced:
-        old = read_listed(home, base.entry["name"], base.entry["sha256"], SCHEMA, left)
+        old = read_listed(home, base.entry["name"], base.entry["sha256"], SUBSCRIPTION_SCHEMA, left)
     new = delta.table.filter(pc.is_in(delta.table.column("id"), ids))
     return pa.concat_tables([old, new])
 

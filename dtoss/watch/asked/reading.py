@@ -21,7 +21,7 @@ from dtoss.watch.asked.checking import Against, Bad, checked, checked_table
 from dtoss.watch.asked.forms import RADII
 from dtoss.watch.asked.json_text import read_json
 from dtoss.watch.asked.shapes import check_collection, placed
-from dtoss.watch.subscription import SCHEMA
+from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
 _PARQUET_MARK = b"PAR1"
 _WHOLE = (".json", ".geojson")
@@ -58,7 +58,7 @@ class Read:
     Parameters
     ----------
     table
-        The good subscriptions, of :data:`dtoss.watch.subscription.SCHEMA`.
+        The good subscriptions, of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
     bad
         The others, in the order of the files.
     """
@@ -118,7 +118,7 @@ def read_files(
             wrong = sorted([*wrong, *twice], key=lambda one: one.row)
         tables.append(table)
         bad += wrong
-    return Read(pa.concat_tables([SCHEMA.empty_table(), *tables]), tuple(bad))
+    return Read(pa.concat_tables([SUBSCRIPTION_SCHEMA.empty_table(), *tables]), tuple(bad))
 
 
 @contextmanager

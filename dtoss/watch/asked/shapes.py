@@ -14,7 +14,7 @@ from dtoss.frames.points import points_of
 from dtoss.frames.zones import GEOMETRY_NAMES, check_crs
 from dtoss.geometry.space import Space
 from dtoss.watch.asked.forms import RADII
-from dtoss.watch.subscription import SCHEMA
+from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
 _WHOSE = "the watch"
 
@@ -35,7 +35,7 @@ def placed(table: pa.Table, space: Space) -> pa.Table:
         If the geometries are in another CRS.
     """
     name = next((name for name in GEOMETRY_NAMES if name in table.column_names), None)
-    if name is None or set(SCHEMA.names) <= set(table.column_names):
+    if name is None or set(SUBSCRIPTION_SCHEMA.names) <= set(table.column_names):
         return table
     at = table.schema.get_field_index(name)
     said = (table.schema.metadata or {}).get(b"geo")

@@ -21,7 +21,7 @@ def written(table: pa.Table) -> list[dict[str, Any]]:
     Parameters
     ----------
     table
-        Of :data:`dtoss.watch.subscription.SCHEMA`.
+        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
 
     Notes
     -----

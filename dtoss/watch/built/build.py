@@ -47,7 +47,7 @@ def build(
     Parameters
     ----------
     table
-        Of :data:`dtoss.watch.subscription.SCHEMA`.
+        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
     space
         Of the rows.
     schema

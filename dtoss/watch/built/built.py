@@ -46,7 +46,7 @@ class Built:
     Parameters
     ----------
     table
-        Of :data:`dtoss.watch.subscription.SCHEMA`, n rows.
+        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, n rows.
     space
         Of places and rows.
     schema

@@ -17,7 +17,7 @@ from dtoss.geometry.space import Space
 from dtoss.watch.built.built import Built, Unanswered
 from dtoss.watch.built.mapped import HASH_DIGITS, mapped
 from dtoss.watch.home import BUILT
-from dtoss.watch.subscription import SCHEMA
+from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
 _FORMAT = 1
 _ABOUT, _TABLE = b"dtoss", "table"
@@ -53,9 +53,11 @@ def write_built(folder: Folder, built: Built, prefix: str) -> dict[str, Any]:
 def encoded(built: Built) -> pa.Buffer:
     """Return the bytes of an index's file: a column of one value for each array, the table among them."""
     table = pa.BufferOutputStream()
-    whole = built.table.select(SCHEMA.names)
+    whole = built.table.select(SUBSCRIPTION_SCHEMA.names)
     # what no subscription has takes no room; of no subscriptions, all columns stay
-    said = whole.select([name for name in SCHEMA.names if not len(whole) or whole.column(name).null_count < len(whole)])
+    said = whole.select(
+        [name for name in SUBSCRIPTION_SCHEMA.names if not len(whole) or whole.column(name).null_count < len(whole)]
+    )
     with pa.ipc.new_stream(table, said.schema) as stream:
         stream.write_table(said)
     columns: dict[str, pa.Array] = {_TABLE: _one(table.getvalue())}
@@ -105,13 +107,13 @@ def _whole(said: pa.Table) -> pa.Table:
     count = len(said)
     zeros = pa.py_buffer(np.zeros(count + 1, np.int64))
     columns = []
-    for field in SCHEMA:
+    for field in SUBSCRIPTION_SCHEMA:
         if field.name in said.column_names:
             columns.append(said.column(field.name).cast(field.type))
             continue
         buffers = [zeros, zeros, zeros] if pa.types.is_string(field.type) else [zeros, zeros]
         columns.append(pa.Array.from_buffers(field.type, count, buffers, null_count=count))
-    return pa.table(columns, schema=SCHEMA)
+    return pa.table(columns, schema=SUBSCRIPTION_SCHEMA)
 
 
 def open_built(folder: Folder, name: str) -> Built:

@@ -24,7 +24,7 @@ from dtoss.watch.built.files import open_built, write_built
 from dtoss.watch.built.turns import turns_of
 from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
-from dtoss.watch.subscription import AROUND, ENTER, LEAVE, SCHEMA
+from dtoss.watch.subscription import AROUND, ENTER, LEAVE, SUBSCRIPTION_SCHEMA
 
 LEAST_DELTA = 10_000
 """Subscriptions that may have come or gone before the large index is built anew, or an eighth of its own."""
@@ -126,7 +126,11 @@ def prepare(
     """
     if previous is not None and (previous.number, previous.centred) == (number, centred):
         return previous
-    files, table, gone = Files(number, number, None, None, centred), SCHEMA.empty_table(), np.zeros(0, np.int32)
+    files, table, gone = (
+        Files(number, number, None, None, centred),
+        SUBSCRIPTION_SCHEMA.empty_table(),
+        np.zeros(0, np.int32),
+    )
     rebuilt = previous is None or previous.base is None
     if previous is not None and previous.base is not None:
         files = replace(previous, number=number, centred=centred)
@@ -157,7 +161,7 @@ def _since(home: Home, previous: Files, delta: Delta) -> tuple[pa.Table, NDArray
     All that asks around objects is in the small one.
     """
     assert previous.base is not None
-    table, gone = SCHEMA.empty_table(), np.zeros(0, np.int32)
+    table, gone = SUBSCRIPTION_SCHEMA.empty_table(), np.zeros(0, np.int32)
     if previous.delta is not None:
         small = _opened(home, previous.delta["name"])
         table, gone = small.table, small.arrays.get(_GONE, gone)
@@ -181,7 +185,7 @@ def _centred(table: pa.Table, centres: Centres | None) -> pa.Table:
         values = np.array(table.column(name).to_numpy(), np.float64)
         values[rows] = found[:, axis]
         column = pa.array(values, mask=np.isnan(values))
-        table = table.set_column(table.column_names.index(name), SCHEMA.field(name), column)
+        table = table.set_column(table.column_names.index(name), SUBSCRIPTION_SCHEMA.field(name), column)
     return table
 
 
@@ -237,7 +241,7 @@ class Standing:
     @cached_property
     def table(self) -> pa.Table:
         """All rows of the indexes, those of the large one first; those that are gone are still among them."""
-        return pa.concat_tables([SCHEMA.empty_table(), *(built.table for _, built in self.parts)])
+        return pa.concat_tables([SUBSCRIPTION_SCHEMA.empty_table(), *(built.table for _, built in self.parts)])
 
     def __len__(self) -> int:
         return sum(len(built) for _, built in self.parts)

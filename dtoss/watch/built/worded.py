@@ -32,7 +32,7 @@ from dtoss.watch.built.word_cells import (
 from dtoss.watch.words.compiled import Compiled, compile_words
 from dtoss.watch.words.vocabulary import Vocabulary
 
-BY_BOTH, BY_WORDS, BY_PLACE = "both", "words", "place"
+BY_BOTH, BY_WORDS_ONLY, BY_PLACE_ONLY = "both", "words", "place"
 """What finds a subscription; the last two for comparison."""
 FROM_START = -1
 """Of a subscription under the first word of its cover: it need not be looked for under others."""
@@ -129,11 +129,11 @@ def build_worded(
         If one of the texts is no formula.
     """
     said = (texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())).cast(pa.large_string())
-    vocabulary, compiled = compile_words(said, by != BY_PLACE)
+    vocabulary, compiled = compile_words(said, by != BY_PLACE_ONLY)
     everything = len(vocabulary.offsets) - 1
     postings = _postings(compiled, operand(boxes, np.float64), everything)
     world = _world(boxes, metric)
-    if by == BY_WORDS:
+    if by == BY_WORDS_ONLY:
         index = np.zeros(len(postings.word), np.int64)
     else:
         index = _levels_of(postings, world, boxes, sample_positions, everything + 1)

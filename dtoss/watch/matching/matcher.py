@@ -20,7 +20,7 @@ from dtoss.watch.matching.row_order import order_by_place, put_back
 from dtoss.watch.rows import Rows
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 
-ANY = INSIDE | ENTER | LEAVE
+ANY_EVENT = INSIDE | ENTER | LEAVE
 MOST_MATCHES = 1 << 22
 """Matches that are held at a time, unless one row has more."""
 _ROWS = 1 << 16
@@ -45,7 +45,9 @@ class Matcher:
     built: Built
     alive: NDArray[np.bool_]
 
-    def pieces(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY, most: int = MOST_MATCHES) -> Iterator[Matches]:
+    def pieces(
+        self, rows: Rows, wants: int | NDArray[np.uint8] = ANY_EVENT, most: int = MOST_MATCHES
+    ) -> Iterator[Matches]:
         """Yield the matches of consecutive rows, all rows in turn.
 
         Parameters
@@ -80,7 +82,7 @@ class Matcher:
         """What each subscription that counts wants, as bits; nothing of the others."""
         return np.where(self.alive, self.built.arrays["events"], 0).astype(np.uint8)
 
-    def match(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY) -> Matches:
+    def match(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY_EVENT) -> Matches:
         """Return all matches of rows at once."""
         return joined_pieces(len(rows), list(self.pieces(rows, wants)))
 

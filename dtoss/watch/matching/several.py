@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.watch.built.standing import Standing
-from dtoss.watch.matching.matcher import ANY, MOST_MATCHES, Matcher, joined_pieces
+from dtoss.watch.matching.matcher import ANY_EVENT, MOST_MATCHES, Matcher, joined_pieces
 from dtoss.watch.matching.matches import Matches, joined
 from dtoss.watch.rows import Rows
 
@@ -29,7 +29,9 @@ class StandingMatcher:
     standing: Standing
     alive: NDArray[np.bool_]
 
-    def pieces(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY, most: int = MOST_MATCHES) -> Iterator[Matches]:
+    def pieces(
+        self, rows: Rows, wants: int | NDArray[np.uint8] = ANY_EVENT, most: int = MOST_MATCHES
+    ) -> Iterator[Matches]:
         """Yield the matches of consecutive rows, as :meth:`Matcher.pieces`; subscriptions are numbered as the table."""
         matchers = [
             (first, Matcher(built, self.alive[first : first + len(built)])) for first, built in self.standing.parts
@@ -52,6 +54,6 @@ class StandingMatcher:
                 mine = Matches(begin + few.first_row, last, few.row + begin, numbers, few.distance)
                 yield joined(mine.first_row, last, [piece.between(mine.first_row, last), mine])
 
-    def match(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY) -> Matches:
+    def match(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY_EVENT) -> Matches:
         """Return all matches of rows at once."""
         return joined_pieces(len(rows), list(self.pieces(rows, wants)))

@@ -17,7 +17,7 @@ from dtoss.names import unused
 from dtoss.watch.home import EVENTS
 from dtoss.watch.settings import Settings
 
-KINDS = ("leave", "enter", "inside", "reset")
+EVENT_KINDS = ("leave", "enter", "inside", "reset")
 """In the order in which a row's events stand."""
 LEAVES, ENTERS, INSIDES, RESETS = range(4)
 ORDINAL_BITS = 32
@@ -152,7 +152,7 @@ def _column(values: Any, kind: pa.DataType, count: int) -> Any:
 
 def kinds_of(codes: NDArray[Any]) -> pa.Array:
     """Return the names of kinds by their numbers."""
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(KINDS))
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(EVENT_KINDS))
 
 
 def coded(columns: Sequence[pa.Array], rows: NDArray[Any]) -> pa.Array:

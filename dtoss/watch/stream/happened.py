@@ -14,7 +14,7 @@ from dtoss.watch.built.standing import Standing
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.matching.several import StandingMatcher
 from dtoss.watch.rows import Rows
-from dtoss.watch.stream.event_table import GROUP_ROWS, INSIDES, KINDS, EventFile, carried_as, coded, kinds_of
+from dtoss.watch.stream.event_table import EVENT_KINDS, GROUP_ROWS, INSIDES, EventFile, carried_as, coded, kinds_of
 from dtoss.watch.stream.follow_kernel import by_turn, follow
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.rows_in import ranks_of
@@ -122,14 +122,14 @@ def write_events(plan: Plan, tracks: Tracks, out: EventFile) -> dict[str, int]:
     wants = np.where(tracks.before, ENTER | LEAVE, INSIDE | ENTER | LEAVE).astype(np.uint8)
     starts = np.zeros(len(tracks.rows) + 1, np.bool_)
     starts[tracks.begin] = True
-    totals = np.zeros(len(KINDS), np.int64)
+    totals = np.zeros(len(EVENT_KINDS), np.int64)
     events, versions = standing.events, standing.versions
     waiting, count = _Events.room(GROUP_ROWS), 0
     held = held_turns = np.zeros(0, np.int32)
 
     def flush() -> None:
         some = waiting.until(count)
-        totals[:] += np.bincount(some.kind, minlength=len(KINDS))
+        totals[:] += np.bincount(some.kind, minlength=len(EVENT_KINDS))
         _write(plan, standing, tracks.rows, some, tracks, out)
 
     for piece in matcher.pieces(tracks.rows, wants):
@@ -151,7 +151,7 @@ def write_events(plan: Plan, tracks: Tracks, out: EventFile) -> dict[str, int]:
             last = slice(int(placed.ends[-2]) if len(placed.ends) > 1 else 0, None)
             held, held_turns = placed.subs[last].copy(), placed.turns[last].copy()
     flush()
-    return {name: int(totals[kind]) for kind, name in enumerate(KINDS) if name in ("leave", "enter", "inside")}
+    return {name: int(totals[kind]) for kind, name in enumerate(EVENT_KINDS) if name in ("leave", "enter", "inside")}
 
 
 def _write(plan: Plan, standing: Standing, rows: Rows, events: _Events, tracks: Tracks | None, out: EventFile) -> None:

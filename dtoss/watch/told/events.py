@@ -9,13 +9,11 @@ import pyarrow as pa
 
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.home import Home
+from dtoss.watch.stream.event_table import EVENT_KINDS
 from dtoss.watch.told.contents import Contents, contents_of
 from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.told.document import Document, Listed, Missing, documents, head_of
 from dtoss.watch.told.event_files import Asked, read_events
-
-EVENT_KINDS = ("leave", "enter", "inside", "reset")
-"""Kinds of events."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def events(
     subscription
         The id of the only one; all when None.
     kinds
-        Some of :data:`EVENT_KINDS`; all when None.
+        Some of :data:`dtoss.watch.stream.event_table.EVENT_KINDS`; all when None.
     until
         Up to this one; all that are committed when it is begun when None.
     columns

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from dtoss.geometry.space import Space, space_of
 from dtoss.watch.rows import Rows
-from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, POLYGON, SCHEMA
+from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, POLYGON, SUBSCRIPTION_SCHEMA
 from tests.oracles import asked_holds
 
 SPHERE = space_of()
@@ -27,12 +27,12 @@ SIZES = [1e-5, 1e-2, 0.5, 5.0, 40.0]
 
 def asked(id, kind, **more):
     """A subscription as a row of the table."""
-    return dict.fromkeys(SCHEMA.names) | {"id": id, "kind": kind, "events": 7} | more
+    return dict.fromkeys(SUBSCRIPTION_SCHEMA.names) | {"id": id, "kind": kind, "events": 7} | more
 
 
 def table_of(subscriptions):
     """Subscriptions as a table."""
-    return pa.Table.from_pylist(subscriptions, schema=SCHEMA)
+    return pa.Table.from_pylist(subscriptions, schema=SUBSCRIPTION_SCHEMA)
 
 
 def lonlat(vectors):

@@ -16,7 +16,7 @@ from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.batch import run_batch
 from dtoss.watch.stream.plan import Options, Source, plan_batch
-from dtoss.watch.subscription import BOX, CIRCLE, EVERYWHERE, POLYGON, SCHEMA
+from dtoss.watch.subscription import BOX, CIRCLE, EVERYWHERE, POLYGON, SUBSCRIPTION_SCHEMA
 
 SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND
@@ -43,7 +43,7 @@ def settings_of(space=SPHERE, ids="int64", messages=False, text=None):
 
 def asked(id, kind=CIRCLE, **more):
     """A subscription as a row of the table."""
-    return dict.fromkeys(SCHEMA.names) | {"id": id, "kind": kind, "events": 7} | more
+    return dict.fromkeys(SUBSCRIPTION_SCHEMA.names) | {"id": id, "kind": kind, "events": 7} | more
 
 
 def circle(id, lon, lat, radius, **more):
@@ -53,7 +53,7 @@ def circle(id, lon, lat, radius, **more):
 
 def table_of(subscriptions):
     """Subscriptions as a table."""
-    return pa.Table.from_pylist(subscriptions, schema=SCHEMA)
+    return pa.Table.from_pylist(subscriptions, schema=SUBSCRIPTION_SCHEMA)
 
 
 def random_asked(rng, id):

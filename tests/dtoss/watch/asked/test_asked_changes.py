@@ -26,7 +26,7 @@ from dtoss.watch.asked.checking import checked
 from dtoss.watch.asked.known import asked_space
 from dtoss.watch.asked.live import change_number, changes_between, named_files, standing_of, table_at
 from dtoss.watch.home import CHANGES, Home
-from dtoss.watch.subscription import SCHEMA
+from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
 ROOT = Path(__file__).parents[4]
 IDS = [str(number) for number in range(6)]
@@ -41,7 +41,7 @@ def rows(**radii):
 
 def radii(table):
     """{id: (radius, version)} of a table, which is by id."""
-    assert table.schema == SCHEMA
+    assert table.schema == SUBSCRIPTION_SCHEMA
     ids = table["id"].to_pylist()
     assert ids == sorted(ids)
     return dict(zip(ids, zip(table["radius"].to_pylist(), table["version"].to_pylist(), strict=True), strict=True))
@@ -71,7 +71,7 @@ def test_rows_come_change_and_go(home):
     document = home.changes.read(2).document
     assert (document["kind"], document["rows"], document["added"], document["removed"]) == ("subscriptions", 2, 2, 0)
     file = pq.read_table(home.asked.path(CHANGES, document["file"]))
-    assert file.column_names == [*SCHEMA.names, "removed"]
+    assert file.column_names == [*SUBSCRIPTION_SCHEMA.names, "removed"]
     assert (file["version"].null_count, file["removed"].to_pylist()) == (2, [False, False])
 
 
@@ -107,7 +107,7 @@ def test_a_replacement_keeps_what_stays_and_removes_the_rest(home):
     assert radii(table_at(home, 4)) == {"2": (6, 3), "7": (7, 3), "8": (8, 4)}
     delta = changes_between(home, 0, 4)
     assert (len(delta.table), delta.replaced) == (3, True)
-    assert subscribe(home, SCHEMA.empty_table(), replace=True) == Changed(5, 0, 0, 3, 0)
+    assert subscribe(home, SUBSCRIPTION_SCHEMA.empty_table(), replace=True) == Changed(5, 0, 0, 3, 0)
     assert len(table_at(home, 5)) == 0
     subscribe(home, rows(i8=8))
     assert radii(table_at(home, 6)) == {"8": (8, 6)}
@@ -312,7 +312,7 @@ def test_what_cannot_be_a_table_of_subscriptions_is_refused(home):
     with pytest.raises(InputError, match="two subscriptions have one id"):
         subscribe(home, pa.concat_tables([table, table]))
     with pytest.raises(InputError, match="has no id"):
-        subscribe(home, table.set_column(0, SCHEMA.field("id"), pa.nulls(1, pa.string())))
+        subscribe(home, table.set_column(0, SUBSCRIPTION_SCHEMA.field("id"), pa.nulls(1, pa.string())))
     assert change_number(home) == 0
 
 

@@ -12,7 +12,7 @@ import pytest
 from dtoss.geometry.space import space_of
 from dtoss.watch.asked.checking import Against, Bad, checked, checked_table
 from dtoss.watch.asked.writing import written
-from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, POLYGON, SCHEMA
+from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, POLYGON, SUBSCRIPTION_SCHEMA
 
 TRIANGLE = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
 ATTRIBUTES = {"speed": pa.float64(), "kind": pa.string(), "id": pa.int64()}
@@ -166,7 +166,7 @@ def test_what_a_good_row_becomes():
         {"id": "w", "west": 1, "south": 2, "east": 3, "north": 4, "events": "inside, enter"},
     ]
     table, bad = checked(rows)
-    assert (bad, table.schema) == ([], SCHEMA)
+    assert (bad, table.schema) == ([], SUBSCRIPTION_SCHEMA)
     assert table["id"].to_pylist() == ["1", "c", "b", "p", "a", "f", "w"]
     assert table["kind"].to_pylist() == [EVERYWHERE, CIRCLE, BOX, POLYGON, AROUND, CIRCLE, BOX]
     assert table["events"].to_pylist() == [1, 6, 1, 1, 1, 1, 3]
@@ -283,7 +283,7 @@ def test_many_at_one_place_and_none_at_all():
     )
     found, bad = checked_table(table)
     assert (len(found), bad) == (count, [])
-    assert checked([]) == (SCHEMA.empty_table(), [])
+    assert checked([]) == (SUBSCRIPTION_SCHEMA.empty_table(), [])
 
 
 def test_a_bad_polygon_among_good_ones_is_found():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.watch.built.worded import BY_BOTH, BY_PLACE, BY_WORDS, build_worded
+from dtoss.watch.built.worded import BY_BOTH, BY_PLACE_ONLY, BY_WORDS_ONLY, build_worded
 from dtoss.watch.matching.spoken import as_worded, candidate_pieces, candidates
 from dtoss.watch.words.formula import parse_words
 from dtoss.watch.words.messages import messages_of
@@ -82,7 +82,7 @@ MESSAGES = st.none() | st.lists(WORDS, max_size=6).map(" ".join)
 @given(
     st.lists(st.tuples(formulas(), RECTS), min_size=1, max_size=12),
     st.lists(st.tuples(LON, LAT, MESSAGES), max_size=6),
-    st.sampled_from([BY_BOTH, BY_WORDS, BY_PLACE]),
+    st.sampled_from([BY_BOTH, BY_WORDS_ONLY, BY_PLACE_ONLY]),
 )
 def test_what_matches_on_the_sphere(asked, rows, by):
     """Random formulas, places and messages; whatever finds them, each match is there once."""
@@ -122,13 +122,13 @@ def crowd(seed, size, sphere):
 
 
 @pytest.mark.parametrize("sphere", [True, False])
-@pytest.mark.parametrize("by", [BY_BOTH, BY_WORDS, BY_PLACE])
+@pytest.mark.parametrize("by", [BY_BOTH, BY_WORDS_ONLY, BY_PLACE_ONLY])
 def test_crowds_under_few_words(sphere, by):
     """Cells of several levels, the antimeridian, poles, boxes beyond the frame of a plane."""
     texts, rects, positions, messages = crowd(1, 1500, sphere)
     worded = build_worded(texts, rects, "sphere" if sphere else "plane", by=by)
     used = np.bitwise_or.reduce(worded.heads[:, 1])
-    assert bin(used).count("1") >= (3 if by != BY_WORDS else 0)
+    assert bin(used).count("1") >= (3 if by != BY_WORDS_ONLY else 0)
     assert pairs(worded, positions, messages) == expected(texts, rects, positions, messages, sphere)
 
 
