@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -277,6 +277,31 @@ def documents(home: Home, first: int, last: int) -> Iterator[Document]:
     """
     for commit in commits_from(home.batches, first, last):
         yield document_of(home, commit)
+
+
+def dated(commits: Iterable[Document], now_us: int) -> Iterator[tuple[Document, int]]:
+    """Yield commits with when each began: one of a clock that was ahead began no later than the next one of now.
+
+    Parameters
+    ----------
+    commits
+        In their order.
+    now_us
+        What the time is, in microseconds since 1970.
+
+    Notes
+    -----
+    Without it a clock that was a year ahead once would keep all that came since from growing old for a year.
+    """
+    waiting: list[Document] = []
+    for document in commits:
+        if document.wall_us > now_us:
+            waiting.append(document)
+            continue
+        yield from ((one, document.wall_us) for one in waiting)
+        waiting = []
+        yield document, document.wall_us
+    yield from ((one, now_us) for one in waiting)
 
 
 def _files(said: dict[str, Any], part: str) -> tuple[Listed, ...]:

@@ -18,7 +18,7 @@ from dtoss.commits.folding import KEPT, clear_passing, fold
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.told.contents import Contents, commit_contents, contents_of
 from dtoss.watch.told.counts import added, encoded_tally, read_tally
-from dtoss.watch.told.document import Document, documents, head_of
+from dtoss.watch.told.document import Document, dated, documents, head_of
 from dtoss.watch.told.event_files import read_events
 from dtoss.watch.told.folded_files import FoldedWriter, write_listed
 
@@ -104,20 +104,20 @@ def fold_events(home: Home, now_us: int) -> Folding:
     if head is None:
         return Folding()
     contents = contents_of(home, head.folded)
-    batches = list(_ended(home, contents.last + 1, head.number, now_us - now_us % HOUR_US))
+    batches = list(_ended(home, contents.last + 1, head.number, now_us))
     if len(batches) < _FOLDED_FROM:
         return Folding()
     removed = sweep(home, contents)
     writer = FoldedWriter(home)
-    for _, hour in groupby(batches, lambda batch: batch.wall_us // HOUR_US):
-        for batch in hour:
+    for _, hour in groupby(batches, lambda batch: batch[1] // HOUR_US):
+        for batch, wall_us in hour:
             for file in batch.events:
                 for table in read_events(home, file):
-                    writer.add(table, batch.wall_us)
+                    writer.add(table, wall_us)
         writer.close()
     tally = added([read_tally(home, contents), *writer.tallies])
     fresh = Contents(
-        batches[-1].number,
+        batches[-1][0].number,
         (*contents.files, *writer.files),
         contents.last,
         write_listed(home, "counts-", encoded_tally(tally), tally.num_rows),
@@ -166,12 +166,13 @@ def sweep(home: Home, contents: Contents) -> int:
     return gone
 
 
-def _ended(home: Home, first: int, last: int, end_us: int) -> Iterator[Document]:
-    """Yield the first commits that were made in hours that have ended."""
-    for document in documents(home, first, last):
-        if document.wall_us >= end_us:
+def _ended(home: Home, first: int, last: int, now_us: int) -> Iterator[tuple[Document, int]]:
+    """Yield the first commits that were made in hours that have ended, and when each was."""
+    end_us = now_us - now_us % HOUR_US
+    for document, wall_us in dated(documents(home, first, last), now_us):
+        if wall_us >= end_us:
             return
-        yield document
+        yield document, wall_us
 
 
 def fold_chain(chain: Chain, now_us: int, warn: Callable[[str], None] = silent) -> int:

@@ -9,7 +9,7 @@ from dtoss.watch.home import Home
 from dtoss.watch.told.contents import Contents, commit_contents, contents_of
 from dtoss.watch.told.cursor import Cursor
 from dtoss.watch.told.debris import SPARED_DEBRIS_SECONDS, clear_asked, clear_batches, needless_changes
-from dtoss.watch.told.document import documents, head_of
+from dtoss.watch.told.document import dated, documents, head_of
 from dtoss.watch.told.folding import fold_events
 from dtoss.watch.told.readers import readers
 
@@ -79,7 +79,7 @@ def retain(home: Home, older_than_us: int, now_us: int, spare_seconds: float = S
     if head is None:
         return Retained()
     contents = contents_of(home, head.folded)
-    fresh, held_by = _without_old(contents, home, waiting, now_us - older_than_us)
+    fresh, held_by = _without_old(contents, home, waiting, now_us, older_than_us)
     gone = 0
     if fresh is not contents:
         gone = sum(file.file.rows for file in contents.files[: len(contents.files) - len(fresh.files)])
@@ -96,11 +96,12 @@ def retain(home: Home, older_than_us: int, now_us: int, spare_seconds: float = S
 
 
 def _without_old(
-    contents: Contents, home: Home, waiting: dict[str, Cursor], oldest_us: int
+    contents: Contents, home: Home, waiting: dict[str, Cursor], now_us: int, older_than_us: int
 ) -> tuple[Contents, str | None]:
     """Return the list without files whose events may all go, and who holds back the first that stays."""
     least = min(waiting.items(), key=lambda item: (item[1], item[0]), default=None)
     number, held_by = 0, None
+    oldest_us = now_us - older_than_us
     for file in contents.files:
         if file.until_us > oldest_us:
             break
@@ -108,22 +109,24 @@ def _without_old(
             held_by = least[0]
             break
         number += 1
-    begin = _first_kept(contents, home, number, oldest_us, least)
+    begin = _first_kept(contents, home, number, now_us, older_than_us, least)
     if not number and begin == contents.begin:
         return contents, held_by
     gone = contents.files[number - 1].last if number else contents.gone
     return replace(contents, files=contents.files[number:], begin=begin, gone=gone), held_by
 
 
-def _first_kept(contents: Contents, home: Home, number: int, oldest_us: int, least: tuple[str, Cursor] | None) -> int:
+def _first_kept(
+    contents: Contents, home: Home, number: int, now_us: int, older_than_us: int, least: tuple[str, Cursor] | None
+) -> int:
     """Return the first commit that stays: of the first event that stays, or that is young; none that is not folded."""
     bound = contents.files[number].first.batch if number < len(contents.files) else contents.last + 1
     if least is not None:
         bound = min(bound, least[1].batch + 1)
     begin = contents.begin
     # a folded list ends with an hour: nothing of a batch is in two lists
-    for document in documents(home, contents.begin, min(bound, contents.last + 1) - 1):
-        if document.wall_us > oldest_us:
+    for document, wall_us in dated(documents(home, contents.begin, contents.last), now_us):
+        if wall_us > now_us - older_than_us or document.number >= min(bound, contents.last + 1):
             break
         begin = document.number + 1
     return max(begin, contents.begin)

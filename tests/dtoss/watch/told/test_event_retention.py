@@ -191,3 +191,18 @@ def test_readers_have_names_and_whole_files(tmp_path):
     for name in ("", "../a", "a/b", ".a", "a" * 65):
         with pytest.raises(InputError, match="cannot be a name"):
             keep_cursor(home, name, Cursor(1, 1))
+
+
+def test_a_clock_that_was_ahead_once_holds_nothing_back(tmp_path):
+    """Batches of a time to come are as old as the next one of now; those that are the last wait until there is one."""
+    home, random = Home(str(tmp_path)), np.random.default_rng(3)
+    year = 8766 * HOUR
+    for wall in (0, 1, year, year + 1, 2, 3):
+        batch_of(home, [some_events(random, 5)], START + wall)
+    told = rows_told(events(home))
+    batch_of(home, [some_events(random, 5)], START + 2 * year)
+    assert fold_watch(home, START + HOUR).batches == 6
+    assert rows_told(events(home))[:30] == told
+    assert retain(home, HOUR, START + 3 * HOUR).events == 35  # the fold came after the last one
+    assert rows_told(events(home)) == []
+    assert verify_watch(home).damaged == []
