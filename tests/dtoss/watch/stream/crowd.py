@@ -45,7 +45,7 @@ SECONDS = 1500
 """After which a process is taken to hang."""
 
 
-def watches(home: Home, done: Path, folder: Path, batches: int) -> dict[str, int]:
+def watches(home: Home, done: Path, folder: Path, batches: int, pause: float) -> dict[str, int]:
     """Make batches of a stream, each as often as others commit meanwhile; write what the loop tells of each."""
     rng = np.random.default_rng(1)
     rows = random_rows(rng, ROWS * batches, objects=9, seconds=3 * batches)
@@ -66,6 +66,7 @@ def watches(home: Home, done: Path, folder: Path, batches: int) -> dict[str, int
             wanted = loop.batch(some, document["changes"], table_at(home, document["changes"]).to_pylist())
             out.write(json.dumps([commit.number, wanted]) + "\n")
             number += 1
+            time.sleep(pause)
     done.touch()
     return {"lost": lost}
 
@@ -80,23 +81,24 @@ def subscribes(home: Home, done: Path, seed: int) -> dict[str, int]:
             changes += 1
         except Conflict:
             again += 1
-        time.sleep(float(rng.uniform(0.0, 0.05)))
+        time.sleep(float(rng.uniform(0.0, 0.3)))
     return {"changes": changes, "again": again}
 
 
 def tends(home: Home, done: Path) -> dict[str, int]:
     """Fold, clear and remove what all readers have read, as if it were hours later, until all is watched."""
-    folded = removed = beaten = 0
+    folded = removed = beaten = rounds = 0
     while not done.exists():
-        now = NOW + 10**6 * EVERY
+        now = NOW + (10**6 + 6 * rounds) * EVERY  # hours after the round before
         try:
             folded += fold_watch(home, now).events
             removed += retain(home, 0, now, SPARED_SECONDS).events
             clear_debris(home, SPARED_SECONDS)
         except Conflict:
             beaten += 1
+        rounds += 1
         time.sleep(0.05)
-    return {"folded": folded, "removed": removed, "beaten": beaten}
+    return {"folded": folded, "removed": removed, "beaten": beaten, "tended": rounds}
 
 
 def reads(home: Home, done: Path, folder: Path, name: str) -> dict[str, int]:
@@ -115,10 +117,10 @@ def reads(home: Home, done: Path, folder: Path, name: str) -> dict[str, int]:
     return {"told": told, "rounds": rounds}
 
 
-def parts(folder: Path, batches: int) -> list[list[str]]:
+def parts(folder: Path, batches: int, pause: float) -> list[list[str]]:
     """What is done at once."""
     return [
-        ["watches", str(folder), str(batches)],
+        ["watches", str(folder), str(batches), str(pause)],
         ["subscribes", str(folder), "1"],
         ["subscribes", str(folder), "2"],
         ["tends", str(folder)],
@@ -130,7 +132,7 @@ def part(home: Home, kind: str, folder: Path, *rest: str) -> dict[str, int]:
     """Do one of them."""
     done = folder / "done"
     if kind == "watches":
-        return watches(home, done, folder, int(rest[0]))
+        return watches(home, done, folder, int(rest[0]), float(rest[1]))
     if kind == "subscribes":
         return subscribes(home, done, int(rest[0]))
     return reads(home, done, folder, rest[0]) if kind == "reads" else tends(home, done)
@@ -180,7 +182,7 @@ def in_threads(home: Home, folder: Path, batches: int) -> Counter[str]:
             failed.append(error)
             (folder / "done").touch()
 
-    threads = [threading.Thread(target=one, args=(arguments,)) for arguments in parts(folder, batches)]
+    threads = [threading.Thread(target=one, args=(arguments,)) for arguments in parts(folder, batches, 0.0)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -198,7 +200,7 @@ def in_processes(place: str, batches: int) -> Counter[str]:
     told: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        processes = [_start(place, *arguments) for arguments in parts(folder, batches)]
+        processes = [_start(place, *arguments) for arguments in parts(folder, batches, 0.2)]
         try:
             for process in processes:
                 out, err = process.communicate(timeout=SECONDS)

@@ -25,9 +25,12 @@ from dtoss.watch.home import Home
 from dtoss.watch.stream.batch import run_batch
 from dtoss.watch.stream.plan import Options, Source, plan_batch
 from dtoss.watch.told import folding
+from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.told.debris import clear_debris
 from dtoss.watch.told.events import events
 from dtoss.watch.told.folding import fold_watch
+from dtoss.watch.told.readers import cursor_of_reader, keep_cursor, readers
+from dtoss.watch.told.retain import retain
 from dtoss.watch.told.verify import verify_watch
 from tests.dtoss.snapshots.small_stores import STEPS
 from tests.dtoss.watch.streams import (
@@ -44,10 +47,13 @@ from tests.oracles import Watched
 
 EVERY = 1200 * SECOND
 """Between two steps, by the wall clock."""
+SET_BACK = 5 * 3_600 * SECOND
+"""By which somebody sets the wall clock back, now and then."""
+READER = "reader"
 AHEAD = NOW + 10**14
 """A time that nobody believes."""
 SUBSCRIPTIONS = [f"s{number}" for number in range(6)]
-_ROOMS = {"events", "state", "quarantine", "commits", "changes", "built", "subscriptions", "CURRENT"}
+_ROOMS = {"events", "state", "quarantine", "commits", "changes", "built", "subscriptions", "CURRENT", "readers"}
 
 
 def small(monkeypatch):
@@ -80,8 +86,14 @@ def script_of(seed, batches=4):
             steps.append(("fold", None))
         if rng.random() < 0.4:
             steps.append(("clear", None))
+        if rng.random() < 0.7:
+            steps.append(("read", None))
+        if rng.random() < 0.6:
+            steps.append(("retain", None))
+        if rng.random() < 0.15:
+            steps.append(("set back", None))
     expire = [None, None, 20 * SECOND][int(rng.integers(3))]
-    return [*steps, ("fold", None), ("clear", None)], expire
+    return [*steps, ("fold", None), ("read", None), ("retain", None), ("clear", None)], expire
 
 
 def play(home, script, done, began, tasks):
@@ -90,7 +102,8 @@ def play(home, script, done, began, tasks):
     while (number := int(done.read_text())) < len(steps):
         kind, what = steps[number]
         began(kind)
-        now = NOW + number * EVERY
+        back = sum(step[0] == "set back" for step in steps[:number])
+        now = NOW + number * EVERY - back * SET_BACK
         options = Options(expire=expire, max_bad=1.0)
         if kind == "subscribe":
             subscribe(home, table_of(what))
@@ -108,7 +121,12 @@ def play(home, script, done, began, tasks):
                 run_batch(plan, rows_of(what[1]), tasks)
         elif kind == "fold":
             fold_watch(home, now)
-        else:
+        elif kind == "read":
+            read_on(home, notes_of(done))
+        elif kind == "retain":
+            if readers(home):  # else all would go, read or not
+                retain(home, 0, now, 0.0)
+        elif kind == "clear":
             clear_debris(home, 0.0)
         began("done")
         with _OPENED(done, "w") as file:
@@ -116,6 +134,36 @@ def play(home, script, done, began, tasks):
 
 
 _OPENED = io.open
+
+
+def notes_of(done):
+    """Where the reader of a play notes what it was told."""
+    return done.with_name("noted")
+
+
+def read_on(home, notes):
+    """Note all commits and events behind the cursor of a reader, outside of the store, and then move the cursor on."""
+    head = home.batches.head()
+    if head is None:
+        return
+    after = cursor_of_reader(home, READER) or BEGINNING
+    end = Cursor(head.number, END_OF_BATCH)
+    lines = [["commit", number, home.batches.read(number).document] for number in range(after.batch + 1, end.batch + 1)]
+    for table in events(home, after, until=end):
+        lines += [["event", row["batch"], row] for row in table.to_pylist()]
+    with _OPENED(notes, "a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    keep_cursor(home, READER, end)
+
+
+def noted(notes):
+    """What the reader has noted: commits by number, events by cursor; those that were told twice were the same."""
+    commits, told = {}, {}
+    for line in notes.read_text().splitlines() if notes.exists() else ():
+        kind, number, what = json.loads(line)
+        known, key = (commits, number) if kind == "commit" else (told, (number, what["number"]))
+        assert known.setdefault(key, what) == what, "another one under the same number"
+    return commits, told
 
 
 def play_in_a_child(home, script, done, step, fault, tasks):
@@ -208,23 +256,27 @@ def stands_after(steps):
     return tables
 
 
-def check_told(home, script):
+def check_told(home, script, done):
     """Hold all that is told to the loop over what was read; return how many events of each kind there are."""
     steps, expire = script
     batches = dict(what for kind, what in steps if kind == "batch")
     tables = stands_after(steps)
     loop = Watched(SPHERE, settings_of().schema, expire)
-    told, last = {}, (0, -1)
+    last = (0, -1)
+    commits, found = noted(notes_of(done))
     for table in events(home):
         for row in table.to_pylist():
             assert (row["batch"], row["number"]) > last, "twice, or not in order"
             last = (row["batch"], row["number"])
-            event = (row["kind"], row["subscription"], row["version"], row["object"], row["t"], row["reason"])
-            told.setdefault(row["batch"], []).append(event)
+            assert found.setdefault(last, row) == row, "another one under the same number"
+    told = {}
+    for _, row in sorted(found.items()):
+        event = (row["kind"], row["subscription"], row["version"], row["object"], row["t"], row["reason"])
+        told.setdefault(row["batch"], []).append(event)
     folded, read = None, []
     counts = Counter(event[0] for some in told.values() for event in some)
     for number in range(1, home.batches.head().number + 1):
-        document = home.batches.read(number).document
+        document = commits[number] if number in commits else home.batches.read(number).document
         if document["folded"] != folded:
             folded = document["folded"]
             assert number not in told
@@ -235,9 +287,9 @@ def check_told(home, script):
             rows = [row for row in batches[read[-1]] if row["t"] != AHEAD]
             assert document["counts"]["ahead"] == len(batches[read[-1]]) - len(rows)
         wanted = loop.batch(rows, document["changes"], tables[document["changes"]])
-        found = told.pop(number, [])
-        assert Counter(found) == Counter(wanted), number
-        assert by_object(found) == by_object(wanted), number
+        mine = told.pop(number, [])
+        assert Counter(mine) == Counter(wanted), number
+        assert by_object(mine) == by_object(wanted), number
         assert document["clock"] == loop.clock
     assert read == sorted(batches)
     assert told == {}
