@@ -196,7 +196,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "watch": {"", "measuring", "peers"},
         "vendor": set(),
         "ceps": {"", "measuring"},
-        "suites": {"", "measuring"},
+        "suites": {"", "measuring", "watch"},
         "serve": {"", "measuring"},
         "": {"measuring", "peers"},
     },
