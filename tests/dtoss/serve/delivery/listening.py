@@ -55,8 +55,12 @@ class Stream:
     def __init__(self, at, target="/events", last=None, **headers):
         self.link = http.client.HTTPConnection(*at, timeout=WAIT)
         given = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.link.request("GET", target, headers=given | ({} if last is None else {"Last-Event-ID": last}))
-        self.response = self.link.getresponse()
+        try:
+            self.link.request("GET", target, headers=given | ({} if last is None else {"Last-Event-ID": last}))
+            self.response = self.link.getresponse()
+        except BaseException:
+            self.link.close()
+            raise
         self.last = last
 
     def block(self):

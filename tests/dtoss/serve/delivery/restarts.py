@@ -82,7 +82,7 @@ def disconnected(found, rng):
             yield block
         if rng.random() < 0.5:
             found.response.read1(int(rng.integers(1, 200)))
-    with suppress(OSError):
+    with suppress(OSError, AttributeError):  # it may be closed already
         found.link.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     found.close()
 
@@ -132,6 +132,7 @@ def main(disconnects=50, restarts=10, seed=0, pause=0.1, folder=None):
         wanted = ids_of(watch.told())
         found = connected(at, last)
         heard += [one for one, _ in found.events(len(wanted) - len(heard))]
+        found.close()
         ends = time.monotonic() + SECONDS
         while len(listener.events) < len(wanted) and listener.failed is None and time.monotonic() < ends:
             time.sleep(0.05)
