@@ -7,6 +7,7 @@ import os
 from collections import Counter
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import dtoss
@@ -79,6 +80,12 @@ def test_rows_that_cannot_be_are_set_aside_and_counted(spark, tmp_path):
         "time ahead of the clock": 1,
     }
     assert sum(file["rows"] for file in document["quarantine"]) == 5
+    folder = store / "watch" / "default" / "quarantine"
+    rows = [row for file in document["quarantine"] for row in pq.read_table(folder / file["name"]).to_pylist()]
+    assert {json.loads(row["row"])["t"] for row in rows if row["reason"] == "time ahead of the clock"} == {
+        "99999999999"
+    }
+    assert all(row["row"] for row in rows)
     assert document["counts"]["inside"] == 1
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 
 import numpy as np
 import pytest
 
 import dtoss
-from dtoss.errors import InputError
+from dtoss.errors import InputError, StoreError
 from dtoss.watch.home import Home
 from pipelines.rebuild import rebuild
 from pipelines.watch import watch
@@ -112,3 +113,52 @@ def test_around_an_object_is_where_the_snapshot_has_it(spark, tmp_path):
     once(spark, folder, store)
     assert [(event[1], event[4] - row["t"]) for event in all_told(store)[1]] == [("near7", 2_000_000)]
     assert len(dtoss.open(str(store))) == 1
+
+
+def eventually(met):
+    """Wait until something is so, two minutes at most."""
+    for _ in range(1200):
+        if met():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it has not come")
+
+
+def committed(home):
+    """The number of the last batch of a watch."""
+    head = home.batches.head()
+    return 0 if head is None else head.number
+
+
+def test_two_streams_of_a_store_and_a_beat_without_rows(spark, tmp_path):
+    """Of a source at a rate; a second one of a name ends at once; what is asked is adopted while no rows come."""
+    store = tmp_path / "store"
+    homes = [Home(str(store), name) for name in ("a", "b")]
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 4).option("numPartitions", 1)
+    source = source.option("startTimestamp", 1_700_000_000_000).option("advanceMillisPerBatch", 1000).load()
+    frame = source.selectExpr("value % 4 AS id", "0D AS lon", "0D AS lat", "timestamp AS t")
+    for home in homes:
+        change(home, [circle(home.name, 0.0, 0.0, 1000.0)])
+    queries = [watch(frame, str(store), name=home.name, every=0.3) for home in homes]
+    try:
+        with pytest.raises(StoreError, match=r"watch a of .* is being written by process \d+ "):
+            watch(frame, str(store), name="a")
+        eventually(lambda: all(committed(home) > 1 for home in homes))
+    finally:
+        for query in queries:
+            query.stop()
+    for home in homes:
+        assert Counter(event[:2] for event in all_told(store, home.name)[0]) == {
+            ("enter", home.name): 4, ("inside", home.name): 4,
+        }  # fmt: skip
+        eventually(lambda home=home: not (store / "watch" / home.name / "LEASE").exists())
+    last = committed(homes[0])
+    (tmp_path / "none").mkdir()
+    other = str(tmp_path / "checkpoint")
+    query = watch(streamed(spark, tmp_path / "none"), str(store), name="a", beat=0.2, checkpoint=other)
+    try:
+        change(homes[0], [], ["a"])
+        eventually(lambda: committed(homes[0]) > last)
+    finally:
+        query.stop()
+    assert all_told(store, "a")[last] == [("reset", "a", 1, None, None, "removed")]
