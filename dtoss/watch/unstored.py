@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ from dtoss.watch.given import ID_OF_ROWS, Given, times_as
 from dtoss.watch.home import Home
 from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
-from dtoss.watch.stream.event_table import EventFile, carried_as, event_schema
+from dtoss.watch.stream.event_table import EventWriter, carried_as, event_schema
 from dtoss.watch.stream.happened import write_events, write_messages
 from dtoss.watch.stream.plan import Options, Plan, Source
 from dtoss.watch.stream.rows_in import Ordered, ordered
@@ -22,41 +21,6 @@ from dtoss.watch.stream.state import Before, keys_of
 from dtoss.watch.stream.tracks import Known, tracks_of
 
 _NOWHERE = Home("", "unstored")
-
-
-@dataclass(frozen=True)
-class Unstored(Plan):
-    """A plan whose subscriptions are in memory.
-
-    Parameters
-    ----------
-    held
-        What stands.
-    """
-
-    held: Standing
-
-    @property
-    def standing(self) -> Standing:
-        """What stands."""
-        return self.held
-
-
-@dataclass
-class EventTable(EventFile):
-    """Events that are kept as tables.
-
-    Parameters
-    ----------
-    tables
-        So far.
-    """
-
-    tables: list[pa.Table] = field(default_factory=list)
-
-    def keep(self, events: pa.Table) -> None:
-        """Keep a table of events."""
-        self.tables.append(events)
 
 
 def events_of(
@@ -80,17 +44,18 @@ def events_of(
         Microseconds; subscriptions that expire then or before do not count. None for all.
     """
     options = Options(carry=tuple(carry))
-    plan = Unstored(
+    plan = Plan(
         _NOWHERE, settings, options, 0, None, None, None, Source(), clock, clock, (), tuple(given.rows.attributes), 0,
         standing,
     )  # fmt: skip
-    out = EventTable(event_schema(settings, carry), 0, 0)
+    tables: list[pa.Table] = []
+    out = EventWriter(event_schema(settings, carry), 0, 0, tables.append)
     if settings.time is None:
         write_messages(plan, given.rows, out)
     else:
         placed = ordered(given.rows)
         write_events(plan, tracks_of(plan, placed, _known(before, placed)), out)
-    return _shown(pa.concat_tables([out.schema.empty_table(), *out.tables]), settings, given, carry)
+    return _shown(pa.concat_tables([out.schema.empty_table(), *tables]), settings, given, carry)
 
 
 def _known(before: Rows | None, placed: Ordered) -> Known:

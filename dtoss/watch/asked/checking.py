@@ -131,8 +131,7 @@ def checked_table(table: pa.Table, against: Against | None = None, *, file: str 
     ----------
     table
         Of columns as :func:`checked` takes them, or of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, as such
-        tables are
-        kept.
+        tables are kept.
     against, file
         As in :func:`checked`.
 

@@ -16,7 +16,7 @@ from dtoss.errors import InputError
 from dtoss.watch.asked.live import changes_between
 from dtoss.watch.built.standing import standing_of
 from dtoss.watch.stream.buckets import bitmap
-from dtoss.watch.stream.event_table import RESETS, EventFile, coded, event_schema, kinds_of
+from dtoss.watch.stream.event_table import RESETS, EventFile, EventWriter, coded, event_schema, kinds_of
 from dtoss.watch.stream.histogram import added
 from dtoss.watch.stream.plan import WATCH_KIND, Plan
 from dtoss.watch.stream.task import Done, summed
@@ -168,7 +168,8 @@ def _resets(plan: Plan) -> dict[str, Any] | None:
     if len(whole) == 0:
         return None
     whole = whole.sort_by([("id", "ascending"), ("version", "ascending")]).combine_chunks()
-    out = EventFile(event_schema(plan.settings, plan.options.carry), plan.number, 0)
+    file = EventFile(event_schema(plan.settings, plan.options.carry))
+    out = EventWriter(file.schema, plan.number, 0, file.keep)
     rows = np.arange(len(whole))
     out.add(
         {
@@ -179,7 +180,7 @@ def _resets(plan: Plan) -> dict[str, Any] | None:
             "meta": coded([whole.column("meta").combine_chunks()], rows),
         }
     )
-    return out.close(plan.home.folder)
+    return file.close(plan.home.folder)
 
 
 def _stands_again(plan: Plan, gone: pa.Table) -> NDArray[np.bool_]:

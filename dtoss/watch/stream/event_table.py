@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,8 +75,8 @@ def event_schema(settings: Settings, carry: Sequence[str]) -> pa.Schema:
 
 
 @dataclass
-class EventFile:
-    """A file of events that is being written, in memory, compressed.
+class EventWriter:
+    """Numbers events as they come, and gives them on as tables.
 
     Parameters
     ----------
@@ -86,19 +86,20 @@ class EventFile:
         The number of the commit.
     ordinal
         Of the file in its batch.
+    keep
+        Takes each table.
     rows
-        Written so far.
+        Given on so far.
     """
 
     schema: pa.Schema
     batch: int
     ordinal: int
+    keep: Callable[[pa.Table], None]
     rows: int = 0
-    _sink: Any = field(default_factory=pa.BufferOutputStream, init=False)
-    _writer: Any = field(default=None, init=False)
 
     def add(self, columns: dict[str, Any]) -> None:
-        """Write events; those of their columns that are missing are null."""
+        """Give events on; those of their columns that are missing are null."""
         count = len(columns["kind"])
         if count == 0:
             return
@@ -107,6 +108,24 @@ class EventFile:
         made = [_column(columns.get(column.name), column.type, count) for column in self.schema]
         self.keep(pa.Table.from_arrays(made, schema=self.schema))
         self.rows += count
+
+
+@dataclass
+class EventFile:
+    """A file of events that is being written, in memory, compressed.
+
+    Parameters
+    ----------
+    schema
+        Of :func:`event_schema`.
+    rows
+        Written so far.
+    """
+
+    schema: pa.Schema
+    rows: int = 0
+    _sink: Any = field(default_factory=pa.BufferOutputStream, init=False)
+    _writer: Any = field(default=None, init=False)
 
     def keep(self, events: pa.Table) -> None:
         """Write a table of events."""
@@ -120,6 +139,7 @@ class EventFile:
                 **_as_written(self.schema),
             )
         self._writer.write_table(events, row_group_size=GROUP_ROWS)
+        self.rows += len(events)
 
     def close(self, folder: Folder) -> dict[str, Any] | None:
         """Write the file to a watch's folder and return what a commit says of it; None where there is no event."""

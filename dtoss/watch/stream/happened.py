@@ -14,7 +14,7 @@ from dtoss.watch.built.standing import Standing
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.matching.several import StandingMatcher
 from dtoss.watch.rows import Rows
-from dtoss.watch.stream.event_table import EVENT_KINDS, GROUP_ROWS, INSIDES, EventFile, carried_as, coded, kinds_of
+from dtoss.watch.stream.event_table import EVENT_KINDS, GROUP_ROWS, INSIDES, EventWriter, carried_as, coded, kinds_of
 from dtoss.watch.stream.follow_kernel import by_turn, follow
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.rows_in import ranks_of
@@ -44,7 +44,7 @@ class _Events:
         return len(self.row)
 
 
-def write_messages(plan: Plan, rows: Rows, out: EventFile) -> dict[str, int]:
+def write_messages(plan: Plan, rows: Rows, out: EventWriter) -> dict[str, int]:
     """Write an event for each match of rows that are no objects' positions, and return how many."""
     standing = plan.standing
     matcher = StandingMatcher(standing, standing.alive(plan.clock))
@@ -114,7 +114,7 @@ class _Placed:
         return cls(row, ends, subs, far[order], turns[subs])
 
 
-def write_events(plan: Plan, tracks: Tracks, out: EventFile) -> dict[str, int]:
+def write_events(plan: Plan, tracks: Tracks, out: EventWriter) -> dict[str, int]:
     """Write the events of rows that follow one another, some at a time, and return how many of each kind."""
     standing = plan.standing
     matcher = StandingMatcher(standing, standing.alive(plan.clock))
@@ -154,7 +154,9 @@ def write_events(plan: Plan, tracks: Tracks, out: EventFile) -> dict[str, int]:
     return {name: int(totals[kind]) for kind, name in enumerate(EVENT_KINDS) if name in ("leave", "enter", "inside")}
 
 
-def _write(plan: Plan, standing: Standing, rows: Rows, events: _Events, tracks: Tracks | None, out: EventFile) -> None:
+def _write(
+    plan: Plan, standing: Standing, rows: Rows, events: _Events, tracks: Tracks | None, out: EventWriter
+) -> None:
     if len(events) == 0:
         return
     row, number = events.row, events.subscription

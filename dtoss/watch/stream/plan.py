@@ -99,6 +99,8 @@ class Plan:
         The columns that the state keeps.
     now_us
         The wall clock at the beginning.
+    held
+        What stands, where no store has it.
     """
 
     home: Home
@@ -114,6 +116,7 @@ class Plan:
     state: tuple[Run, ...]
     kept: tuple[str, ...]
     now_us: int
+    held: Standing | None = None
 
     @property
     def changes(self) -> int:
@@ -128,7 +131,7 @@ class Plan:
     @property
     def standing(self) -> Standing:
         """What stands."""
-        return standing_of(self.home, self.files)
+        return standing_of(self.home, self.files) if self.held is None else self.held
 
     @property
     def timed(self) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dtoss.watch.home import QUARANTINED
 from dtoss.watch.rows import Rows
-from dtoss.watch.stream.event_table import EventFile, event_schema, put
+from dtoss.watch.stream.event_table import EventFile, EventWriter, event_schema, put
 from dtoss.watch.stream.happened import write_events, write_messages
 from dtoss.watch.stream.histogram import Histogram, histogram_of
 from dtoss.watch.stream.plan import Plan
@@ -114,7 +114,8 @@ def run_task(
             counts["ahead"] = int(ahead.sum())
             rejected.append(_set_aside(rows, raw, np.flatnonzero(ahead)))
             rows = rows.take(np.flatnonzero(~ahead))
-    out = EventFile(event_schema(plan.settings, plan.options.carry), plan.number, task + 1)
+    file = EventFile(event_schema(plan.settings, plan.options.carry))
+    out = EventWriter(file.schema, plan.number, task + 1, file.keep)
     kept = Kept(None, np.zeros(0, np.int64), len(plan.state))
     histogram = None if rows.t is None else histogram_of(rows.t)
     if plan.timed:
@@ -134,7 +135,7 @@ def run_task(
             reasons[one["values"]] = one["counts"]
     return Done(
         task,
-        out.close(plan.home.folder),
+        file.close(plan.home.folder),
         kept.entry,
         None if whole is None else _quarantined(plan, whole),
         kept.written,
