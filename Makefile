@@ -12,7 +12,7 @@ help: ## print this list
 setup: ## the environment in .venv; all others run it first
 	@./setup.sh
 
-demo: setup ## a million moving objects: built, asked, drawn; ends with commands to try and a map
+demo: setup ## a million moving objects: built, asked, drawn, watched; ends with commands to try and a map
 	@$(BIN)/python -m datasets.demo
 
 test: setup ## the whole test suite, as CI runs it
@@ -42,6 +42,9 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m bench.crowds
 	@$(BIN)/python -m bench.join_worlds
 	@$(BIN)/python -m bench.history.as_of
+	@$(BIN)/python -m bench.watch.fuzz
+	@$(BIN)/python -m tests.dtoss.watch.real.whole
+	@$(BIN)/python -m tests.dtoss.serve.delivery.restarts 50 10
 	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/compiled/test_bridge.py
 	@DTOSS_ALL_SIGNALS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/pipelines/command/test_interruption.py
 
