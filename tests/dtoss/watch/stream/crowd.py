@@ -89,7 +89,7 @@ def tends(home: Home, done: Path) -> dict[str, int]:
     """Fold, clear and remove what all readers have read, as if it were hours later, until all is watched."""
     folded = removed = beaten = rounds = 0
     while not done.exists():
-        now = NOW + (10**6 + 6 * rounds) * EVERY  # hours after the round before
+        now = NOW + 10**6 * EVERY
         try:
             folded += fold_watch(home, now).events
             removed += retain(home, 0, now, SPARED_SECONDS).events
