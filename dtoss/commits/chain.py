@@ -348,10 +348,14 @@ class Chain:
         """Check that the number was free because it is the next one, and not because its commit was folded away."""
         log = self._log(commit.number)
         lost = log is not None and log.get(commit.number) != data
-        following = None if lost else self._file(commit.number + 1)
+        said = None if lost else self.hint()  # before the next commit is looked for: whoever makes it moves the hint
+        following = None if lost else self._bytes(commit.number + 1)
         if following is not None:
             with suppress(StoreError):
                 lost = decode(following, commit.number + 1, "").parent != commit.sha256
+        elif said is not None and said > commit.number:
+            # the next one came and went, with the log of this number; a hint of what never was says nothing
+            lost = self._bytes(said) is not None
         if lost:
             self.folder.remove(COMMITS, file_of(commit.number))
             raise self.conflict(commit.number)

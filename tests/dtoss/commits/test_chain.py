@@ -293,6 +293,32 @@ def test_a_writer_of_long_ago_has_lost(chain):
     assert list(verify_chain(chain)) == []
 
 
+@pytest.mark.parametrize("hint", [13, 12, None])
+def test_a_writer_of_long_ago_has_lost_where_the_logs_have_gone_too(chain, hint):
+    """Retention has removed the commit that its number was, and the one behind it: the hint knows of later ones."""
+    olds = [None, *reversed(list(grown(chain, 13) and chain.newest_first()))]
+    fold(chain, keep=3, now=LATER)
+    for log in [name for name in chain.folder.files(COMMITS) if name.startswith("log-")]:
+        chain.folder.remove(COMMITS, log)
+    if hint is not None:
+        chain.folder.replace(f"{hint:020}\n".encode(), HINT)
+    before = chain.folder.files(COMMITS)
+    assert before == [*map(file_of, range(11, 14))]
+    for old in olds[:-1]:
+        with pytest.raises(Conflict):
+            chain.append({"late": True}, old)
+    assert chain.folder.files(COMMITS) == before
+    assert chain.append({}, chain.head()).number == 14
+
+
+def test_a_hint_of_what_was_never_committed_keeps_nobody_out(chain):
+    """It says a number without a commit, as after a copy of half a folder."""
+    head = grown(chain, 3)
+    chain.folder.replace(f"{9:020}\n".encode(), HINT)
+    assert chain.append({}, head).number == 4
+    assert chain.hint() == 4
+
+
 def test_a_number_below_the_head_that_is_free_is_no_way_in(chain):
     """A commit was removed by hand: whoever puts another one in its place does not fit to the next."""
     grown(chain, 3)
