@@ -30,7 +30,8 @@ from dtoss.watch.asked.changing import subscribe
 from dtoss.watch.built.build import build
 from dtoss.watch.built.built import Built
 from dtoss.watch.built.files import open_built, write_built
-from dtoss.watch.built.standing import Standing, prepare, standing_of
+from dtoss.watch.built.preparing import prepare
+from dtoss.watch.built.standing import Standing, standing_of
 from dtoss.watch.home import Home
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.matching.several import StandingMatcher

@@ -12,11 +12,12 @@ from dtoss.commits.chain import Commit
 from dtoss.errors import InputError
 from dtoss.geometry.space import LONLAT, Space, space_of
 from dtoss.watch.asked.known import asked_space, check_space
+from dtoss.watch.built.background import PATIENCE, Background
 from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.buckets import BUCKETS
 from dtoss.watch.stream.commit import commit_batch, worth_a_beat
-from dtoss.watch.stream.plan import Options, Source, plan_batch, settings_of
+from dtoss.watch.stream.plan import Options, Plan, Source, plan_batch, settings_of
 from dtoss.watch.told.folding import fold_watch
 from dtoss.watch.told.retain import retain
 from pipelines.rows.positions import Positions
@@ -128,6 +129,7 @@ class Watching:
 
     def __post_init__(self) -> None:
         self._centres = CurrentCentres(self.home.store)
+        self._background = Background(self.home, self.warn)
 
     def settings(self) -> Settings | None:
         """Return the settings of the watch; None before its first batch."""
@@ -169,9 +171,7 @@ class Watching:
                 )
                 check_space(self.home, settings.space)
             begun, now_us = time.perf_counter(), time.time_ns() // 1000
-            plan = plan_batch(
-                self.home, settings, source, self.options, now_us, self._centres.find, self._centres.name()
-            )
+            plan = self._plan(settings, source, self.options, now_us)
             if plan is None:
                 return None
             frame = fitted(
@@ -189,10 +189,7 @@ class Watching:
             if settings is None:
                 return None
             begun, now_us = time.perf_counter(), time.time_ns() // 1000
-            plan = plan_batch(
-                self.home, settings, Source(), self._carried(settings), now_us, self._centres.find,
-                self._centres.name(),
-            )  # fmt: skip
+            plan = self._plan(settings, Source(), self._carried(settings), now_us)
             if plan is None:
                 return None
             done = run_tasks(None, plan, 1)
@@ -200,6 +197,14 @@ class Watching:
             if not worth_a_beat(plan, done):
                 return None
             return self._told(Told(commit_batch(plan, done), time.perf_counter() - begun, busiest(done)))
+
+    def _plan(self, settings: Settings, source: Source, options: Options, now_us: int) -> Plan | None:
+        """Return the plan of a batch, with the newest large index that is there; another is built beside it."""
+        centres, centred, ready = self._centres.find, self._centres.name(), self._background.newer
+        plan = plan_batch(self.home, settings, source, options, now_us, centres, centred, ready, PATIENCE)
+        if plan is not None:
+            self._background.look(plan.files, settings, centres, centred)
+        return plan
 
     def _carried(self, settings: Settings) -> Options:
         missing = [name for name in self.options.carry if name not in settings.attributes]

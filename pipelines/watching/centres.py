@@ -40,9 +40,10 @@ class CurrentCentres:
         name = self.name()
         if name is None:
             return found
-        if name not in self._opened:
-            self._opened = {name: open_index(self.store, name)}
-        index = self._opened[name]
+        index = self._opened.get(name)
+        if index is None:
+            index = open_index(self.store, name)
+            self._opened = {name: index}  # at once: indexes are built in a thread, too
         for row, text in enumerate(ids):
             try:
                 place = index.place_of(text if index.string_ids else int(text))

@@ -1,12 +1,7 @@
-"""The subscriptions that stand at a change: a large index, a small one of what came since, and what is gone.
-
-Nothing is updated in place. A change makes the small index anew, and the large one once the small has grown. Files are
-named by what they hold, and stay as long as a batch may need them.
-"""
+"""The subscriptions that stand at a change: a large index, a small one of what came since, and what is gone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -17,24 +12,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.errors import StoreError
-from dtoss.watch.asked.live import Delta, changes_between, table_at
-from dtoss.watch.built.build import build
 from dtoss.watch.built.built import Built, Unanswered
-from dtoss.watch.built.files import open_built, write_built
+from dtoss.watch.built.files import open_built
 from dtoss.watch.built.turns import turns_of
 from dtoss.watch.home import Home
-from dtoss.watch.settings import Settings
 from dtoss.watch.subscription import AROUND, ENTER, LEAVE, SUBSCRIPTION_SCHEMA
 
-LEAST_DELTA = 10_000
-"""Subscriptions that may have come or gone before the large index is built anew, or an eighth of its own."""
-_SHARE = 8
-_GONE = "gone"
+GONE = "gone"
 """The array of the small index that has the rows of the large one which stand no more."""
 _OPEN = 4
-
-Centres = Callable[[Sequence[str]], NDArray[np.float64]]
-"""Returns the positions (n, 2) of objects by their ids as text, NaN where there is none."""
 
 
 @dataclass(frozen=True)
@@ -89,119 +75,17 @@ class Files:
             raise StoreError(f"what stands is damaged: {error}; restore the commit from a copy") from None
 
 
-def prepare(
-    home: Home,
-    number: int,
-    settings: Settings,
-    previous: Files | None,
-    centres: Centres | None = None,
-    centred: str | None = None,
-) -> Files:
-    """Return the files for a change, and write those that are not there yet.
-
-    Parameters
-    ----------
-    home
-        The watch.
-    number
-        Of the change.
-    settings
-        Of the watch.
-    previous
-        The files of an earlier change.
-    centres
-        Where the objects are around which subscriptions ask; None knows none.
-    centred
-        The name of the snapshot that says so.
-
-    Raises
-    ------
-    StoreError, InputError, OSError
-        If changes cannot be read, or files cannot be written.
-
-    Notes
-    -----
-    Costs O(n) where the large index is built, else O(d) for d subscriptions that came or went since it was, and a look
-    at its ids: what came since is in the small index of before, and only changes after that one are read.
-    """
-    if previous is not None and (previous.number, previous.centred) == (number, centred):
-        return previous
-    files, table, gone = (
-        Files(number, number, None, None, centred),
-        SUBSCRIPTION_SCHEMA.empty_table(),
-        np.zeros(0, np.int32),
-    )
-    rebuilt = previous is None or previous.base is None
-    if previous is not None and previous.base is not None:
-        files = replace(previous, number=number, centred=centred)
-        delta = changes_between(home, previous.number, number)
-        table, gone = _since(home, previous, delta)
-        # those around objects are in no large index
-        came = pc.sum(pc.not_equal(table.column("kind"), AROUND)).as_py() or 0
-        rebuilt = delta.replaced or came + len(gone) > max(LEAST_DELTA, previous.base["rows"] // _SHARE)
-    if rebuilt:
-        whole = table_at(home, number)
-        around = pc.equal(whole.column("kind"), AROUND)
-        still = whole.filter(pc.invert(around))
-        # a large index of a few is built with each change: so is a small one
-        base = write_built(home.asked, _built(still, settings), "base") if len(still) else None
-        files = Files(number, number, base, None, centred)
-        table, gone = whole.filter(around), np.zeros(0, np.int32)
-    if len(table) == 0 and len(gone) == 0:
-        return replace(files, delta=None)
-    small = _built(_centred(table, centres), settings)
-    if files.base is not None:
-        small = replace(small, arrays={**small.arrays, _GONE: gone})
-    return replace(files, delta=write_built(home.asked, small, "delta"))
-
-
-def _since(home: Home, previous: Files, delta: Delta) -> tuple[pa.Table, NDArray[np.int32]]:
-    """Return what the small index of before holds once changes are made, and the rows of the large one that are gone.
-
-    All that asks around objects is in the small one.
-    """
-    assert previous.base is not None
-    table, gone = SUBSCRIPTION_SCHEMA.empty_table(), np.zeros(0, np.int32)
-    if previous.delta is not None:
-        small = _opened(home, previous.delta["name"])
-        table, gone = small.table, small.arrays.get(_GONE, gone)
-    if len(delta.removed):
-        kept = table.filter(pc.invert(pc.is_in(table.column("id"), delta.removed)))
-        table = pa.concat_tables([kept, delta.table]).sort_by("id").combine_chunks()
-        large = _opened(home, previous.base["name"]).table.column("id")
-        gone = np.union1d(gone, np.flatnonzero(np.asarray(pc.is_in(large, value_set=delta.removed)))).astype(np.int32)
-    return table, gone
-
-
-def _centred(table: pa.Table, centres: Centres | None) -> pa.Table:
-    """Return subscriptions with the centres of those around objects; null where none is known."""
-    rows = np.flatnonzero(np.asarray(pc.equal(table.column("kind"), AROUND)))
-    if len(rows) == 0:
-        return table
-    found = np.full((len(rows), 2), np.nan)
-    if centres is not None:
-        found = centres(table.column("object").take(pa.array(rows)).to_pylist())
-    for axis, name in enumerate(("x", "y")):
-        values = np.array(table.column(name).to_numpy(), np.float64)
-        values[rows] = found[:, axis]
-        column = pa.array(values, mask=np.isnan(values))
-        table = table.set_column(table.column_names.index(name), SUBSCRIPTION_SCHEMA.field(name), column)
-    return table
-
-
-def _built(table: pa.Table, settings: Settings) -> Built:
-    text = settings.text is not None
-    return build(table, settings.space, settings.schema, text, time=settings.time is not None and not settings.messages)
-
-
 @lru_cache(maxsize=_OPEN)
 def open_standing(home: Home, base: str | None, delta: str | None) -> Standing:
     """Return what stands by the names of its files, mapped; the last few are kept."""
-    return Standing(None if base is None else _opened(home, base), None if delta is None else _opened(home, delta))
+    return Standing(
+        None if base is None else open_index_of(home, base), None if delta is None else open_index_of(home, delta)
+    )
 
 
 @lru_cache(maxsize=_OPEN)
-def _opened(home: Home, name: str) -> Built:
+def open_index_of(home: Home, name: str) -> Built:
+    """Return an index by the name of its file, mapped; the last few are kept."""
     return open_built(home.asked, name)
 
 
@@ -262,8 +146,8 @@ class Standing:
     def stands(self) -> NDArray[np.bool_]:
         """Which rows of the table stand, bool (n,): all but those that came anew or went, and those not answered."""
         found = np.ones(len(self), np.bool_)
-        if self.delta is not None and _GONE in self.delta.arrays:
-            found[self.delta.arrays[_GONE]] = False
+        if self.delta is not None and GONE in self.delta.arrays:
+            found[self.delta.arrays[GONE]] = False
         for first, built in self.parts:
             found[[first + one.row for one in built.unanswered]] = False
         return found
@@ -307,8 +191,8 @@ class Standing:
     def unanswered(self) -> list[Unanswered]:
         """Those that rows like these cannot be held against, or whose object is not there, numbered as the table."""
         gone = np.zeros(len(self), np.bool_)
-        if self.delta is not None and _GONE in self.delta.arrays:
-            gone[self.delta.arrays[_GONE]] = True
+        if self.delta is not None and GONE in self.delta.arrays:
+            gone[self.delta.arrays[GONE]] = True
         found = {first + one.row: one for first, built in self.parts for one in built.unanswered}
         for row, name, thing in self._lost():
             found.setdefault(row, Unanswered(row, name, f"the store's snapshot has no object {thing!r} to be around"))

@@ -14,7 +14,8 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.asked.live import change_number
-from dtoss.watch.built.standing import Centres, Files, Standing, prepare, standing_of
+from dtoss.watch.built.preparing import Centres, prepare
+from dtoss.watch.built.standing import Files, Standing, standing_of
 from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.state import Run
@@ -175,6 +176,8 @@ def plan_batch(
     now_us: int,
     centres: Centres | None = None,
     centred: str | None = None,
+    newer: Files | None = None,
+    patience: int = 1,
 ) -> Plan | None:
     """Return what a batch will do; None where it is committed already, or a beat has nothing to do.
 
@@ -192,8 +195,8 @@ def plan_batch(
         Of this run.
     now_us
         The wall clock, in microseconds since 1970.
-    centres, centred
-        As :func:`dtoss.watch.built.standing.prepare`.
+    centres, centred, newer, patience
+        As :func:`dtoss.watch.built.preparing.prepare`.
 
     Raises
     ------
@@ -218,7 +221,7 @@ def plan_batch(
     if source.query and _committed(home, ledger, source, options):
         return None
     before = Files.of(said.get("standing"))
-    files = prepare(home, change_number(home), settings, before, centres, centred)
+    files = prepare(home, change_number(home), settings, before, centres, centred, newer, patience)
     standing = standing_of(home, files)
     clock = said.get("clock")
     return Plan(

@@ -211,10 +211,10 @@ def main(folder: str, store: str, seed: int, kinds: list[str]) -> None:
             return real_tasks(frame, plan, tasks)
         return fault.tasks(lambda: real_tasks(frame, plan, tasks), plan.number)
 
-    def batch(watching, *arguments):
+    def batch(watching, *arguments, **named):
         head = watching.home.batches.head()
         number = 1 if head is None else head.number + 1
-        return fault.batch(lambda: real_batch(watching, *arguments), number)
+        return fault.batch(lambda: real_batch(watching, *arguments, **named), number)
 
     batches.run_tasks = run_tasks
     batches.commit_batch = lambda plan, *rest: fault.commit(lambda: real_commit(plan, *rest), plan.number)

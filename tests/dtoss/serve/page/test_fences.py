@@ -187,7 +187,7 @@ def test_what_has_expired_is_shown_no_more(tmp_path):
 
 def test_around_an_object_is_drawn_where_the_index_of_subscriptions_has_it(tmp_path):
     """Not at all before that is known."""
-    from dtoss.watch.built.standing import prepare
+    from dtoss.watch.built.preparing import prepare
 
     home = Home(str(tmp_path))
     change(home, [asked("near", AROUND, object="7", radius=700.0, events=1)])

@@ -8,11 +8,14 @@ import pyarrow.compute as pc
 import pytest
 
 from dtoss.watch.asked import live
+from dtoss.watch.asked.changing import subscribe
 from dtoss.watch.asked.live import change_number, table_at
-from dtoss.watch.built import standing
-from dtoss.watch.built.standing import prepare, standing_of
+from dtoss.watch.built import background, preparing
+from dtoss.watch.built.background import PATIENCE, Background
+from dtoss.watch.built.preparing import prepare
+from dtoss.watch.built.standing import standing_of
 from dtoss.watch.subscription import AROUND
-from tests.dtoss.watch.streams import Home, asked, change, circle, settings_of
+from tests.dtoss.watch.streams import Home, asked, change, circle, settings_of, table_of
 
 
 def stands(home, files):
@@ -28,7 +31,7 @@ def around(id, object):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_both_indexes_hold_the_table_of_each_change(tmp_path, monkeypatch, seed):
-    monkeypatch.setattr(standing, "LEAST_DELTA", 4)
+    monkeypatch.setattr(preparing, "LEAST_DELTA", 4)
     rng = np.random.default_rng(seed)
     home, settings, files, moved, bases = Home(str(tmp_path), "w"), settings_of(), None, 0, set()
     for step in range(15):
@@ -52,6 +55,92 @@ def test_both_indexes_hold_the_table_of_each_change(tmp_path, monkeypatch, seed)
     assert 1 < len(bases) < 15
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_large_index_that_was_built_meanwhile_takes_over_at_any_change(tmp_path, monkeypatch, seed):
+    """However many changes came since it was begun, replacements of all among them; the one before stays until then."""
+    monkeypatch.setattr(preparing, "LEAST_DELTA", 2)
+    rng = np.random.default_rng(seed)
+    home, settings, files, newer, taken = Home(str(tmp_path), "w"), settings_of(), None, None, 0
+    for step in range(25):
+        names = [f"s{number}" for number in rng.choice(12, 3, replace=False)]
+        made = [circle(names[0], 0.0, 0.0, float(step)), around(names[1], "1")]
+        if rng.random() < 0.1:
+            subscribe(home, table_of(made), replace=True)
+        else:
+            change(home, made, names[2:])
+        number = change_number(home)
+        before = files
+        files = prepare(home, number, settings, files, newer=newer, patience=10**6)
+        if newer is not None and files.base_number == newer.base_number > before.base_number:
+            taken += 1
+        wanted = table_at(home, number).drop_columns(["x", "y"])
+        assert stands(home, files).drop_columns(["x", "y"]).equals(wanted)
+        if rng.random() < 0.4:
+            newer = prepare(home, int(rng.integers(max(1, number - 3), number + 1)), settings, None)
+    assert taken > 2
+
+
+def test_the_large_index_is_built_beside_the_batches(tmp_path, monkeypatch):
+    """Begun once the small one has outgrown it, once; batches go on meanwhile, and the next one takes it."""
+    monkeypatch.setattr(preparing, "LEAST_DELTA", 3)
+    home, settings, told = Home(str(tmp_path), "w"), settings_of(), []
+    beside = Background(home, told.append)
+    beside.look(None, settings, None, None)
+    change(home, [circle("first", 0.0, 0.0, 1.0)])
+    files = prepare(home, change_number(home), settings, None)
+    built = []
+    real = background.prepare
+    monkeypatch.setattr(background, "prepare", lambda *said: built.append(said[1]) or real(*said))
+    for number in range(12):
+        change(home, [circle(f"s{number}", 0.0, 0.0, 1.0)])
+        files = prepare(home, change_number(home), settings, files, newer=beside.newer, patience=PATIENCE)
+        assert stands(home, files).num_rows == number + 2
+        beside.look(files, settings, None, None)
+        beside.look(files, settings, None, None)
+        beside.wait()
+    assert built == [5, 9, 13]
+    assert (files.base_number, beside.newer.base_number, told) == (9, 13, [])
+
+
+def test_an_index_that_cannot_be_built_beside_the_batches_is_told_and_then_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(preparing, "LEAST_DELTA", 3)
+    home, settings, told = Home(str(tmp_path), "w"), settings_of(), []
+    beside = Background(home, told.append)
+
+    def full(*said):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(background, "prepare", full)
+    change(home, [circle("first", 0.0, 0.0, 1.0)])
+    files = prepare(home, change_number(home), settings, None)
+    bases = []
+    for number in range(14):
+        change(home, [circle(f"s{number}", 0.0, 0.0, 1.0)])
+        files = prepare(home, change_number(home), settings, files, newer=beside.newer, patience=PATIENCE)
+        beside.look(files, settings, None, None)
+        beside.wait()
+        bases.append(files.base_number)
+    assert bases == [1] * 12 + [14, 14]
+    assert len(told) == 9
+    assert told[0] == (
+        "the index of subscriptions could not be built beside the batches: [Errno 28] No space left on device"
+    )
+
+
+def test_another_snapshot_is_nothing_new_where_nobody_asks_around_an_object(tmp_path):
+    home, settings = Home(str(tmp_path), "w"), settings_of()
+    change(home, [circle("here", 0.0, 0.0, 1.0)])
+    files = prepare(home, 1, settings, None, None, "one")
+    change(home, [circle("there", 0.0, 0.0, 1.0)])
+    files = prepare(home, 2, settings, files, None, "one")
+    assert prepare(home, 2, settings, files, None, "two") is files
+    change(home, [around("with it", "1")])
+    files = prepare(home, 3, settings, files, lambda ids: np.array([[1.0, 2.0]]), "two")
+    moved = prepare(home, 3, settings, files, lambda ids: np.array([[3.0, 2.0]]), "three")
+    assert moved != files
+    assert 3.0 in standing_of(home, moved).table["x"].to_pylist()
+
+
 def test_a_change_is_read_once_however_many_there_were(tmp_path, monkeypatch):
     home, settings = Home(str(tmp_path), "w"), settings_of()
     change(home, [circle(f"s{number}", 0.0, 0.0, 1.0) for number in range(20)])
@@ -69,7 +158,7 @@ def test_a_change_is_read_once_however_many_there_were(tmp_path, monkeypatch):
 
 
 def test_many_around_objects_do_not_build_the_large_index_anew(tmp_path, monkeypatch):
-    monkeypatch.setattr(standing, "LEAST_DELTA", 4)
+    monkeypatch.setattr(preparing, "LEAST_DELTA", 4)
     home, settings = Home(str(tmp_path), "w"), settings_of()
     change(home, [circle("here", 0.0, 0.0, 1.0), *(around(f"o{number}", "1") for number in range(20))])
     files = prepare(home, change_number(home), settings, None)

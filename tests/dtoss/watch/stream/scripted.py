@@ -20,7 +20,7 @@ import numpy as np
 from dtoss.commits.chain import Chain
 from dtoss.watch.asked import changing
 from dtoss.watch.asked.changing import subscribe, unsubscribe
-from dtoss.watch.built import standing
+from dtoss.watch.built import preparing
 from dtoss.watch.home import Home
 from dtoss.watch.stream.batch import run_batch
 from dtoss.watch.stream.plan import Options, Source, plan_batch
@@ -58,7 +58,7 @@ _ROOMS = {"events", "state", "quarantine", "commits", "changes", "built", "subsc
 
 def small(monkeypatch):
     """Let what happens after thousands of changes and commits happen after some."""
-    monkeypatch.setattr(standing, "LEAST_DELTA", 5)
+    monkeypatch.setattr(preparing, "LEAST_DELTA", 5)
     monkeypatch.setattr(changing, "BASE_EVERY", 2)
     monkeypatch.setattr(folding, "KEPT", 2)
     monkeypatch.setattr(Home, "batches", property(lambda home: Chain(home.folder, block=2, kept=True)))

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.watch.built import standing
+from dtoss.watch.built import preparing
 from dtoss.watch.home import Home
 from dtoss.watch.stream import event_table, happened
 from dtoss.watch.stream.rows_in import by_id_and_time
@@ -19,7 +19,7 @@ def test_events_made_some_at_a_time_are_the_loops(tmp_path, monkeypatch, room):
     """Groups of a few rows of a file; subscriptions that came since the large index stand in the order of ids."""
     monkeypatch.setattr(happened, "GROUP_ROWS", room)
     monkeypatch.setattr(event_table, "GROUP_ROWS", room)
-    monkeypatch.setattr(standing, "LEAST_DELTA", 3)
+    monkeypatch.setattr(preparing, "LEAST_DELTA", 3)
     assert sum(len(held_equal(tmp_path / str(seed), seed, tasks=2, expire=20)) for seed in range(8)) > 100
 
 

@@ -36,7 +36,7 @@ def forget():
     """Be as a process that has opened nothing yet."""
     layers._opened.clear()
     standing.open_standing.cache_clear()
-    standing._opened.cache_clear()
+    standing.open_index_of.cache_clear()
 
 
 def made(path, batches=4):
