@@ -44,12 +44,15 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m bench.history.as_of
 	@$(BIN)/python -m bench.watch.fuzz
 	@$(BIN)/python -m tests.dtoss.watch.real.whole
+	@$(BIN)/python -m tests.dtoss.watch.stream.crowd
+	@$(BIN)/python -m tests.pipelines.watching.taxis_at_speed
 	@$(BIN)/python -m tests.dtoss.serve.delivery.restarts 50 10
 	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/compiled/test_bridge.py
 	@DTOSS_ALL_SIGNALS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/pipelines/command/test_interruption.py
 
-bench: setup ## benchmarks; what each measures stands in docs/benchmarks.md
+bench: setup ## benchmarks, and a hundred faults of a real Spark; what each measures stands in docs/benchmarks.md
 	@$(BIN)/python -m pytest bench -q --benchmark-only
+	@$(BIN)/python -m tests.pipelines.watching.kills --count 100
 
 docs: setup ## the reference of all modules as pages in build/docs, without a warning
 	@$(BIN)/python docs/reference.py build/docs

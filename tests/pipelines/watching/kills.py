@@ -1,4 +1,4 @@
-"""A hundred faults of a real Spark, seeded: no event is lost, none is told twice (a part of check-data).
+"""A hundred faults of a real Spark, seeded: no event is lost, none is told twice (a part of make bench).
 
 ``python -m tests.pipelines.watching.kills --count 100`` watches one stream of files after another. Python workers, Java
 and the driver are killed in mid-batch and around commits, the disk is full, each Spark has another number of cores,
