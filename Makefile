@@ -12,7 +12,7 @@ help: ## print this list
 setup: ## the environment in .venv; all others run it first
 	@./setup.sh
 
-demo: setup ## a million moving objects: built, asked, drawn, watched; ends with commands to try and a map
+demo: setup ## a million moving objects: built, asked, drawn, watched; ends with commands to try
 	@$(BIN)/python -m datasets.demo
 
 test: setup ## the whole test suite, as CI runs it
@@ -50,7 +50,7 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/compiled/test_bridge.py
 	@DTOSS_ALL_SIGNALS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/pipelines/command/test_interruption.py
 
-bench: setup ## benchmarks, and a hundred faults of a real Spark; what each measures stands in docs/benchmarks.md
+bench: setup ## benchmarks (docs/benchmarks.md says what each measures), and a hundred kills
 	@$(BIN)/python -m pytest bench -q --benchmark-only
 	@$(BIN)/python -m tests.pipelines.watching.kills --count 100
 

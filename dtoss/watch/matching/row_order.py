@@ -11,15 +11,18 @@ from dtoss.geometry.curve import radix_order
 _BITS = 16
 """Of a coordinate, within the box of all rows."""
 _MOST = (1 << _BITS) - 1
+_BYTE = 8
+_BYTES, _NIBBLES, _PAIRS, _SINGLES = 0x00FF00FF, 0x0F0F0F0F, 0x33333333, 0x55555555
+"""Every other byte, half a byte, two bits and bit of 32."""
 
 
 @kernel
 def _spread(bits):
     """Return 16 bits with a 0 between each and the next."""
-    bits = (bits | (bits << 8)) & 0x00FF00FF
-    bits = (bits | (bits << 4)) & 0x0F0F0F0F
-    bits = (bits | (bits << 2)) & 0x33333333
-    return (bits | (bits << 1)) & 0x55555555
+    bits = (bits | (bits << _BYTE)) & _BYTES
+    bits = (bits | (bits << 4)) & _NIBBLES
+    bits = (bits | (bits << 2)) & _PAIRS
+    return (bits | (bits << 1)) & _SINGLES
 
 
 @kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from dtoss.compiled.kernel import kernel
 from dtoss.watch.stream.event_table import ENTERS, INSIDES, LEAVES
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
@@ -10,6 +12,34 @@ _FLAGS, _NUMBERS = "Array(bool_, 1, 'C', readonly=True)", "Array(int64, 1, 'C', 
 _SUBS, _BITS = "Array(int32, 1, 'C', readonly=True)", "Array(uint8, 1, 'C', readonly=True)"
 _FAR = "Array(float64, 1, 'C', readonly=True)"
 _NAN = float("nan")
+_EVERY = (1 << 63) - 1
+"""No version is later."""
+
+
+class Matched(NamedTuple):
+    """The matches of a row: those from ``begin`` to ``end``, by their subscriptions' places in the order of ids."""
+
+    subs: Any
+    far: Any
+    turns: Any
+    begin: Any
+    end: Any
+
+
+class Wanted(NamedTuple):
+    """Of each subscription the events that it wants, as bits, and its version."""
+
+    events: Any
+    versions: Any
+
+
+class Written(NamedTuple):
+    """The columns of events."""
+
+    row: Any
+    sub: Any
+    kind: Any
+    far: Any
 
 
 @kernel(
@@ -17,26 +47,9 @@ _NAN = float("nan")
     f" {_BITS}, {_NUMBERS}, int64[::1], int64, int64[::1], int32[::1], uint8[::1], float64[::1])"
 )
 def follow(
-    first,
-    ends,
-    subs,
-    far,
-    turns,
-    held,
-    held_turns,
-    starts,
-    before,
-    expired,
-    changes,
-    events,
-    versions,
-    state,
-    count,
-    out_row,
-    out_sub,
-    out_kind,
-    out_far,
-):
+    first, ends, subs, far, turns, held, held_turns, starts, before, expired, changes, events, versions, state, count,
+    out_row, out_sub, out_kind, out_far,
+):  # fmt: skip
     """Write events by row, kind and subscription until there is no room, and return how many there are then.
 
     Parameters
@@ -61,89 +74,78 @@ def follow(
     out_row, out_sub, out_kind, out_far
         The events; there is no distance to what is left.
     """
+    wanted, out = Wanted(events, versions), Written(out_row, out_sub, out_kind, out_far)
+    known = Matched(held, far, held_turns, 0, held.size)
     row = state[0]
+    if row > 0:
+        known = Matched(subs, far, turns, ends[row - 2] if row > 1 else 0, ends[row - 1])
     while row < ends.size:
         at = first + row
-        begin, end = 0, ends[row]
-        if row > 0:
-            begin = ends[row - 1]
+        now = Matched(subs, far, turns, ends[row - 1] if row > 0 else 0, ends[row])
         follows = not starts[at] and not expired[at - 1]
-        known_begin, known_end = 0, held.size
-        if row > 0:
-            known_begin, known_end = 0, begin
-            if row > 1:
-                known_begin = ends[row - 2]
-        need = 2 * (end - begin)
+        need = 2 * (now.end - now.begin)
         if follows:
-            need += known_end - known_begin
+            need += known.end - known.begin
         if count + need > out_row.size:
             state[1] = need
             break
         if expired[at]:
-            for i in range(begin, end):
-                if events[subs[i]] & LEAVE and versions[subs[i]] <= changes[at]:
-                    out_row[count], out_sub[count], out_kind[count], out_far[count] = at, subs[i], LEAVES, _NAN
-                    count += 1
+            count = _all(now, LEAVE, LEAVES, changes[at], wanted, at, count, out)
         elif follows:
             # the row before was judged under older subscriptions, or under the same ones
-            since = changes[at - 1]
-            if not before[at - 1]:
-                since = _ALL
-            known, known_turns = subs, turns
-            if row == 0:
-                known, known_turns = held, held_turns
-            count = _left(
-                known, known_turns, known_begin, known_end, turns, begin, end, since, events, versions, at, count,
-                out_row, out_sub, out_kind, out_far,
-            )  # fmt: skip
-            count = _entered(
-                known_turns, known_begin, known_end, subs, far, turns, begin, end, since, events, versions, at, count,
-                out_row, out_sub, out_kind, out_far,
-            )  # fmt: skip
+            since = changes[at - 1] if before[at - 1] else _EVERY
+            count = _left(known, now, since, wanted, at, count, out)
+            count = _entered(known, now, since, wanted, at, count, out)
         elif not before[at]:
-            for i in range(begin, end):
-                if events[subs[i]] & ENTER:
-                    out_row[count], out_sub[count], out_kind[count], out_far[count] = at, subs[i], ENTERS, far[i]
-                    count += 1
+            count = _all(now, ENTER, ENTERS, _EVERY, wanted, at, count, out)
         if not before[at]:
-            for i in range(begin, end):
-                if events[subs[i]] & INSIDE:
-                    out_row[count], out_sub[count], out_kind[count], out_far[count] = at, subs[i], INSIDES, far[i]
-                    count += 1
+            count = _all(now, INSIDE, INSIDES, _EVERY, wanted, at, count, out)
+        known = now
         row += 1
     state[0] = row
     return count
 
 
-_ALL = (1 << 63) - 1
-
-
 @kernel
-def _left(known, known_turns, a, b, turns, begin, end, since, events, versions, at, count, row, sub, kind, far):
-    """Write what held the row before and does not hold this one; return how many events there are."""
-    j = begin
-    for i in range(a, b):
-        if not events[known[i]] & LEAVE or versions[known[i]] > since:
-            continue
-        while j < end and turns[j] < known_turns[i]:
-            j += 1
-        if j == end or turns[j] != known_turns[i]:
-            row[count], sub[count], kind[count], far[count] = at, known[i], LEAVES, _NAN
+def _all(now, bit, kind, since, wanted, at, count, out):
+    """Write an event for each match that wants one, of versions up to ``since``; return how many events there are."""
+    for i in range(now.begin, now.end):
+        sub = now.subs[i]
+        if wanted.events[sub] & bit and wanted.versions[sub] <= since:
+            out.row[count], out.sub[count], out.kind[count] = at, sub, kind
+            out.far[count] = _NAN if kind == LEAVES else now.far[i]
             count += 1
     return count
 
 
 @kernel
-def _entered(known_turns, a, b, subs, far, turns, begin, end, since, events, versions, at, count, row, sub, kind, out):
-    """Write what holds this row and did not hold the one before; return how many events there are."""
-    j = a
-    for i in range(begin, end):
-        if not events[subs[i]] & ENTER:
+def _left(known, now, since, wanted, at, count, out):
+    """Write what held the row before and does not hold this one; return how many events there are."""
+    j = now.begin
+    for i in range(known.begin, known.end):
+        sub = known.subs[i]
+        if not wanted.events[sub] & LEAVE or wanted.versions[sub] > since:
             continue
-        while j < b and known_turns[j] < turns[i]:
+        while j < now.end and now.turns[j] < known.turns[i]:
             j += 1
-        if j == b or known_turns[j] != turns[i] or versions[subs[i]] > since:
-            row[count], sub[count], kind[count], out[count] = at, subs[i], ENTERS, far[i]
+        if j == now.end or now.turns[j] != known.turns[i]:
+            out.row[count], out.sub[count], out.kind[count], out.far[count] = at, sub, LEAVES, _NAN
+            count += 1
+    return count
+
+
+@kernel
+def _entered(known, now, since, wanted, at, count, out):
+    """Write what holds this row and did not hold the one before; return how many events there are."""
+    j = known.begin
+    for i in range(now.begin, now.end):
+        sub = now.subs[i]
+        if not wanted.events[sub] & ENTER:
+            continue
+        while j < known.end and known.turns[j] < now.turns[i]:
+            j += 1
+        if j == known.end or known.turns[j] != now.turns[i] or wanted.versions[sub] > since:
+            out.row[count], out.sub[count], out.kind[count], out.far[count] = at, sub, ENTERS, now.far[i]
             count += 1
     return count
 
