@@ -13,6 +13,8 @@ from tests.pipelines.watching.with_spark import EXPIRE, MOST_ROWS, assert_told_o
 
 KINDS = ("worker", "worker", "worker", "java", "commit")
 """Of one process, which the last of them ends; what is left another one does, whose driver is killed in its tasks."""
+FILES = 20
+"""Each is a batch: more than the kills need where each of them waits as long as it may (``PATIENCE``)."""
 
 
 @pytest.mark.slow
@@ -20,7 +22,7 @@ def test_six_kills_lose_nothing_and_double_nothing(spark, tmp_path, monkeypatch)
     """Python workers, Java, the driver around a commit and in a task; each Spark with another number of cores."""
     small(monkeypatch)
     folder, store = tmp_path / "in", tmp_path / "store"
-    files = made(folder, store, 7, files=14)
+    files = made(folder, store, 7, files=FILES)
     for seed, kinds in ((1, KINDS), (2, ("driver",))):
         code, err = watched(folder, store, seed, *kinds)
         assert code == -signal.SIGKILL, err

@@ -49,6 +49,8 @@ ROOM_BYTES = 40_000
 """That a full disk may have left."""
 DUE = 0.6
 """Share of the batches in which the next fault happens, if its moment comes."""
+PATIENCE = 2
+"""So many batches may pass without the next fault; then it happens as soon as it can."""
 BALLAST = ".ballast"
 
 
@@ -122,14 +124,17 @@ class Faults:
         self.waiting = list(kinds)
         self.cores = ""
         self._notes, self._store = f"{folder}.faults", store
-        self._lasts = 0.6
+        self._lasts, self._passed = 0.6, 0
 
     def _is(self, *kinds: str) -> bool:
         # some batches pass between two faults, and some faults follow one another in one batch
-        return bool(self.waiting) and self.waiting[0] in kinds and self.rng.random() < DUE
+        if not self.waiting or self.waiting[0] not in kinds:
+            return False
+        self._passed += 1
+        return self.rng.random() < DUE or self._passed > PATIENCE
 
     def _happened(self, batch: int) -> None:
-        kind = self.waiting.pop(0)
+        kind, self._passed = self.waiting.pop(0), 0
         with Path(self._notes).open("a") as file:
             file.write(json.dumps({"kind": kind, "cores": self.cores, "batch": batch}) + "\n")
 
@@ -138,7 +143,7 @@ class Faults:
         if not self._is("worker", "java", "driver"):
             return work()
         over = threading.Event()
-        delay = float(self.rng.uniform(0.0, 1.1)) * self._lasts
+        delay = float(self.rng.uniform(0.0, 1.1)) * self._lasts * (self._passed <= PATIENCE)
         thread = threading.Thread(target=self._kill, args=(self.waiting[0], number, delay, over), daemon=True)
         began = time.monotonic()
         thread.start()
