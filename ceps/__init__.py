@@ -1,8 +1,8 @@
 """CEPS: place partitions on the fewest rented servers, and show what that saves."""
 
 from ceps.calls import servers_a_request
-from ceps.comparison import Comparison, WhatIf, compare, what_if
 from ceps.offers.choose import OFFERS, rent
+from ceps.offers.comparison import Comparison, WhatIf, compare, what_if
 from ceps.offers.hourly import schedule
 from ceps.offers.mixed import mixed
 from ceps.offers.offer import Offer

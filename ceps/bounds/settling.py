@@ -11,10 +11,10 @@ from ceps.bounds.configurations import configuration_bound
 from ceps.bounds.fluid import Fluid
 from ceps.bounds.lower_bounds import fleet_bound
 from ceps.bounds.placing import Verdict, assign, pack_nearly_full
-from ceps.fleet import fleet_cost, fleet_types, list_fleets
 from ceps.packing import Effort
 from ceps.planners.annealing import anneal
 from ceps.planners.fleet_first import even_out, fleet_ladder
+from ceps.planners.fleets import fleet_cost, fleet_types, list_fleets
 from ceps.problem import TOLERANCE, Ints, Outcome, Problem, price
 
 _SAME = 1e-7  # relative difference of costs below which they are the same: the solver's own accuracy

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from ceps.calls import calls_a_day, item_reads
-from ceps.fleet import fleet_types, fleets_between
 from ceps.packing import Effort, Packing
 from ceps.patterns import hour_slices
 from ceps.planners.fleet_first import pack
+from ceps.planners.fleets import fleet_types, fleets_between
 from ceps.planners.grid import kd_cells
 from ceps.problem import TOLERANCE, Floats, Ints, Outcome, Problem, price
 from ceps.reads import MOST_SETS, Reads, bounded

@@ -7,8 +7,8 @@ from time import monotonic
 
 import numpy as np
 
-from ceps.fleet import cheapest_fleet, fleet_cost, fleet_types, fleets_between, least_fleet_cost
 from ceps.packing import Effort, Packing
+from ceps.planners.fleets import cheapest_fleet, fleet_cost, fleet_types, fleets_between, least_fleet_cost
 from ceps.planners.own_machines import counted, free_types, largest_free_types, part, to_pay_for
 from ceps.problem import TOLERANCE, Floats, Ints, Outcome, Problem, Progress, price
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.comparison import (
+from ceps.offers.comparison import (
     LABELS,
     Comparison,
     WhatIf,

@@ -11,7 +11,7 @@ import pytest
 
 import ceps
 from ceps import Patterns
-from ceps.comparison import LABELS, autoscaling_note
+from ceps.offers.comparison import LABELS, autoscaling_note
 from ceps.offers.hourly import best_schedule
 from ceps.offers.schedules import AT_ONCE, Terms, price_hours, schedule_of
 from ceps.packing import Effort

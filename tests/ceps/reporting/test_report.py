@@ -12,7 +12,7 @@ import pytest
 
 import ceps
 from ceps import Patterns
-from ceps.comparison import Comparison, MethodCost
+from ceps.offers.comparison import Comparison, MethodCost
 from ceps.reporting.charts import busy_hours, loads_on
 from ceps.reporting.page import page
 from ceps.reporting.report import over_bound
