@@ -37,6 +37,8 @@ FAILURES_IN_A_ROW = 3
 RETRIED_AFTER = (5.0, 20.0)
 """Seconds that are waited after a first failure, and after a second one in a row."""
 YOUNG_WAIT_SECONDS = 0.25
+_beating: dict[str, tuple[Any, threading.Thread]] = {}
+"""The last query of each watch in this process, by the watch's path, and the thread that beats for it."""
 
 
 class BatchesFailed(Exception):
@@ -378,6 +380,7 @@ def watch(
         say or (lambda told: None), warn,
     )  # fmt: skip
     asked = Columns(**dict(columns or {}))
+    _let_go(home)
     lease = _leased(home, warn)
 
     def batch(batch_frame: DataFrame, number: int) -> None:
@@ -402,8 +405,17 @@ def watch(
     except BaseException:
         lease.release()
         raise
-    threading.Thread(target=_beats, args=(query, watching, beat, lease), name="dtoss-beats", daemon=True).start()
+    thread = threading.Thread(target=_beats, args=(query, watching, beat, lease), name="dtoss-beats", daemon=True)
+    _beating[home.path] = query, thread
+    thread.start()
     return query
+
+
+def _let_go(home: Home) -> None:
+    """Wait until a query of this process that has ended has let go of the lease of its watch."""
+    query, thread = _beating.get(home.path, (None, None))
+    if thread is not None and not query.isActive:
+        thread.join()
 
 
 def _beats(query: StreamingQuery, watching: Watching, beat: float, lease: Writer) -> None:

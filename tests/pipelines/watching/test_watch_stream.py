@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections import Counter
 
@@ -14,6 +15,7 @@ from dtoss.errors import InputError, StoreError
 from dtoss.watch.home import Home
 from pipelines.rebuild import rebuild
 from pipelines.watch import watch
+from pipelines.watching.batches import Watching
 from tests.dtoss.watch.streams import SPHERE, asked, change, circle, random_asked, random_rows, settings_of, stands
 from tests.oracles import Watched
 from tests.pipelines.watching.arrivals import all_told, arrive, once
@@ -162,3 +164,22 @@ def test_two_streams_of_a_store_and_a_beat_without_rows(spark, tmp_path):
     finally:
         query.stop()
     assert all_told(store, "a")[last] == [("reset", "a", 1, None, None, "removed")]
+
+
+def test_a_query_that_was_stopped_makes_way_for_the_next_at_once(spark, tmp_path, monkeypatch):
+    """Also while its thread still beats."""
+    folder, store = tmp_path / "in", tmp_path / "store"
+    folder.mkdir()
+    change(Home(str(store)), [circle("s", 0.0, 0.0, 1e3)])
+    slow = threading.Event()
+
+    def beat(watching):
+        slow.set()
+        time.sleep(1.5)
+
+    monkeypatch.setattr(Watching, "beat", beat)
+    first = watch(streamed(spark, folder), str(store), every=0.1, beat=0.1)
+    assert slow.wait(60)
+    first.stop()
+    second = watch(streamed(spark, folder), str(store), every=0.1)
+    second.stop()
