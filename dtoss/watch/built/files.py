@@ -12,10 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.commits.folder import Folder
+from dtoss.commits.listed import HASH_DIGITS, mapped
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
 from dtoss.watch.built.built import Built, Unanswered
-from dtoss.watch.built.mapped import HASH_DIGITS, mapped
 from dtoss.watch.home import BUILT
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoss.commits.folder import Folder
+from dtoss.commits.listed import put
 from dtoss.names import unused
 from dtoss.watch.home import EVENTS
 from dtoss.watch.settings import Settings
@@ -23,7 +23,6 @@ LEAVES, ENTERS, INSIDES, RESETS = range(4)
 ORDINAL_BITS = 32
 """An event's number is that of its file in the batch, shifted by so many bits, and its row there."""
 GROUP_ROWS = 1 << 18
-_NAMED = 16
 _MARKED = 16
 """Numbers up to so many times as high as there are of them are marked in an array, and not sorted."""
 _RISING = ("batch", "number", "version", "object", "t")
@@ -204,17 +203,3 @@ def _distinct(rows: NDArray[Any], most: int) -> tuple[NDArray[Any], NDArray[Any]
     there = np.zeros(most, np.bool_)
     there[rows] = True
     return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - 1)[rows]
-
-
-def put(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: str) -> dict[str, Any]:
-    """Write a file that is named by its bytes, to the disk, and return what a commit says of it.
-
-    One of this name that stands already is written anew: power that failed may have left it short, and who clears what
-    nothing names goes by its age.
-    """
-    digest = hashlib.sha256(data).hexdigest()
-    name = f"{digest[:_NAMED]}.{ending}"
-    folder.make(*room)
-    folder.write(data, *room, name)
-    folder.sync([(*room, name)])
-    return {"name": name, "rows": rows, "sha256": digest, "bytes": data.size}

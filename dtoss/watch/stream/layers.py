@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.commits.listed import mapped
 from dtoss.errors import StoreError
-from dtoss.watch.built.mapped import mapped
 from dtoss.watch.home import STATE, Home
 from dtoss.watch.stream.buckets import BUCKETS, bucket_of
 from dtoss.watch.stream.run_kernel import first_of_keys

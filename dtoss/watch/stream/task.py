@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.commits.listed import put
 from dtoss.watch.home import QUARANTINED
 from dtoss.watch.rows import Rows
-from dtoss.watch.stream.event_table import EventFile, EventWriter, event_schema, put
+from dtoss.watch.stream.event_table import EventFile, EventWriter, event_schema
 from dtoss.watch.stream.happened import write_events, write_messages
 from dtoss.watch.stream.histogram import Histogram, histogram_of
 from dtoss.watch.stream.plan import Plan

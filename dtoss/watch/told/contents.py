@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtoss.commits.chain import Conflict
+from dtoss.commits.listed import FILE_NAME, Listed, whole
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.document import FILE_NAME, Document, Listed, head_of, whole
+from dtoss.watch.told.document import Document, head_of
 
 FOLDED_PREFIX, FOLDED_SUFFIX = "folded-", ".json"
 FOLDED_FORMAT = 1

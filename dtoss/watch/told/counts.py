@@ -7,12 +7,11 @@ import threading
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dtoss.commits.listed import Listed, checked_bytes
 from dtoss.errors import StoreError
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.told.contents import Contents
 from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
-from dtoss.watch.told.document import Listed
-from dtoss.watch.told.event_files import checked_bytes
 from dtoss.watch.told.events import told_events, view_of
 
 TALLY = pa.schema([("subscription", pa.string()), ("kind", pa.string()), ("events", pa.int64())])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from dtoss.commits.chain import COMMITS, Chain, Commit, decode, file_of, log_of
+from dtoss.commits.listed import FILE_NAME, Listed, Missing, whole
 from dtoss.errors import StoreError
 from dtoss.snapshots.place import shown
 from dtoss.watch.home import Home, way_to
@@ -16,56 +16,7 @@ from dtoss.watch.settings import Settings
 
 WATCH_FORMAT = 1
 """Of the documents that this reads."""
-FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
-"""Of files that a document lists: never a path."""
-_SHA = re.compile(r"[0-9a-f]{64}\Z")
 _MISSING = "is missing; roll back or restore it from a copy"
-
-
-class Missing(StoreError):
-    """A file is not there: it may have been folded or removed since it was listed."""
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A file that a document lists.
-
-    Parameters
-    ----------
-    name
-        In its folder.
-    rows, bytes
-        How many it has.
-    sha256
-        Of its bytes, in hexadecimal digits.
-    """
-
-    name: str
-    rows: int
-    bytes: int
-    sha256: str
-
-    @classmethod
-    def of(cls, said: Any) -> Listed:
-        """Return the file that JSON names.
-
-        Raises
-        ------
-        ValueError
-            If it names none.
-        """
-        if not isinstance(said, dict):
-            raise ValueError(f"a listed file is {said!r:.60}, an object is wanted")
-        name, sha = said.get("name"), said.get("sha256")
-        if not isinstance(name, str) or not FILE_NAME.match(name):
-            raise ValueError(f"the name of a listed file is {name!r:.60}")
-        if not isinstance(sha, str) or not _SHA.match(sha):
-            raise ValueError(f"the sha256 of {name} is {sha!r:.80}")
-        return cls(name, whole(said.get("rows"), f"rows of {name}"), whole(said.get("bytes"), f"bytes of {name}"), sha)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what a document holds of it."""
-        return {"name": self.name, "rows": self.rows, "sha256": self.sha256, "bytes": self.bytes}
 
 
 @dataclass(frozen=True)
@@ -172,28 +123,6 @@ def document_of(home: Home, commit: Commit) -> Document:
         )
     except ValueError as error:
         raise StoreError(f"{path} is damaged: {error}; roll back or restore it from a copy") from None
-
-
-def whole(value: Any, name: str, least: int | None = 0) -> int:
-    """Return a whole number that JSON holds.
-
-    Parameters
-    ----------
-    value
-        What it holds.
-    name
-        For the error.
-    least
-        The least one that is right; any when None.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
-        raise ValueError(f"{name} is {value!r:.60}, a whole number is wanted")
-    return value
 
 
 def head_of(home: Home) -> Document | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,10 +11,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from dtoss.commits.folder import LocalFolder, RemoteFolder
+from dtoss.commits.listed import Listed, checked_bytes
 from dtoss.errors import StoreError
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.document import Listed, Missing
 
 HASHED_BYTES = 8 << 20
 """Files up to this size are read whole, and their hash is compared; of larger ones the size, and checksums of pages."""
@@ -144,34 +143,6 @@ def read_events(
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise StoreError(f"{path} is damaged: {str(error).splitlines()[0]:.200}") from None
-
-
-def checked_bytes(data: bytes | None, file: Listed, path: str) -> bytes:
-    """Return the bytes of a file if they are those that it was listed with.
-
-    Parameters
-    ----------
-    data
-        What was read; None where it is missing.
-    file
-        As it is listed.
-    path
-        For the errors.
-
-    Raises
-    ------
-    Missing
-        If it is not there.
-    StoreError
-        If they are others.
-    """
-    if data is None:
-        raise Missing(f"{path} is missing: a commit lists it; restore it from a copy")
-    if len(data) != file.bytes:
-        raise StoreError(f"{path} is damaged: it has {len(data):,} bytes, its commit says {file.bytes:,}")
-    if hashlib.sha256(data).hexdigest() != file.sha256:
-        raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with")
-    return data
 
 
 def _source(home: Home, file: Listed, path: str) -> pa.NativeFile:

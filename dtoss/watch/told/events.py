@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from dtoss.commits.listed import Listed, Missing
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.home import Home
 from dtoss.watch.stream.event_table import EVENT_KINDS
 from dtoss.watch.told.contents import Contents, contents_of
 from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
-from dtoss.watch.told.document import Document, Listed, Missing, documents, head_of
+from dtoss.watch.told.document import Document, documents, head_of
 from dtoss.watch.told.event_files import Asked, read_events
 
 

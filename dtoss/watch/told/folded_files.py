@@ -7,11 +7,11 @@ import hashlib
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dtoss.commits.listed import Listed
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.told.contents import FoldedFile
 from dtoss.watch.told.counts import added, counted
 from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.document import Listed
 
 FOLDED_BYTES = 128 << 20
 """A file of folded events is closed once it is so long."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dtoss.commits.folder import Folder
-from dtoss.watch.told.document import Listed
+from dtoss.commits.listed import Listed
 
 
 @dataclass

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from dtoss.commits.listed import Listed
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.snapshots.place import shown
@@ -15,7 +16,7 @@ from dtoss.watch.home import EVENTS, QUARANTINED, STATE, Home, way_to
 from dtoss.watch.told.contents import Contents, contents_of
 from dtoss.watch.told.counts import added, counted, read_tally
 from dtoss.watch.told.cursor import END_OF_BATCH, Cursor
-from dtoss.watch.told.document import Document, Listed, commits_from, document_of
+from dtoss.watch.told.document import Document, commits_from, document_of
 from dtoss.watch.told.looking import Look, VerifiedWatch
 from dtoss.watch.told.order import wrong_order
 from dtoss.watch.told.readers import readers

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dtoss.commits.listed import Listed
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.watch.asked.live import named_files
 from dtoss.watch.home import BUILT, CHANGES, Home
 from dtoss.watch.told.debris import needless_changes
-from dtoss.watch.told.document import Document, Listed
+from dtoss.watch.told.document import Document
 from dtoss.watch.told.looking import Look
 
 

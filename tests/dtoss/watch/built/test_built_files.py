@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from dtoss.commits.folder import LocalFolder
+from dtoss.commits.listed import mapped
 from dtoss.errors import StoreError
 from dtoss.geometry.space import space_of
 from dtoss.watch.built import files
 from dtoss.watch.built.build import build
 from dtoss.watch.built.files import open_built, write_built
-from dtoss.watch.built.mapped import mapped
 from dtoss.watch.home import BUILT
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.subscription import CIRCLE, ENTER, EVERYWHERE, INSIDE

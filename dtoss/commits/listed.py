@@ -1,0 +1,175 @@
+"""Files that a commit's document lists, each named by its bytes: written, compared with how they are listed, mapped."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from dtoss.commits.folder import Folder, LocalFolder
+from dtoss.errors import StoreError
+
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+"""Of files that a document lists: never a path."""
+HASH_DIGITS = 16
+"""Hexadecimal digits of a hash in a name."""
+_SHA = re.compile(r"[0-9a-f]{64}\Z")
+
+
+class Missing(StoreError):
+    """A file is not there: it may have been folded or removed since it was listed."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file that a document lists.
+
+    Parameters
+    ----------
+    name
+        In its folder.
+    rows, bytes
+        How many it has.
+    sha256
+        Of its bytes, in hexadecimal digits.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, said: Any) -> Listed:
+        """Return the file that JSON names.
+
+        Raises
+        ------
+        ValueError
+            If it names none.
+        """
+        if not isinstance(said, dict):
+            raise ValueError(f"a listed file is {said!r:.60}, an object is wanted")
+        name, sha = said.get("name"), said.get("sha256")
+        if not isinstance(name, str) or not FILE_NAME.match(name):
+            raise ValueError(f"the name of a listed file is {name!r:.60}")
+        if not isinstance(sha, str) or not _SHA.match(sha):
+            raise ValueError(f"the sha256 of {name} is {sha!r:.80}")
+        return cls(name, whole(said.get("rows"), f"rows of {name}"), whole(said.get("bytes"), f"bytes of {name}"), sha)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a document holds of it."""
+        return {"name": self.name, "rows": self.rows, "sha256": self.sha256, "bytes": self.bytes}
+
+
+def whole(value: Any, name: str, least: int | None = 0) -> int:
+    """Return a whole number that JSON holds.
+
+    Parameters
+    ----------
+    value
+        What it holds.
+    name
+        For the error.
+    least
+        The least one that is right; any when None.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+        raise ValueError(f"{name} is {value!r:.60}, a whole number is wanted")
+    return value
+
+
+def put(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: str) -> dict[str, Any]:
+    """Write a file that is named by its bytes, to the disk, and return what a commit says of it.
+
+    One of this name that stands already is written anew: power that failed may have left it short, and who clears what
+    nothing names goes by its age.
+    """
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"{digest[:HASH_DIGITS]}.{ending}"
+    folder.make(*room)
+    folder.write(data, *room, name)
+    folder.sync([(*room, name)])
+    return {"name": name, "rows": rows, "sha256": digest, "bytes": data.size}
+
+
+def checked_bytes(data: bytes | None, file: Listed, path: str) -> bytes:
+    """Return the bytes of a file if they are those that it was listed with.
+
+    Parameters
+    ----------
+    data
+        What was read; None where it is missing.
+    file
+        As it is listed.
+    path
+        For the errors.
+
+    Raises
+    ------
+    Missing
+        If it is not there.
+    StoreError
+        If they are others.
+    """
+    if data is None:
+        raise Missing(f"{path} is missing: a commit lists it; restore it from a copy")
+    if len(data) != file.bytes:
+        raise StoreError(f"{path} is damaged: it has {len(data):,} bytes, its commit says {file.bytes:,}")
+    if hashlib.sha256(data).hexdigest() != file.sha256:
+        raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with")
+    return data
+
+
+def mapped(folder: Folder, room: str, name: str, remedy: str) -> pa.Buffer:
+    """Return the bytes of a file, mapped on a disk and read whole from elsewhere.
+
+    Parameters
+    ----------
+    folder, room
+        Where it is.
+    name
+        Ends, before its suffix, with digits of the SHA-256 of its bytes.
+    remedy
+        What helps where it is missing or damaged, for the message.
+
+    Raises
+    ------
+    StoreError
+        If it is missing, or a byte of it has changed; the message names it.
+    OSError
+        If it cannot be read.
+
+    Notes
+    -----
+    Cost O(bytes): all are hashed, so that no damage becomes an answer. Whoever asks keeps what is returned.
+    """
+    path = folder.path(room, name)
+    try:
+        if isinstance(folder, LocalFolder):
+            found = _on_disk(path)
+        else:
+            data = folder.read(room, name)
+            if data is None:
+                raise FileNotFoundError(path)
+            found = pa.py_buffer(data)
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(f"{path} is missing: {remedy}") from None
+    if not name.rpartition(".")[0].endswith(hashlib.sha256(found).hexdigest()[:HASH_DIGITS]):
+        raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with; {remedy}")
+    return found
+
+
+def _on_disk(path: str) -> pa.Buffer:
+    with pa.OSFile(path) as file:
+        if file.size() == 0:  # nothing to map
+            return pa.py_buffer(b"")
+    return pa.memory_map(path).read_buffer()
