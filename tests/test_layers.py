@@ -138,6 +138,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "watch/matching": {"watch", "watch/words", "watch/built", *STANDING},
         "watch/stream": {"watch", "watch/asked", "watch/words", "watch/built", "watch/matching", *STANDING},
         "watch/told": {"watch", "watch/asked", "watch/built", "watch/stream", *STANDING},
+        "windows": {"windows/tracks", *STANDING},
+        "windows/tracks": {"windows", *STANDING},
         "warm": {"", "compiled"},
         "__main__": set(),
         "": {"client", "compiled", "errors", "frames", "history", "hits", "index", "in_process", "opening", "watch"},

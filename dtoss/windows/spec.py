@@ -1,0 +1,340 @@
+"""What windows are asked for, once and for all batches: lengths, slide, keys, measures, and when a row is late.
+
+A window (w, e) holds the rows with ``e - w <= t < e``; e is a multiple of the slide. Pane p holds those with
+``p * pane <= t < (p + 1) * pane``. All times are whole microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from dtoss.errors import StoreError
+from dtoss.geometry.space import Space
+from dtoss.windows.durations import duration_of, duration_text
+
+MEASURES = (
+    "rows", "objects", "here", "arrivals", "departures", "flow", "speed", "max_speed", "p50_speed", "p95_speed",
+)  # fmt: skip
+"""All measures, in the order in which results show them."""
+KEY_KINDS = ("partition", "sites:FILE", "polygons:FILE.geojson", "h3:RES")
+MOST_PANES = 100_000
+"""Panes of the longest window."""
+FEWEST_WITNESSES = 3
+LAST_TIME = 1 << 60
+"""The latest legal time and, negated, the earliest, in microseconds since 1970: a row beyond is no row."""
+FURTHEST_MM = 1 << 43
+"""The longest move, 8.8 million kilometres: sums and speeds of longer ones may not be whole numbers of 64 bits."""
+MM_OF_METRE = 1_000
+FINEST_RES = 15
+"""Of H3."""
+_MOVING = frozenset(MEASURES) - {"rows", "objects", "here"}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The windows of one name. :func:`spec_of` makes and checks one.
+
+    Parameters
+    ----------
+    lengths
+        Microseconds, ascending, none twice.
+    names
+        The same as the user wrote them; columns of results end with them.
+    slide
+        Microseconds from one end to the next.
+    measures
+        Some of :data:`MEASURES`, in that order.
+    by
+        What the keys are, one of :data:`KEY_KINDS`.
+    late
+        Microseconds behind the watermark up to which a row counts.
+    delay
+        Microseconds that the watermark stays behind the time that the witnesses have reached.
+    max_gap
+        The longest time between two rows of an object that are a move, in microseconds.
+    expire
+        Microseconds for which an object is where its latest row says; None for ever.
+    witnesses
+        How many objects move the watermark: a share such as "1%", or a count such as "3".
+    max_ahead
+        Microseconds that a row may be ahead of the clock.
+    max_speed
+        The greatest speed of a move, in whole millimetres a second; None where any is one.
+    space
+        Of the positions.
+    keys
+        The digest of what the keys are made of.
+    """
+
+    lengths: tuple[int, ...]
+    names: tuple[str, ...]
+    slide: int
+    measures: tuple[str, ...]
+    by: str
+    late: int
+    delay: int
+    max_gap: int
+    expire: int | None
+    witnesses: str
+    max_ahead: int
+    max_speed: int | None
+    space: Space
+    keys: str
+
+    @property
+    def pane(self) -> int:
+        """Microseconds of a pane: the greatest that divides all lengths and the slide."""
+        return math.gcd(*self.lengths, self.slide)
+
+    @property
+    def longest(self) -> int:
+        """The longest length, in panes."""
+        return self.lengths[-1] // self.pane
+
+    @property
+    def moves(self) -> bool:
+        """Whether any measure needs the moves of objects."""
+        return bool(_MOVING & set(self.measures))
+
+    @property
+    def bins(self) -> bool:
+        """Whether a percentile of speeds is asked for."""
+        return "p50_speed" in self.measures or "p95_speed" in self.measures
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """The columns of sums in patches that the measures need, in their order."""
+        counts = ("rows", "arrivals", "departures")
+        found: list[str] = [name for name in counts if name in self.measures]
+        if "speed" in self.measures:
+            found += ["distance_mm", "moving_us"]
+        if "here" in self.measures:
+            found.append("here")
+        if "objects" in self.measures:
+            found += [f"objects_{i}" for i in range(len(self.lengths))]
+        return tuple(found)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is legal and may not be meant, a sentence each."""
+        return tuple(
+            f"the slide of {duration_text(self.slide)} is longer than the window of {name}: rows between windows are "
+            "in none"
+            for length, name in zip(self.lengths, self.names, strict=True)
+            if length < self.slide
+        )
+
+    def witnesses_of(self, objects: int) -> int:
+        """Return how many of so many objects have to reach a time for the watermark to follow.
+
+        A share is at least 3 objects; never more than there are.
+
+        Examples
+        --------
+        >>> spec = spec_of("5min", "1min", "rows", "partition", Space("none", "plane"), "")
+        >>> [spec.witnesses_of(n) for n in (0, 2, 100, 526, 100_000)]
+        [0, 2, 3, 6, 1000]
+        """
+        if self.witnesses.endswith("%"):
+            share = Fraction(self.witnesses[:-1]) / 100
+            return min(objects, max(FEWEST_WITNESSES, math.ceil(share * objects)))
+        return min(objects, int(self.witnesses))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the folder of the windows holds of it."""
+        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        said["lengths"], said["names"], said["measures"] = list(self.lengths), list(self.names), list(self.measures)
+        said["space"] = {"crs": self.space.crs, "metric": self.space.metric, "to_lonlat": self.space.to_lonlat}
+        return said
+
+    @classmethod
+    def of(cls, said: Any) -> Spec:
+        """Return the spec that :meth:`as_json` has made.
+
+        Raises
+        ------
+        StoreError
+            If it has not.
+        """
+        try:
+            space = Space(said["space"]["crs"], said["space"]["metric"], bool(said["space"]["to_lonlat"]))
+            whole = {field.name: said[field.name] for field in fields(cls)}
+            for name in ("lengths", "names", "measures"):
+                whole[name] = tuple(whole[name])
+            found = cls(**{**whole, "space": space})
+            if not (found.lengths and all(isinstance(length, int) and length > 0 for length in found.lengths)):
+                raise ValueError("lengths")
+            if not isinstance(found.slide, int) or found.slide <= 0 or set(found.measures) - set(MEASURES):
+                raise ValueError("slide and measures")
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"the spec of the windows is damaged: {error}") from None
+        return found
+
+    def difference(self, other: Spec) -> str:
+        """Return what differs between this spec and another one, in a line; empty where nothing does."""
+        mine, theirs = _told(self), _told(other)
+        return "; ".join(
+            f"{name} is {mine[name]} and {theirs[name]} is asked for" for name in mine if mine[name] != theirs[name]
+        )
+
+
+def _told(spec: Spec) -> Mapping[str, str]:
+    """Return the parts of a spec as texts, by the names of options."""
+    speed = "off" if spec.max_speed is None else f"{spec.max_speed / MM_OF_METRE:g}m/s"
+    return {
+        "--lengths": ",".join(map(duration_text, spec.lengths)),
+        "--slide": duration_text(spec.slide),
+        "--measures": ",".join(spec.measures),
+        "--by": spec.by,
+        "--late": duration_text(spec.late),
+        "--delay": duration_text(spec.delay),
+        "--max-gap": duration_text(spec.max_gap),
+        "--expire": "never" if spec.expire is None else duration_text(spec.expire),
+        "--witnesses": spec.witnesses,
+        "--max-ahead": duration_text(spec.max_ahead),
+        "--max-speed": speed,
+        "the CRS": f"{spec.space.crs} ({spec.space.metric})",
+        "the digest of the keys": spec.keys,
+    }
+
+
+def spec_of(
+    lengths: str,
+    slide: str,
+    measures: str,
+    by: str,
+    space: Space,
+    keys: str,
+    *,
+    late: str = "10min",
+    delay: str = "0s",
+    max_gap: str = "10min",
+    expire: str | None = None,
+    witnesses: str = "1%",
+    max_ahead: str = "5min",
+    max_speed: float | None = None,
+) -> Spec:
+    """Return the spec of windows as a user writes it.
+
+    Parameters
+    ----------
+    lengths
+        Durations, with commas between.
+    slide
+        A duration.
+    measures
+        Some of :data:`MEASURES`, with commas between.
+    by
+        One of :data:`KEY_KINDS`.
+    space
+        Of the positions.
+    keys
+        The digest of what the keys are made of.
+    late, delay
+        Durations; 0s is legal.
+    max_gap
+        A duration.
+    expire
+        A duration; None for ever.
+    witnesses
+        A share over 0% and up to 100%, or a count from 1 on.
+    max_ahead
+        A duration; 0s is legal.
+    max_speed
+        Metres a second (units of a CRS in a plane); None where any speed is a move.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not legal, or the longest window has more than 100,000 panes.
+
+    Examples
+    --------
+    >>> spec = spec_of("1h,5min", "1min", "speed,rows", "partition", Space("EPSG:4326", "sphere"), "")
+    >>> spec.names, spec.pane, spec.measures, spec.sums
+    (('5min', '1h'), 60000000, ('rows', 'speed'), ('rows', 'distance_mm', 'moving_us'))
+    """
+    wanted = _named_lengths(lengths)
+    spec = Spec(
+        tuple(length for length, _ in wanted),
+        tuple(name for _, name in wanted),
+        duration_of(slide, "--slide"),
+        _measures(measures),
+        _by(by),
+        duration_of(late, "--late", zero=True),
+        duration_of(delay, "--delay", zero=True),
+        duration_of(max_gap, "--max-gap"),
+        None if expire is None else duration_of(expire, "--expire"),
+        _witnesses(witnesses),
+        duration_of(max_ahead, "--max-ahead", zero=True),
+        _max_speed(max_speed),
+        space,
+        keys,
+    )
+    if spec.longest > MOST_PANES:
+        raise ValueError(
+            f"the longest window of {spec.names[-1]} has {spec.longest:,} panes of {duration_text(spec.pane)}, and at "
+            f"most {MOST_PANES:,} are legal: a longer --slide, or lengths that are multiples of it, have fewer"
+        )
+    return spec
+
+
+def _named_lengths(text: str) -> list[tuple[int, str]]:
+    """Return the lengths with their names, ascending."""
+    found: dict[int, str] = {}
+    for part in text.split(","):
+        name = "".join(part.split())
+        length = duration_of(part, "--lengths")
+        if length in found:
+            raise ValueError(f"--lengths has {found[length]} and {name}, which are the same: each is wanted once")
+        found[length] = name
+    return sorted(found.items())
+
+
+def _measures(text: str) -> tuple[str, ...]:
+    wanted = [part.strip() for part in text.split(",")]
+    for name in wanted:
+        if name not in MEASURES:
+            raise ValueError(f"--measures has {name!r}: there are {', '.join(MEASURES)}")
+    return tuple(name for name in MEASURES if name in wanted)
+
+
+def _by(text: str) -> str:
+    """Return what the keys are, checked as far as a text can be."""
+    kind, colon, rest = text.partition(":")
+    if kind == "partition" and not colon:
+        return text
+    if kind in ("sites", "polygons") and rest:
+        return text
+    if kind == "h3" and rest.isascii() and rest.isdigit() and int(rest) <= FINEST_RES:
+        return text
+    if kind == "h3":
+        raise ValueError(f"--by is {text!r}: a resolution of H3 from 0 to {FINEST_RES} is wanted, as in h3:8")
+    raise ValueError(f"--by is {text!r}: there are {', '.join(KEY_KINDS)}")
+
+
+def _witnesses(text: str) -> str:
+    said = text.strip()
+    try:
+        number = Fraction(said.removesuffix("%"))
+        legal = 0 < number <= 100 if said.endswith("%") else number >= 1 and number.denominator == 1
+    except (ValueError, ZeroDivisionError):
+        legal = False
+    if not legal:
+        raise ValueError(f"--witnesses is {text!r}: a share such as 1%, or a count from 1 on, is wanted")
+    return said if said.endswith("%") else str(int(number))
+
+
+def _max_speed(metres: float | None) -> int | None:
+    if metres is None:
+        return None
+    mm = metres * MM_OF_METRE
+    if not 1.0 <= mm <= FURTHEST_MM:
+        raise ValueError(
+            f"--max-speed is {metres:g}: metres a second from 0.001 to {FURTHEST_MM // MM_OF_METRE} are wanted"
+        )
+    return round(mm)
