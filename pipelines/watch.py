@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.lease import Writer, take
+from dtoss.commits.source import Source
 from dtoss.errors import DtossError, InputError
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.home import DEFAULT_NAME, Home
-from dtoss.watch.stream.plan import Source, ledger_of
+from dtoss.watch.stream.plan import ledger_of
 from pipelines.loop.arriving import Arrived, Patience, arrived
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.positions import Columns, from_frame

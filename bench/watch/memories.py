@@ -24,13 +24,14 @@ from bench.measuring.machine import resident
 from bench.watch.fleets import BEGIN, TOWN, circles, moved, places, radius_of
 from datasets.tables.command import run, say
 from dtoss.commits.chain import Commit
+from dtoss.commits.source import Source
 from dtoss.geometry.space import LONLAT, space_of
 from dtoss.watch.asked.changing import subscribe
 from dtoss.watch.home import Home
 from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.batch import run_batch
-from dtoss.watch.stream.plan import Options, Source, plan_batch
+from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.subscription import ENTER, LEAVE
 
 SETTINGS = Settings(space_of(LONLAT), "int64", "double")

@@ -17,7 +17,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,6 +24,7 @@ from dtoss.commits.chain import Chain
 from dtoss.commits.folder import Folder
 from dtoss.errors import InputError
 from dtoss.names import near_name
+from dtoss.snapshots.named import check_name, names_in, path_in
 from dtoss.snapshots.place import folder_of, shown
 
 WATCHES = "watch"
@@ -34,7 +34,6 @@ DEFAULT_NAME = "default"
 EVENTS, STATE, QUARANTINED, READERS, SUBSCRIPTIONS = "events", "state", "quarantine", "readers", "subscriptions"
 CHANGES, BUILT = "changes", "built"
 """Folders of :data:`SUBSCRIPTIONS`."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _NAMED = 5
 """Watches that a message names."""
 
@@ -60,11 +59,7 @@ class Home:
     name: str = DEFAULT_NAME
 
     def __post_init__(self) -> None:
-        if not _NAME.match(self.name):
-            raise InputError(
-                f"watch {self.name!r} cannot be a name: up to 64 letters, digits, '.', '_' and '-' are wanted, the "
-                "first a letter or digit"
-            )
+        check_name("watch", self.name)
 
     def __reduce__(self) -> tuple[type[Home], tuple[str, str]]:
         return Home, (self.store, self.name)
@@ -72,14 +67,12 @@ class Home:
     @property
     def path(self) -> str:
         """Path or URI of the watch's folder."""
-        base, mark, options = self.store.partition("?")
-        return f"{base.rstrip('/')}/{WATCHES}/{self.name}{mark}{options}"
+        return path_in(self.store, WATCHES, self.name)
 
     @property
     def asked_path(self) -> str:
         """Path or URI of the folder of its subscriptions."""
-        base, mark, options = self.path.partition("?")
-        return f"{base}/{SUBSCRIPTIONS}{mark}{options}"
+        return path_in(self.path, SUBSCRIPTIONS)
 
     @cached_property
     def folder(self) -> Folder:
@@ -110,8 +103,7 @@ def watches_of(store: str) -> list[str]:
     store
         Path or URI; there may be none.
     """
-    base, mark, options = store.partition("?")
-    return [name for name in folder_of(f"{base.rstrip('/')}/{WATCHES}{mark}{options}").folders() if _NAME.match(name)]
+    return names_in(store, WATCHES)
 
 
 def way_to(home: Home) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from dtoss.commits.source import Source
 from dtoss.names import position_names
 from dtoss.watch.built.standing import Standing
 from dtoss.watch.given import ID_OF_ROWS, Given, times_as
@@ -15,7 +16,7 @@ from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.event_table import EventWriter, carried_as, event_schema
 from dtoss.watch.stream.happened import write_events, write_messages
-from dtoss.watch.stream.plan import Options, Plan, Source
+from dtoss.watch.stream.plan import Options, Plan
 from dtoss.watch.stream.rows_in import Ordered, ordered
 from dtoss.watch.stream.state import Before, keys_of
 from dtoss.watch.stream.tracks import Known, tracks_of

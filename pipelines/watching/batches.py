@@ -9,6 +9,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.chain import Commit
+from dtoss.commits.source import Source
 from dtoss.errors import InputError
 from dtoss.geometry.space import LONLAT, Space, space_of
 from dtoss.watch.asked.known import asked_space, check_space
@@ -17,7 +18,7 @@ from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.buckets import BUCKETS
 from dtoss.watch.stream.commit import commit_batch, worth_a_beat
-from dtoss.watch.stream.plan import Options, Plan, Source, plan_batch, settings_of
+from dtoss.watch.stream.plan import Options, Plan, plan_batch, settings_of
 from dtoss.watch.told.folding import fold_watch
 from dtoss.watch.told.retain import retain
 from pipelines.rows.positions import Positions

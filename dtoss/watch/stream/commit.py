@@ -58,7 +58,7 @@ def commit_batch(plan: Plan, done: Sequence[Done], offsets: Mapping[str, Any] | 
         "kind": WATCH_KIND,
         "format": WATCH_DOCUMENT_FORMAT,
         "settings": plan.settings.as_json(),
-        "ledger": _ledger(plan, before).as_json(),
+        "ledger": plan.source.read(Ledger.of(before.get("ledger"))).as_json(),
         "batch": {"query": plan.source.query, "batch": plan.source.batch, "wall_us": plan.now_us},
         "changes": plan.changes,
         "standing": {} if plan.files is None else plan.files.as_json(),
@@ -97,15 +97,6 @@ def _check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int]
             f"{bad:,} of {rows:,} rows are bad ({worst}), and --max-bad bears {plan.options.max_bad:.0%}: nothing of "
             "this batch counts; mend the rows, or bear more"
         )
-
-
-def _ledger(plan: Plan, before: Mapping[str, Any]) -> Ledger:
-    ledger = Ledger.of(before.get("ledger"))
-    if plan.source.files:
-        ledger = ledger.reading(plan.source.files, plan.source.there)
-    if plan.source.query:
-        ledger = ledger.with_batch(plan.source.query, plan.source.batch)
-    return ledger
 
 
 def _clock(plan: Plan, done: Sequence[Done]) -> int | None:

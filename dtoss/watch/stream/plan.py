@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit
 from dtoss.commits.ledger import Ledger
+from dtoss.commits.source import Source, is_committed
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.asked.live import change_number
 from dtoss.watch.built.preparing import Centres, prepare
@@ -21,26 +22,6 @@ from dtoss.watch.settings import Settings
 from dtoss.watch.stream.state import Run
 
 WATCH_KIND = "watch"
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where the rows of a batch come from: files by name and bytes, or a batch of a query.
-
-    Parameters
-    ----------
-    files
-        The bytes of each file, by its name.
-    there
-        The names of all files that are still there; others are forgotten. None keeps all.
-    query, batch
-        Of a stream; "" and -1 for none.
-    """
-
-    files: Mapping[str, int] = field(default_factory=dict)
-    there: tuple[str, ...] | None = None
-    query: str = ""
-    batch: int = -1
 
 
 @dataclass(frozen=True)
@@ -218,7 +199,7 @@ def plan_batch(
             there = ", ".join(sorted(settings.attributes)) or "none"
             raise InputError(f"--carry {name}: the rows of watch {home.name} have no such column, they have {there}")
     ledger = Ledger.of(said.get("ledger"))
-    if source.query and _committed(home, ledger, source, options):
+    if source.query and is_committed("watch", home.name, "--watch", ledger, source, options.new_source):
         return None
     before = Files.of(said.get("standing"))
     files = prepare(home, change_number(home), settings, before, centres, centred, newer, patience)
@@ -262,38 +243,6 @@ def _short(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {kind}" for name, kind in value.items()) or "none"
     return "none" if value is None else str(value)
-
-
-def _committed(home: Home, ledger: Ledger, source: Source, options: Options) -> bool:
-    """Return whether a stream's batch is in the commits.
-
-    Raises
-    ------
-    InputError
-        If its checkpoint is another watch's, or began anew while the commits know its beginning.
-    """
-    if source.query in ledger.batches:
-        last = ledger.batches[source.query]
-        if source.batch > last + 1:
-            raise InputError(
-                f"the checkpoint goes on with batch {source.batch:,} of query {source.query}, and watch {home.name} "
-                f"has committed up to {last:,}: batches between them would be lost; restore the store and the "
-                "checkpoint from the same copy"
-            )
-        return source.batch <= last
-    if ledger.batches and not options.new_source:
-        others = ", ".join(sorted(ledger.batches))
-        raise InputError(
-            f"the checkpoint is not that of watch {home.name}: it is of query {source.query}, the commits are of "
-            f"{others}; it was deleted or belongs to another watch. Restore it, or pass --new-source to read all of "
-            "the source again, or give another name (--watch NAME)"
-        )
-    if source.batch > 0 and not ledger.batches:
-        raise InputError(
-            f"the checkpoint goes on with batch {source.batch:,}, and watch {home.name} has no batch before it: it "
-            "belongs to another watch, or commits were deleted; start it with a checkpoint of its own"
-        )
-    return False
 
 
 def changed_since(plan: Plan) -> bool:

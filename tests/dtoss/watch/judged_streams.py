@@ -12,6 +12,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
+from dtoss.commits.source import Source
 from dtoss.geometry.space import space_of
 from dtoss.watch.asked.changing import subscribe, unsubscribe
 from dtoss.watch.asked.checking import checked
@@ -20,7 +21,7 @@ from dtoss.watch.home import Home
 from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.batch import run_batch
-from dtoss.watch.stream.plan import Options, Source, plan_batch
+from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.told.counts import event_counts
 from dtoss.watch.told.cursor import Cursor
 from dtoss.watch.told.events import events

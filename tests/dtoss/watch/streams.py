@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dtoss.commits.source import Source
 from dtoss.geometry.space import space_of
 from dtoss.watch.asked.changing import subscribe, unsubscribe
 from dtoss.watch.asked.live import change_number, table_at
@@ -15,7 +16,7 @@ from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.batch import run_batch
-from dtoss.watch.stream.plan import Options, Source, plan_batch
+from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.subscription import BOX, CIRCLE, EVERYWHERE, POLYGON, SUBSCRIPTION_SCHEMA
 
 SECOND = 1_000_000

@@ -9,10 +9,7 @@ import pytest
 from tests.dtoss.serve.page.browsing import BROWSER, browser, opened
 from tests.dtoss.serve.served import Asker, Doors, running, town
 
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="there is no chromium here: apt-get install chromium"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium here: apt-get install chromium")
 
 
 @pytest.fixture(scope="module")

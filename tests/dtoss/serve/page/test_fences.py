@@ -259,7 +259,7 @@ def test_the_page_is_told_over_http(watched):
 
 
 def _source(number):
-    from dtoss.watch.stream.plan import Source
+    from dtoss.commits.source import Source
 
     return Source(files={f"f{number}": 1})
 

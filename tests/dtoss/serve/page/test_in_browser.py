@@ -15,10 +15,7 @@ from tests.ceps.instances import servers, waves
 from tests.dtoss.serve.page.browsing import BROWSER, around, browser, differ, idle, opened, picture
 from tests.dtoss.serve.served import Doors, running, served_of
 
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="there is no chromium here: apt-get install chromium"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium here: apt-get install chromium")
 HERE = (10.0, 50.0)
 LATER, LATEST = "20260102T000000.000000Z", "20260103T000000.000000Z"
 HOSTILE = [

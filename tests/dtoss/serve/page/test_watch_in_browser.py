@@ -15,10 +15,7 @@ from tests.dtoss.serve.page.browsing import BROWSER, around, browser, idle, open
 from tests.dtoss.serve.served import running
 from tests.dtoss.watch.streams import Source, asked, change, circle, run, settings_of
 
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="there is no chromium here: apt-get install chromium"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium here: apt-get install chromium")
 HERE = (10.0, 50.0)
 HOSTILE = '<img src=x onerror="document.title=1">'
 META = '{"<b>bold</b>": "</script><script>document.title=2</script>"}'

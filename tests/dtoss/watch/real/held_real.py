@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dtoss.commits.source import Source
 from dtoss.geometry.space import space_of
 from dtoss.watch import rows as product
 from dtoss.watch.asked.changing import subscribe, unsubscribe
@@ -17,7 +18,7 @@ from dtoss.watch.asked.checking import Against, checked
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.batch import run_batch
-from dtoss.watch.stream.plan import Options, Source, plan_batch
+from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.told.verify import verify_watch
 from tests.dtoss.watch.real.plain import KINDS, Fence, Rows, Told, life, told, track_of
 

@@ -19,11 +19,12 @@ import numpy as np
 import pytest
 
 from dtoss.commits.chain import Conflict
+from dtoss.commits.source import Source
 from dtoss.errors import StoreError
 from dtoss.watch.asked.live import table_at
 from dtoss.watch.home import Home
 from dtoss.watch.stream.batch import run_batch
-from dtoss.watch.stream.plan import Options, Source, plan_batch
+from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.told.cursor import BEGINNING
 from dtoss.watch.told.debris import clear_debris
 from dtoss.watch.told.events import told_events

@@ -18,12 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from dtoss.commits.chain import Chain
+from dtoss.commits.source import Source
 from dtoss.watch.asked import changing
 from dtoss.watch.asked.changing import subscribe, unsubscribe
 from dtoss.watch.built import preparing
 from dtoss.watch.home import Home
 from dtoss.watch.stream.batch import run_batch
-from dtoss.watch.stream.plan import Options, Source, plan_batch
+from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.told import folding
 from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.told.debris import clear_debris

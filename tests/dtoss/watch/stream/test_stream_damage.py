@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dtoss.commits.source import Source
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.built import standing
 from dtoss.watch.home import Home
 from dtoss.watch.stream import layers
 from dtoss.watch.stream.commit import commit_batch
-from dtoss.watch.stream.plan import Options, Source, plan_batch
+from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.stream.task import run_task
 from dtoss.watch.told import counts
 from dtoss.watch.told.counts import event_counts

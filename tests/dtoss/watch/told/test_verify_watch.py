@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dtoss.commits.source import Source
 from dtoss.errors import StoreError
 from dtoss.watch.asked.changing import subscribe
 from dtoss.watch.asked.checking import checked
@@ -17,7 +18,7 @@ from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.batch import run_batch
-from dtoss.watch.stream.plan import Options, Source, plan_batch
+from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.told.contents import commit_contents, contents_of
 from dtoss.watch.told.cursor import Cursor
 from dtoss.watch.told.document import head_of

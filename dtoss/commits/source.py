@@ -1,0 +1,82 @@
+"""Where the rows of a batch come from, and whether it is among the commits already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dtoss.commits.ledger import Ledger
+from dtoss.errors import InputError
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the rows of a batch come from: files by name and bytes, or a batch of a query.
+
+    Parameters
+    ----------
+    files
+        The bytes of each file, by its name.
+    there
+        The names of all files that are still there; others are forgotten. None keeps all.
+    query, batch
+        Of a stream; "" and -1 for none.
+    """
+
+    files: Mapping[str, int] = field(default_factory=dict)
+    there: tuple[str, ...] | None = None
+    query: str = ""
+    batch: int = -1
+
+    def read(self, ledger: Ledger) -> Ledger:
+        """Return a ledger once the rows are read."""
+        if self.files:
+            ledger = ledger.reading(self.files, self.there)
+        if self.query:
+            ledger = ledger.with_batch(self.query, self.batch)
+        return ledger
+
+
+def is_committed(kind: str, name: str, option: str, ledger: Ledger, source: Source, new_source: bool) -> bool:
+    """Return whether a stream's batch is in the commits.
+
+    Parameters
+    ----------
+    kind, name
+        Whose commits these are, such as "watch" and "taxis", for errors.
+    option
+        That gives another name.
+    ledger
+        Of the last commit.
+    source
+        Of the batch.
+    new_source
+        Whether batches of a query that the commits do not know are taken beside those of another.
+
+    Raises
+    ------
+    InputError
+        If its checkpoint is another one's, or began anew while the commits know its beginning.
+    """
+    if source.query in ledger.batches:
+        last = ledger.batches[source.query]
+        if source.batch > last + 1:
+            raise InputError(
+                f"the checkpoint goes on with batch {source.batch:,} of query {source.query}, and {kind} {name} has "
+                f"committed up to {last:,}: batches between them would be lost; restore the store and the checkpoint "
+                "from the same copy"
+            )
+        return source.batch <= last
+    if ledger.batches and not new_source:
+        others = ", ".join(sorted(ledger.batches))
+        raise InputError(
+            f"the checkpoint is not that of {kind} {name}: it is of query {source.query}, the commits are of {others}; "
+            f"it was deleted or belongs to another {kind}. Restore it, or pass --new-source to read all of the source "
+            f"again, or give another name ({option} NAME)"
+        )
+    if source.batch > 0 and not ledger.batches:
+        raise InputError(
+            f"the checkpoint goes on with batch {source.batch:,}, and {kind} {name} has no batch before it: it belongs "
+            f"to another {kind}, or commits were deleted; start it with a checkpoint of its own"
+        )
+    return False

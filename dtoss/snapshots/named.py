@@ -1,0 +1,57 @@
+"""What stands in a store under a name, beside its snapshots: watches, windows. Each has a folder of its own."""
+
+from __future__ import annotations
+
+import re
+
+from dtoss.errors import InputError
+from dtoss.snapshots.place import folder_of
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+
+def check_name(kind: str, name: str) -> None:
+    """Check that a name is one that a folder of every system can have.
+
+    Parameters
+    ----------
+    kind
+        Of what it names, for the error.
+    name
+        The name.
+
+    Raises
+    ------
+    InputError
+        If it is not.
+    """
+    if not _NAME.match(name):
+        raise InputError(
+            f"{kind} {name!r} cannot be a name: up to 64 letters, digits, '.', '_' and '-' are wanted, the first a "
+            "letter or digit"
+        )
+
+
+def path_in(place: str, *parts: str) -> str:
+    """Return the path or URI of a folder in another one, whose options stay behind it.
+
+    Examples
+    --------
+    >>> path_in("s3://bucket/store?region=eu", "watch", "default")
+    's3://bucket/store/watch/default?region=eu'
+    """
+    base, mark, options = place.partition("?")
+    return "/".join([base.rstrip("/"), *parts]) + mark + options
+
+
+def names_in(store: str, folder: str) -> list[str]:
+    """Return the names in a folder of a store, sorted; of none where there is no such folder.
+
+    Parameters
+    ----------
+    store
+        Path or URI.
+    folder
+        Its name.
+    """
+    return [name for name in folder_of(path_in(store, folder)).folders() if _NAME.match(name)]
