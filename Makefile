@@ -1,7 +1,7 @@
 # Two commands for users: make demo, make test. Each sets up what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
-TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 2 --dist loadgroup --no-loadscope-reorder
+TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 2 --dist loadfile --no-loadscope-reorder
 export PYTHON
 
 .PHONY: help setup demo test test-fast check check-data bench docs clean

@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one, how two processes share the tests, and what ``--fast`` leaves out."""
+"""A Spark session for all tests of a process that need one, how two processes share tests, what ``--fast`` omits."""
 
 from __future__ import annotations
 
@@ -78,17 +78,13 @@ def leave_out_what_is_slow(config, items):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Share the tests for ``-n 2 --dist loadgroup``: one process has the Spark session, the other the rest by modules.
+    """Put the tests in order for ``-n 2 --dist loadfile``, where a process that is free takes the next module.
 
-    The former begins with compiling all kernels, so the latter begins with modules that need few of them. Who is done
-    first takes modules that are left.
-
-    pytest-xdist 3.8 writes groups where pytest 9.2 does not look: until the next one, each test goes to whichever
-    process is free, and what a module's tests share is made in both.
+    Modules with Spark come first: they take longest, and whoever has none of them left goes on with the others.
     """
     if config.getoption("--fast"):
         leave_out_what_is_slow(config, items)
-    if not config.pluginmanager.hasplugin("xdist"):
+    if not config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         return
     sparks = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
 
@@ -96,12 +92,7 @@ def pytest_collection_modifyitems(config, items):
         folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
         return item.path not in sparks, folder not in WITHOUT_KERNELS
 
-    for item in items:
-        item.add_marker(
-            pytest.mark.xdist_group("spark" if item.path in sparks else str(item.path.relative_to(config.rootpath)))
-        )
-    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
-        items.sort(key=turn)
+    items.sort(key=turn)
 
 
 def pytest_terminal_summary(terminalreporter):
