@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.lease import Writer, take
@@ -18,14 +18,11 @@ from dtoss.errors import DtossError, InputError
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.home import DEFAULT_NAME, Home
 from dtoss.watch.stream.plan import ledger_of
-from pipelines.loop.arriving import Arrived, Patience, arrived
+from pipelines.loop.batches import Loop, go_round
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.positions import Columns, from_frame
-from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.spark.causes import said
-from pipelines.spark.renewal import renewed
 from pipelines.stream import QUERY
-from pipelines.watching.amounts import taken_files
 from pipelines.watching.batches import Rowwise, Told, Watching, check_amounts
 from pipelines.watching.fitted import types_wanted, with_attributes
 
@@ -33,21 +30,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-FAILURES_IN_A_ROW = 3
-"""Batches that may fail in a row; the last of them ends the watch."""
-RETRIED_AFTER = (5.0, 20.0)
-"""Seconds that are waited after a first failure, and after a second one in a row."""
-YOUNG_WAIT_SECONDS = 0.25
+    from pipelines.rows.inputs import Inputs
+
+
 _beating: dict[str, tuple[Any, threading.Thread]] = {}
 """The last query of each watch in this process, by the watch's path, and the thread that beats for it."""
-
-
-class BatchesFailed(Exception):
-    """Too many batches in a row have failed."""
-
-
-class Vanished(InputError):
-    """A file has gone, or has other bytes, since it was listed."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +55,6 @@ class Watched:
     rows: int = 0
     events: int = 0
     stopped: bool = False
-
-
-@dataclass
-class _Loop:
-    watching: Watching
-    positions: str
-    sessions: Callable[[], SparkSession]
-    columns: Columns
-    schema: str
-    most_rows: int | None
-    stopping: Stopping
-    warn: Callable[[str], None]
-    renew: Callable[[], None] | None
-    patient: bool
-    patience: Patience = field(default_factory=Patience)
-    done: Watched = field(default_factory=Watched)
 
 
 def watch_files(
@@ -185,22 +156,47 @@ def watch_files(
         warn,
     )
     stopping = stopping or Stopping(grace=600.0)
+    asked = columns or Columns()
+    done = Watched()
+
+    def counted(told: Told | None) -> bool:
+        nonlocal done
+        if told is None:
+            return False
+        done = replace(
+            done,
+            batches=done.batches + 1,
+            rows=done.rows + told.counts.get("rows", 0),
+            events=done.events + told.events,
+        )
+        return True
+
+    def chosen(session: SparkSession, inputs: Inputs) -> tuple[Columns, Mapping[str, str]]:
+        settings = watching.settings()
+        if settings is None:
+            return asked, types_wanted(None, asked)
+        return with_attributes(asked, settings, _names_in(session, inputs, asked)), types_wanted(settings, asked)
+
+    loop = Loop(
+        positions,
+        sessions,
+        lambda: ledger_of(home),
+        chosen,
+        lambda session, read, source, check: counted(watching.batch(session, read, source, check=check)),
+        lambda: counted(watching.beat()),
+        stopping,
+        warn,
+        asked.encoding,
+        schema,
+        most_rows,
+        renew,
+        not once if patient is None else patient,
+    )
     lease = _leased(home, warn)
     try:
         with stopping.listening():
-            loop = _Loop(
-                watching,
-                positions,
-                sessions,
-                columns or Columns(),
-                schema,
-                most_rows,
-                stopping,
-                warn,
-                renew,
-                not once if patient is None else patient,
-            )
-            return _run(loop, every, beat, once)
+            stopped = go_round(loop, every, beat, once)
+            return replace(done, stopped=stopped)
     finally:
         lease.release()
 
@@ -210,103 +206,7 @@ def _leased(home: Home, warn: Callable[[str], None]) -> Writer:
     return take(home.folder, f"watch {home.name} of {home.store}", warn, lambda: None)
 
 
-def _run(loop: _Loop, every: float, beat: float, once: bool) -> Watched:
-    failed = 0
-    last_beat = time.monotonic()
-    while not loop.stopping.asked:
-        try:
-            found, batches = _batches_of(loop)
-            if not batches and (once or time.monotonic() - last_beat >= beat):
-                last_beat = time.monotonic()
-                if once and found.waiting:
-                    loop.stopping.wait(YOUNG_WAIT_SECONDS)
-                    continue
-                with loop.stopping.cycle():
-                    _count(loop, loop.watching.beat())
-            for files in batches:
-                if loop.stopping.asked:
-                    break
-                with loop.stopping.cycle():
-                    _count(loop, _batch(loop, found, files))
-                failed = 0
-                last_beat = time.monotonic()
-        except Exception as error:
-            if loop.stopping.asked:
-                break
-            listed_anew = isinstance(error, Vanished)
-            patient = loop.patient and (loop.done.batches > 0 or not isinstance(error, DtossError | ValueError))
-            if isinstance(error, DtossError | ValueError) and not (patient or listed_anew):
-                raise
-            failed += 1
-            if failed >= FAILURES_IN_A_ROW or not (loop.patient or listed_anew):
-                raise BatchesFailed(f"{failed} batches in a row have failed, the last one: {said(error)}") from error
-            pause = YOUNG_WAIT_SECONDS if listed_anew else RETRIED_AFTER[failed - 1]
-            loop.warn(f"a batch has failed: {said(error)}; it is tried again in {pause:g} s")
-            renewed(loop.renew, error, failed, loop.warn)
-            loop.stopping.wait(pause)
-            continue
-        failed = 0
-        if once and not batches:
-            break
-        if not once:
-            loop.stopping.wait(every)
-    return replace(loop.done, stopped=loop.stopping.asked)
-
-
-def _count(loop: _Loop, told: Told | None) -> None:
-    if told is not None:
-        loop.done = replace(
-            loop.done,
-            batches=loop.done.batches + 1,
-            rows=loop.done.rows + told.counts.get("rows", 0),
-            events=loop.done.events + told.events,
-        )
-
-
-def _batches_of(loop: _Loop) -> tuple[Arrived, list[dict[str, int]]]:
-    """Return what has arrived, and the files of each batch to make of it."""
-    found = arrived(loop.positions, ledger_of(loop.watching.home), loop.patience, loop.warn)
-    if not any(found.fresh.values()):
-        return found, []
-    return found, taken_files(found, loop.most_rows)
-
-
-def _batch(loop: _Loop, found: Arrived, files: dict[str, int]) -> Told | None:
-    """Make a batch of some files."""
-    some = replace(found, fresh=files)
-    inputs = some.inputs(schema=loop.schema, encoding=loop.columns.encoding)
-    source = Source(files=files, there=tuple(found.there))
-    if inputs is None:
-        return None
-
-    def some_unchanged() -> None:
-        changed = some.changed()
-        if changed:  # the ledger would say bytes that were not those that were read
-            raise Vanished(f"{changed[0]} has changed while it was read")
-
-    session = loop.sessions()
-    loop.stopping.listen_again()
-    settings = loop.watching.settings()
-    wanted = types_wanted(settings, loop.columns)
-    columns = loop.columns
-    if settings is not None:
-        columns = with_attributes(columns, settings, _names_in(session, inputs, columns))
-    try:
-        positions = read_positions(session, inputs, columns, schema=loop.schema, wanted=wanted)
-        try:
-            return loop.watching.batch(session, positions, source, check=some_unchanged)
-        finally:
-            positions.release()
-    except DtossError:
-        raise
-    except Exception as error:
-        gone = some.gone()
-        if gone:
-            raise Vanished(f"{gone[0]} has gone or changed while it was read") from None
-        raise unreadable(error, inputs) from None
-
-
-def _names_in(session: SparkSession, inputs: Any, columns: Columns) -> list[str]:
+def _names_in(session: SparkSession, inputs: Inputs, columns: Columns) -> list[str]:
     """Return the names of the columns of files."""
     from pipelines.rows.delimited import read_delimited
 
@@ -415,7 +315,7 @@ def watch(
 def _let_go(home: Home) -> None:
     """Wait until a query of this process that has ended has let go of the lease of its watch."""
     query, thread = _beating.get(home.path, (None, None))
-    if thread is not None and not query.isActive:
+    if query is not None and thread is not None and not query.isActive:
         thread.join()
 
 

@@ -89,8 +89,9 @@ def watch(
     say_compiling("build")
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import on_stderr
+    from pipelines.loop.batches import BatchesFailed
     from pipelines.rows.positions import Columns
-    from pipelines.watch import BatchesFailed, watch_files
+    from pipelines.watch import watch_files
     from pipelines.watching.batches import Rowwise
 
     has_ids = id_ is not None or not messages

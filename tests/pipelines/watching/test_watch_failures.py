@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import pipelines.watch
+import pipelines.loop.batches
 from dtoss.watch.home import Home
-from pipelines.watch import BatchesFailed, watch_files
+from pipelines.loop.batches import BatchesFailed
+from pipelines.watch import watch_files
 from tests.dtoss.watch.streams import BEGIN, change, circle
 from tests.pipelines.watching.arrivals import arrive
 
@@ -21,7 +22,7 @@ def failing(monkeypatch, tmp_path, fails):
         arrive(tmp_path / "in", f"part{number}", [ROW])
     told, waits = [], iter(fails)
     read: set[str] = set()
-    real = pipelines.watch.taken_files
+    real = pipelines.loop.batches.taken_files
 
     def batch(loop, found, files):
         error = next(waits, None)
@@ -29,12 +30,13 @@ def failing(monkeypatch, tmp_path, fails):
             raise error
         read.update(files)
         told.append("batch")
+        return True
 
-    monkeypatch.setattr(pipelines.watch, "_batch", batch)
+    monkeypatch.setattr(pipelines.loop.batches, "_batch", batch)
     monkeypatch.setattr(
-        pipelines.watch, "taken_files", lambda *rest: [one for one in real(*rest) if not read >= set(one)]
+        pipelines.loop.batches, "taken_files", lambda *rest: [one for one in real(*rest) if not read >= set(one)]
     )
-    monkeypatch.setattr(pipelines.watch, "RETRIED_AFTER", (0.0, 0.0))
+    monkeypatch.setattr(pipelines.loop.batches, "RETRIED_AFTER", (0.0, 0.0))
     watch_files(
         str(tmp_path / "in"), str(tmp_path / "store"), lambda: None, once=True, patient=True, most_rows=1,
         warn=told.append, renew=lambda: told.append("renewed"),

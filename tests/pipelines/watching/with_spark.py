@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pipelines.loop.batches
 import pipelines.watch
 import pipelines.watching.batches
 from dtoss.watch.asked.live import table_at
@@ -205,7 +206,7 @@ def main(folder: str, store: str, seed: int, kinds: list[str]) -> None:
     fault = Faults(folder, store, seed, kinds)
     batches = pipelines.watching.batches
     # faults may follow one another in the same batch
-    pipelines.watch.RETRIED_AFTER, pipelines.watch.FAILURES_IN_A_ROW = (0.1,) * 20, 20
+    pipelines.loop.batches.RETRIED_AFTER, pipelines.loop.batches.FAILURES_IN_A_ROW = (0.1,) * 20, 20
     batches.TENDED_EVERY_US = 0
     real_tasks, real_commit, real_fold, real_batch = (
         batches.run_tasks, batches.commit_batch, batches.fold_watch, Watching.batch,

@@ -1,0 +1,192 @@
+"""Batch after batch of files that arrive in a folder, until a signal comes: what watches and windows go round in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dtoss.commits.ledger import Ledger
+from dtoss.commits.source import Source
+from dtoss.errors import DtossError, InputError
+from pipelines.loop.amounts import taken_files
+from pipelines.loop.arriving import Arrived, Patience, arrived
+from pipelines.loop.stopping import Stopping
+from pipelines.rows.positions import Columns, Positions
+from pipelines.rows.read_files import read_positions, unreadable
+from pipelines.spark.causes import said
+from pipelines.spark.renewal import renewed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.rows.inputs import Inputs
+
+FAILURES_IN_A_ROW = 3
+"""Batches that may fail in a row; the last of them ends the loop."""
+RETRIED_AFTER = (5.0, 20.0)
+"""Seconds that are waited after a first failure, and after a second one in a row."""
+YOUNG_WAIT_SECONDS = 0.25
+
+
+class BatchesFailed(Exception):
+    """Too many batches in a row have failed."""
+
+
+class Vanished(InputError):
+    """A file has gone, or has other bytes, since it was listed."""
+
+
+@dataclass
+class Loop:
+    """What is done with files that arrive.
+
+    Parameters
+    ----------
+    positions
+        The folder in which files arrive; a file or a glob, too.
+    sessions
+        Returns the session; it is asked once there are rows.
+    ledger
+        Returns what was read.
+    chosen
+        Returns which columns of an input mean what, and the Spark types that some are to have.
+    batch
+        Takes the session, the rows, where they come from, and what raises if files have changed since; returns whether
+        it has committed anything.
+    beat
+        Is called without rows; returns whether it has committed anything.
+    stopping
+        Whether somebody has asked to end.
+    warn
+        Is told what looks wrong but is legal.
+    encoding, schema
+        Of files, as they were asked for.
+    most_rows
+        Rows of a batch, about, of whole files; None takes all there are.
+    renew
+        Is called before Spark is started anew, after it has gone.
+    patient
+        Whether a batch that fails for no reason of its rows is tried again.
+    batches
+        That have committed so far.
+    """
+
+    positions: str
+    sessions: Callable[[], SparkSession]
+    ledger: Callable[[], Ledger]
+    chosen: Callable[[SparkSession, Inputs], tuple[Columns, Mapping[str, str]]]
+    batch: Callable[[SparkSession, Positions, Source, Callable[[], None]], bool]
+    beat: Callable[[], bool]
+    stopping: Stopping
+    warn: Callable[[str], None]
+    encoding: str | None = None
+    schema: str = "union"
+    most_rows: int | None = None
+    renew: Callable[[], None] | None = None
+    patient: bool = True
+    batches: int = 0
+    _patience: Patience = field(default_factory=Patience)
+
+
+def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
+    """Make batches of what arrives until somebody asks to end; return whether somebody has.
+
+    Parameters
+    ----------
+    loop
+        What is done.
+    every
+        Seconds from look to look.
+    beat
+        Seconds from beat to beat where there are no rows.
+    once
+        Read what there is, and end.
+
+    Raises
+    ------
+    DtossError, ValueError
+        If a batch fails by its rows and nothing was committed before, or the loop is not patient.
+    BatchesFailed
+        If three batches in a row have failed.
+    """
+    failed = 0
+    last_beat = time.monotonic()
+    while not loop.stopping.asked:
+        try:
+            found, batches = _batches_of(loop)
+            if not batches and (once or time.monotonic() - last_beat >= beat):
+                last_beat = time.monotonic()
+                if once and found.waiting:
+                    loop.stopping.wait(YOUNG_WAIT_SECONDS)
+                    continue
+                with loop.stopping.cycle():
+                    loop.batches += loop.beat()
+            for files in batches:
+                if loop.stopping.asked:
+                    break
+                with loop.stopping.cycle():
+                    loop.batches += _batch(loop, found, files)
+                failed = 0
+                last_beat = time.monotonic()
+        except Exception as error:
+            if loop.stopping.asked:
+                break
+            listed_anew = isinstance(error, Vanished)
+            patient = loop.patient and (loop.batches > 0 or not isinstance(error, DtossError | ValueError))
+            if isinstance(error, DtossError | ValueError) and not (patient or listed_anew):
+                raise
+            failed += 1
+            if failed >= FAILURES_IN_A_ROW or not (loop.patient or listed_anew):
+                raise BatchesFailed(f"{failed} batches in a row have failed, the last one: {said(error)}") from error
+            pause = YOUNG_WAIT_SECONDS if listed_anew else RETRIED_AFTER[failed - 1]
+            loop.warn(f"a batch has failed: {said(error)}; it is tried again in {pause:g} s")
+            renewed(loop.renew, error, failed, loop.warn)
+            loop.stopping.wait(pause)
+            continue
+        failed = 0
+        if once and not batches:
+            break
+        if not once:
+            loop.stopping.wait(every)
+    return loop.stopping.asked
+
+
+def _batches_of(loop: Loop) -> tuple[Arrived, list[dict[str, int]]]:
+    """Return what has arrived, and the files of each batch to make of it."""
+    found = arrived(loop.positions, loop.ledger(), loop._patience, loop.warn)
+    if not any(found.fresh.values()):
+        return found, []
+    return found, taken_files(found, loop.most_rows)
+
+
+def _batch(loop: Loop, found: Arrived, files: dict[str, int]) -> bool:
+    """Make a batch of some files; return whether it has committed anything."""
+    some = replace(found, fresh=files)
+    inputs = some.inputs(schema=loop.schema, encoding=loop.encoding)
+    source = Source(files=files, there=tuple(found.there))
+    if inputs is None:
+        return False
+
+    def some_unchanged() -> None:
+        changed = some.changed()
+        if changed:  # the ledger would say bytes that were not those that were read
+            raise Vanished(f"{changed[0]} has changed while it was read")
+
+    session = loop.sessions()
+    loop.stopping.listen_again()
+    columns, wanted = loop.chosen(session, inputs)
+    try:
+        positions = read_positions(session, inputs, columns, schema=loop.schema, wanted=wanted)
+        try:
+            return loop.batch(session, positions, source, some_unchanged)
+        finally:
+            positions.release()
+    except DtossError:
+        raise
+    except Exception as error:
+        gone = some.gone()
+        if gone:
+            raise Vanished(f"{gone[0]} has gone or changed while it was read") from None
+        raise unreadable(error, inputs) from None
