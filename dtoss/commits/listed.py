@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 """Of files that a document lists: never a path."""
 HASH_DIGITS = 16
 """Hexadecimal digits of a hash in a name."""
+_HALF = 2
 _SHA = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -173,3 +175,23 @@ def _on_disk(path: str) -> pa.Buffer:
         if file.size() == 0:  # nothing to map
             return pa.py_buffer(b"")
     return pa.memory_map(path).read_buffer()
+
+
+def merged_from(sizes: Sequence[int], more: int) -> int:
+    """Return how many of the oldest runs stay when rows come; the others become one run with them.
+
+    Each run is at least twice as large as the next: there are few, and a row is written anew only so often as what came
+    doubles.
+
+    Parameters
+    ----------
+    sizes
+        Rows of the runs, oldest first.
+    more
+        Rows that come.
+    """
+    stay = len(sizes)
+    while stay and _HALF * more > sizes[stay - 1]:
+        stay -= 1
+        more += sizes[stay]
+    return stay

@@ -75,8 +75,8 @@ def patterns(
     """Count how often each partition is asked, by time slot of the day."""
     from dtoss.snapshots.store import Store
     from pipelines.patterns import patterns as run
-    from pipelines.patterns import summary
     from pipelines.plan_files import load_costs
+    from pipelines.requests.made import summary
     from pipelines.rows.accesses import Asks, access_columns
     from pipelines.spark.progress import Stages
 

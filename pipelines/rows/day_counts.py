@@ -110,10 +110,10 @@ def variation(
     for slot in range(slots):
         hourly[:, :, hour[slot]] += by_slot[:, :, slot]
     mean = hourly / np.maximum(observed, 1)[:, None, None]
-    totals = np.zeros((days, hours))
+    sums = np.zeros(days * hours, np.int64)
     some = (cell >= _TOTALS) & (cell < _SQUARES)
-    place = cell[some] - _TOTALS - (first - _EPOCH).days * hours
-    np.add.at(totals.reshape(-1), place, weight[some] / MILLIONTHS)
+    np.add.at(sums, cell[some] - _TOTALS - (first - _EPOCH).days * hours, weight[some])
+    totals = sums.reshape(days, hours) / MILLIONTHS
     parts = np.zeros(kinds * partitions * len(_PARTS), np.int64)
     some = cell >= _SQUARES
     np.add.at(parts, cell[some] - _SQUARES, weight[some])

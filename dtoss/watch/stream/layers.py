@@ -17,7 +17,6 @@ from dtoss.watch.stream.buckets import BUCKETS, bucket_of
 from dtoss.watch.stream.run_kernel import first_of_keys
 from dtoss.watch.stream.state import RUN_OFFSETS, Before, Run, concatenated, keys_of
 
-_HALF = 2
 _OPEN = 256
 
 
@@ -221,26 +220,6 @@ def ids_until(layers: Sequence[Layer], limit: int, kind: pa.DataType) -> pa.Arra
             asked = asked.take(np.flatnonzero(newer.run.found(asked, newer.live) < 0))
         late.append(asked.ids)
     return pa.concat_arrays(late)
-
-
-def merged_from(sizes: Sequence[int], more: int) -> int:
-    """Return how many of the oldest runs stay when rows come; the others become one run with them.
-
-    Each run is at least twice as large as the next: there are few, and a row is written anew only so often as what came
-    doubles.
-
-    Parameters
-    ----------
-    sizes
-        Rows of the runs, oldest first.
-    more
-        Rows that come.
-    """
-    stay = len(sizes)
-    while stay and _HALF * more > sizes[stay - 1]:
-        stay -= 1
-        more += sizes[stay]
-    return stay
 
 
 def merged(

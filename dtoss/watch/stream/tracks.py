@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.commits.listed import merged_from
 from dtoss.watch.rows import Rows
-from dtoss.watch.stream.layers import Asked, Layer, ids_until, layers_of, merged, merged_from, newest
+from dtoss.watch.stream.layers import Asked, Layer, ids_until, layers_of, merged, newest
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.rows_in import Ordered, by_id_and_time
 from dtoss.watch.stream.state import Before, concatenated, write_run

@@ -22,7 +22,9 @@ from dtoss.geometry.distance import distance
 from dtoss.partitioning.routing import reads_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.patterns import _packed, _reads, _rows, _urgent, furthest_hits, patterns, summary
+from pipelines.patterns import _rows, _urgent, patterns
+from pipelines.requests.made import reads_of_sets, summary
+from pipelines.requests.tally import furthest_hits, packed
 from pipelines.rows import day_counts
 from pipelines.rows.accesses import Asks, access_columns
 from pipelines.rows.read_files import read_positions
@@ -258,7 +260,7 @@ def test_of_very_many_sets_each_task_keeps_what_a_sample_may_need():
     request = np.repeat(np.arange(3000), [len(row) for row in rows])
     whole = reads_together(request, np.concatenate(rows), rng.integers(1, 2000, 3000))
     wanted = by_set(bounded(whole, 200))
-    sets = _rows(np.full(len(whole), -1), _packed(whole.start, whole.row), whole.weight.astype(np.int64))
+    sets = _rows(np.full(len(whole), -1), packed(whole.start, whole.row), whole.weight.astype(np.int64))
     cells = _rows(np.arange(7), pa.nulls(7, pa.binary()), np.ones(7, np.int64))
     for tasks in (1, 3):
         kept = []
@@ -269,7 +271,7 @@ def test_of_very_many_sets_each_task_keeps_what_a_sample_may_need():
         is_set = table.column("together").is_valid()
         assert table.filter(pc.invert(is_set)).num_rows == 7 * tasks
         assert table.filter(is_set).num_rows <= 201 * tasks
-        found = _reads(table.filter(is_set), 1.0, 1)
+        found = reads_of_sets(table.filter(is_set), 1.0, 1)
         scale = 1e6  # weights are millionths
         assert by_set(bounded(found, 200)) == pytest.approx({rows: w / scale for rows, w in wanted.items()})
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.commits.chain import Conflict
+from dtoss.commits.listed import merged_from
 from dtoss.commits.source import Source
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.asked.changing import subscribe
@@ -21,7 +22,6 @@ from dtoss.watch.settings import Settings
 from dtoss.watch.stream import histogram
 from dtoss.watch.stream.batch import run_batch
 from dtoss.watch.stream.histogram import added, histogram_of
-from dtoss.watch.stream.layers import merged_from
 from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.subscription import EVERYWHERE
 from tests.dtoss.watch.stream.held import by_object
