@@ -199,6 +199,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "frames": {"", "measuring"},
         "history": {"", "measuring", "peers"},
         "watch": {"", "measuring", "peers"},
+        "windows": {"", "measuring", "peers", "windows/enorm"},
+        "windows/enorm": {"windows", "measuring"},
         "vendor": set(),
         "ceps": {"", "measuring"},
         "suites": {"", "measuring", "watch"},

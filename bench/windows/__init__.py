@@ -1,0 +1,1 @@
+"""Experiments with windows: python -m bench.windows.X."""
