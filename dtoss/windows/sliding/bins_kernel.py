@@ -1,0 +1,87 @@
+"""Percentiles of sliding windows: counts by bin, and for each percentile a place that moves as the counts do."""
+
+from __future__ import annotations
+
+from dtoss.compiled.kernel import kernel
+
+_NUMBERS, _SLOTS = "Array(int64, 1, 'C', readonly=True)", "Array(int32, 1, 'C', readonly=True)"
+_HUNDRED = 100
+
+
+@kernel(
+    f"void(int64, int64, int64, {_NUMBERS}, {_SLOTS}, {_SLOTS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS},"
+    " int64[::1], int64[:, ::1], int64[:, ::1], int64[:, :, ::1], int64[:, :, ::1], int64[:, :, ::1])"
+)
+def slide_bins(
+    first, stride, ends, pane, slot, cell, count, lengths, percents, answers, cursors, counts, moves, places, below,
+    block,
+):  # fmt: skip
+    """Move the counts from end to end, and write the percentiles for each.
+
+    Parameters
+    ----------
+    first, stride, ends
+        The first end and from one to the next, in panes; how many.
+    pane, slot, cell, count
+        (n,). By pane: the key, the cell of its bin, and how many moves.
+    lengths
+        int64 (l,). In panes.
+    percents
+        int64 (q,).
+    answers
+        int64 (cells,). What is written where a percentile lies in a cell. Cells are by key and bin.
+    cursors
+        int64 (l + 1,). The entry that comes next: to enter, to leave each length.
+    counts
+        int64 (l, cells). Moves of each cell in each window.
+    moves
+        int64 (l, keys). Their sums by key.
+    places, below
+        int64 (l, q, keys). A cell of the key for each percentile, and how many moves are in cells of the key before it.
+    block
+        int64 (l * q, ends, keys), or with no ends, where nothing is written; -1 where there is no move.
+    """
+    asked = percents.size
+    for i in range(ends):
+        end = first + i * stride
+        at = cursors[0]
+        while at < pane.size and pane[at] < end:
+            for length in range(lengths.size):
+                _count(length, slot[at], cell[at], count[at], counts, moves, places, below)
+            at += 1
+        cursors[0] = at
+        for length in range(lengths.size):
+            at, gone = cursors[1 + length], end - lengths[length]
+            while at < pane.size and pane[at] < gone:
+                _count(length, slot[at], cell[at], -count[at], counts, moves, places, below)
+                at += 1
+            cursors[1 + length] = at
+        if block.shape[1] == 0:
+            continue
+        for length in range(lengths.size):
+            for which in range(asked):
+                for key in range(moves.shape[1]):
+                    total = moves[length, key]
+                    if total == 0:
+                        block[length * asked + which, i, key] = -1
+                        continue
+                    rank = (percents[which] * total + _HUNDRED - 1) // _HUNDRED
+                    place, before = places[length, which, key], below[length, which, key]
+                    while before >= rank:
+                        place -= 1
+                        before -= counts[length, place]
+                    while before + counts[length, place] < rank:
+                        before += counts[length, place]
+                        place += 1
+                    places[length, which, key], below[length, which, key] = place, before
+                    block[length * asked + which, i, key] = answers[place]
+
+
+@kernel
+def _count(length, key, cell, more, counts, moves, places, below):
+    """Add to the count of a cell, and to what is below each percentile's place."""
+    counts[length, cell] += more
+    moves[length, key] += more
+    for which in range(places.shape[1]):
+        if cell < places[length, which, key]:
+            below[length, which, key] += more

@@ -1,0 +1,93 @@
+"""Values of a sweep as rows of results: one for each end and key with any value, and what was said of it before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.windows.sliding.cells import Cells, Numbers
+from dtoss.windows.sliding.columns import Columns
+from dtoss.windows.sliding.slots import Slots
+
+
+def rows_of(columns: Columns, block: Numbers) -> NDArray[np.bool_]:
+    """Return which ends and keys of a block have any value, bool (ends, keys)."""
+    there = np.zeros(block.shape[1:], np.bool_)
+    for name, values in zip(columns.measured, block, strict=True):
+        if there.all():
+            break
+        there |= values != (-1 if columns.is_speed(name) else 0)
+    return there
+
+
+def table_of(
+    columns: Columns,
+    block: Numbers,
+    there: NDArray[np.bool_],
+    ends: Numbers,
+    keys: Numbers,
+    revisions: Numbers,
+    final_until: int,
+) -> pa.Table:
+    """Return rows of a block as a table, by end and key.
+
+    Parameters
+    ----------
+    columns
+        Of the spec.
+    block
+        int64 (columns, ends, keys).
+    there
+        bool (ends, keys). The rows.
+    ends, keys
+        Microseconds of the ends, and the keys.
+    revisions
+        int64 (rows,).
+    final_until
+        The latest end that does not change any more, in microseconds.
+    """
+    at_end, at_key = np.nonzero(there)
+    whole = there.all()
+    end = ends[at_end]
+    made: dict[str, pa.Array] = {
+        "end": pa.array(end),
+        "key": pa.array(keys[at_key]),
+        "revision": pa.array(revisions),
+        "final": pa.array(end <= final_until),
+    }
+    for name, values in zip(columns.measured, block, strict=True):
+        column = values.reshape(-1) if whole else values[there]
+        made[name] = pa.array(column, mask=column < 0) if columns.is_speed(name) else pa.array(column)
+    return pa.table([made[field.name] for field in columns.results], schema=columns.results)
+
+
+def put_in_order(columns: Columns, values: Mapping[str, Numbers], keys: Numbers) -> pa.Table:
+    """Return values of one end by key, without an end: as answers to questions have them."""
+    made = {"key": pa.array(keys)}
+    for field in columns.results:
+        if field.name in values:
+            column = values[field.name]
+            made[field.name] = pa.array(column, mask=column < 0) if columns.is_speed(field.name) else pa.array(column)
+    return pa.table(made)
+
+
+def told_before(revisions: Cells, ends: Numbers, keys: Numbers) -> Numbers:
+    """Return the last revision of each end and key, int64 (ends, keys); 0 where nothing was revised.
+
+    Parameters
+    ----------
+    revisions
+        Of a state.
+    ends
+        int64, in microseconds.
+    keys
+        int64, rising.
+    """
+    found = np.zeros((len(ends), len(keys)), np.int64)
+    at_end, at_key = Slots(ends).of(revisions.pane), Slots(keys).of(revisions.labels[:, 0])
+    mine = (at_end >= 0) & (at_key >= 0)
+    found[at_end[mine], at_key[mine]] = revisions.values[mine, 0]
+    return found

@@ -1,0 +1,64 @@
+"""Keys as small numbers: the place of each among those that a sweep is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+_WIDE = 1 << 20
+"""The widest span of keys that a table of all of them is made for."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Different keys, rising; the slot of a key is its place.
+
+    Parameters
+    ----------
+    keys
+        int64 (n,).
+    """
+
+    keys: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @cached_property
+    def _table(self) -> NDArray[np.int32] | None:
+        if len(self.keys) == 0 or int(self.keys[-1]) - int(self.keys[0]) >= _WIDE:
+            return None
+        table = np.full(int(self.keys[-1] - self.keys[0]) + 1, -1, np.int32)
+        table[self.keys - self.keys[0]] = np.arange(len(self.keys), dtype=np.int32)
+        return table
+
+    def of(self, keys: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the slot of each key, int32, -1 of others. Cost O(n); O(n log k) where keys are far apart."""
+        if len(self.keys) == 0:
+            return np.full(len(keys), -1, np.int32)
+        if self._table is not None:
+            at = keys - self.keys[0]
+            legal = (at >= 0) & (at < len(self._table))
+            if legal.all():
+                return self._table[at]
+            return np.where(legal, self._table[np.where(legal, at, 0)], np.int32(-1))
+        found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[found] == keys, found, -1).astype(np.int32)
+
+
+def different(columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the different numbers of some columns, rising."""
+    some = [column for column in columns if len(column)]
+    if not some:
+        return np.zeros(0, np.int64)
+    low, high = min(int(column.min()) for column in some), max(int(column.max()) for column in some)
+    if high - low >= _WIDE:
+        return np.unique(np.concatenate([np.unique(column) for column in some]))
+    there = np.zeros(high - low + 1, np.bool_)
+    for column in some:
+        there[column - low] = True
+    return np.flatnonzero(there) + low

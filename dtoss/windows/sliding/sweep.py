@@ -1,0 +1,252 @@
+"""A sweep over the ends of windows: what enters and leaves from end to end, for all keys and lengths at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.compiled.kernel import operand
+from dtoss.windows.bins import BOUNDS, MIDDLES
+from dtoss.windows.sliding.bins_kernel import slide_bins
+from dtoss.windows.sliding.cells import Cells, Numbers, joined
+from dtoss.windows.sliding.columns import PERCENTILES, Columns
+from dtoss.windows.sliding.maxima_kernel import mark_queues, slide_maxima
+from dtoss.windows.sliding.pane_state import Layers, PaneState
+from dtoss.windows.sliding.slots import Slots, different
+from dtoss.windows.sliding.sums_kernel import slide_sums
+
+Slot = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a sweep has come to.
+
+    Parameters
+    ----------
+    running
+        int64 (columns, keys).
+    bin_counts, queues
+        As those of the state.
+    """
+
+    running: Numbers
+    bin_counts: Cells
+    queues: Cells
+
+
+class Sweep:
+    """Running sums that move from the base of a state to later panes; it only goes on.
+
+    Parameters
+    ----------
+    columns
+        Of the spec.
+    state
+        With the patches of the batch; it has a base.
+    slots
+        The keys that are swept.
+    first, last
+        The sweep begins at pane ``first``, and goes no further than ``last``.
+    """
+
+    def __init__(self, columns: Columns, state: PaneState, slots: Slots, last: int) -> None:
+        assert state.base is not None
+        self._lengths = np.array(columns.lengths, np.int64)
+        self._slots, self._base, self._last = slots, state.base, last
+        self._sums = _Sums(self, columns, state)
+        self._maxima = _Maxima(self, state) if columns.greatest else None
+        self._bins = _Bins(self, columns, state) if columns.percentiles else None
+        self._parts = [part for part in (self._sums, self._maxima, self._bins) if part is not None]
+        self._rows = sum(part.rows for part in self._parts)
+
+    def moved(self, pane: int) -> None:
+        """Move to the panes before one."""
+        self._slide(pane, 1, 1, written=False)
+
+    def block(self, first: int, stride: int, ends: int) -> Numbers:
+        """Return the values at some ends, and move to the last one.
+
+        Parameters
+        ----------
+        first, stride
+            The first end and from one to the next, in panes.
+        ends
+            How many.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64 (columns, ends, keys), in the order of :attr:`Columns.measured`; -1 for a speed that there is not.
+        """
+        return self._slide(first, stride, ends, written=True)
+
+    def _slide(self, first: int, stride: int, ends: int, *, written: bool) -> Numbers:
+        block = np.empty((self._rows, ends if written else 0, len(self._slots)), np.int64)
+        begin = 0
+        for part in self._parts:
+            part.slide(first, stride, ends, block[begin : begin + part.rows])
+            begin += part.rows
+        return block
+
+    def snapshot(self) -> Snapshot:
+        """Return what the sweep has come to."""
+        return Snapshot(
+            self._sums.totals.copy(),
+            Cells.none(2, len(self._lengths)) if self._bins is None else self._bins.counted(),
+            Cells.none(1, 1) if self._maxima is None else self._maxima.queued(),
+        )
+
+    def next_entry(self) -> int | None:
+        """Return the next pane at which anything enters; None where nothing is left."""
+        found = [pane for part in self._parts if (pane := part.next_entry()) is not None]
+        return min(found, default=None)
+
+    @property
+    def lengths(self) -> Numbers:
+        """The lengths in panes."""
+        return self._lengths
+
+    @property
+    def keys(self) -> Slots:
+        """The keys that are swept."""
+        return self._slots
+
+    def entries(self, layers: Layers) -> tuple[Cells, Slot, Numbers]:
+        """Return the cells that enter or leave, their slots, and where each of both begins, int64 (lengths + 1,)."""
+        ranges = [(self._base, self._last)]
+        ranges += [(self._base - length, self._last - length) for length in self._lengths.tolist()]
+        parts = [layers.between(first, last) for first, last in _united(ranges)]
+        cells, slot = self.mine(joined(parts))
+        return cells, slot, np.searchsorted(cells.pane, [first for first, _ in ranges]).astype(np.int64)
+
+    def mine(self, cells: Cells) -> tuple[Cells, Slot]:
+        """Return the cells of keys that are swept, and their slots."""
+        slot = self._slots.of(cells.labels[:, 0])
+        there = slot >= 0
+        return (cells, slot) if there.all() else (cells.take(there), slot[there])
+
+
+class _Sums:
+    def __init__(self, sweep: Sweep, columns: Columns, state: PaneState) -> None:
+        self._lengths, self.rows = sweep.lengths, len(columns.running)
+        cells, self._slot, begins = sweep.entries(state.sums)
+        steps, self._step_slot = sweep.mine(state.steps)
+        self._pane, self._values = cells.pane, operand(cells.values)
+        self._step_pane, self._steps = operand(steps.pane), operand(steps.values)
+        self._pane = operand(self._pane)
+        self._cursors = np.concatenate([begins[:1], [0], begins[1:]]).astype(np.int64)
+        self.totals = np.zeros((self.rows, len(sweep.keys)), np.int64)
+        slot = sweep.keys.of(state.keys)
+        self.totals[:, slot[slot >= 0]] = state.running[:, slot >= 0]
+
+    def slide(self, first: int, stride: int, ends: int, block: Numbers) -> None:
+        slide_sums(
+            first, stride, ends, self._pane, self._slot, self._values, self._step_pane, self._step_slot, self._steps,
+            self._lengths, self._cursors, self.totals, block,
+        )  # fmt: skip
+
+    def next_entry(self) -> int | None:
+        left = [
+            int(pane[at])
+            for pane, at in ((self._pane, self._cursors[0]), (self._step_pane, self._cursors[1]))
+            if at < len(pane)
+        ]
+        return min(left, default=None)
+
+
+class _Maxima:
+    def __init__(self, sweep: Sweep, state: PaneState) -> None:
+        self._keys, self._lengths, self.rows = sweep.keys, sweep.lengths, len(sweep.lengths)
+        cells, slot = sweep.mine(joined([state.queues, _greatest(state.maxima)]))
+        self._pane, self._slot, self._value = operand(cells.pane), slot, operand(cells.values[:, 0])
+        keys = len(sweep.keys)
+        self._cursors = np.zeros(self.rows + 1, np.int64)
+        self._links = np.full((2, len(cells)), -1, np.int64)
+        self._newest = np.full(keys, -1, np.int64)
+        self._oldest, self._values = np.full((self.rows, keys), -1, np.int64), np.full((self.rows, keys), -1, np.int64)
+        self._end = state.base or 0
+
+    def slide(self, first: int, stride: int, ends: int, block: Numbers) -> None:
+        slide_maxima(
+            first, stride, ends, self._pane, self._slot, self._value, self._lengths, self._cursors, self._links,
+            self._newest, self._oldest, self._values, block,
+        )  # fmt: skip
+        self._end = first + (ends - 1) * stride
+
+    def next_entry(self) -> int | None:
+        return int(self._pane[self._cursors[0]]) if self._cursors[0] < len(self._pane) else None
+
+    def queued(self) -> Cells:
+        marks = np.zeros(len(self._pane), np.uint8)
+        mark_queues(self._pane, self._links, self._newest, self._end - int(self._lengths.max()), marks)
+        rows = np.flatnonzero(marks)
+        keys = self._keys.keys[self._slot[rows]]
+        return Cells(self._pane[rows], keys[:, None], self._value[rows, None])
+
+
+class _Bins:
+    def __init__(self, sweep: Sweep, columns: Columns, state: PaneState) -> None:
+        self._keys, self._lengths = sweep.keys, sweep.lengths
+        self._percents = np.array([PERCENTILES[name] for name in columns.percentiles], np.int64)
+        self.rows = len(self._lengths) * len(self._percents)
+        entries, self._slot, self._cursors = sweep.entries(state.bins)
+        before, before_slot = sweep.mine(state.bin_counts)
+        self._pane, self._count = operand(entries.pane), operand(entries.values[:, 0])
+        # cells: the bins of each key that occur, by key and bin
+        wide, keys = len(BOUNDS), len(sweep.keys)
+        places = self._slot.astype(np.int64) * wide + entries.labels[:, 1]
+        places_before = before_slot.astype(np.int64) * wide + before.labels[:, 1]
+        self._cells = different([places, places_before])
+        cells = Slots(self._cells)
+        self._cell = cells.of(places)
+        self._counts = np.zeros((len(self._lengths), len(self._cells)), np.int64)
+        self._counts[:, cells.of(places_before)] = before.values.T
+        self._answers = MIDDLES[self._cells % wide]
+        starts = np.searchsorted(self._cells, np.arange(keys) * wide)
+        self._moves = np.zeros((len(self._lengths), keys), np.int64)
+        for moves, counts in zip(self._moves, self._counts, strict=True):
+            np.add.at(moves, self._cells // wide, counts)
+        shape = (len(self._lengths), len(self._percents), keys)
+        self._places = operand(np.broadcast_to(starts.astype(np.int64), shape))
+        self._below = np.zeros(shape, np.int64)
+
+    def slide(self, first: int, stride: int, ends: int, block: Numbers) -> None:
+        slide_bins(
+            first, stride, ends, self._pane, self._slot, self._cell, self._count, self._lengths, self._percents,
+            self._answers, self._cursors, self._counts, self._moves, self._places, self._below, block,
+        )  # fmt: skip
+
+    def next_entry(self) -> int | None:
+        return int(self._pane[self._cursors[0]]) if self._cursors[0] < len(self._pane) else None
+
+    def counted(self) -> Cells:
+        rows = np.flatnonzero(self._counts.any(axis=0))
+        wide = len(BOUNDS)
+        labels = np.stack([self._keys.keys[self._cells[rows] // wide], self._cells[rows] % wide], axis=1)
+        return Cells(np.zeros(len(rows), np.int64), labels, np.ascontiguousarray(self._counts[:, rows].T))
+
+
+def _greatest(maxima: Cells) -> Cells:
+    """Return the greatest value of each pane and key over all buckets."""
+    if len(maxima) == 0:
+        return Cells.none(1, 1)
+    new = np.ones(len(maxima), np.bool_)
+    new[1:] = (maxima.pane[1:] != maxima.pane[:-1]) | (maxima.labels[1:, 0] != maxima.labels[:-1, 0])
+    first = np.flatnonzero(new)
+    values = np.maximum.reduceat(maxima.values, first, axis=0)
+    return Cells(maxima.pane[first], maxima.labels[first, :1], values)
+
+
+def _united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return ranges as those that do not meet, rising."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return found
