@@ -11,16 +11,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from dtoss.commits.folder import Folder
-from dtoss.commits.process import is_left, is_passing
+from dtoss.commits.between import commits_from
+from dtoss.commits.process import is_passing
+from dtoss.commits.unneeded import SPARED_DEBRIS_SECONDS, clear_unneeded
 from dtoss.errors import StoreError
 from dtoss.watch.asked.live import base_of, named_files
 from dtoss.watch.home import BUILT, CHANGES, EVENTS, QUARANTINED, STATE, Home
 from dtoss.watch.told.contents import Contents, contents_of
-from dtoss.watch.told.document import Document, commits_from, documents, head_of
-
-SPARED_DEBRIS_SECONDS = 3600.0
-"""A file that nothing names stays so long after it was written: a batch that is under way may be about to name it."""
+from dtoss.watch.told.document import Document, documents, head_of
 
 
 @dataclass(frozen=True)
@@ -106,9 +104,9 @@ def clear_batches(home: Home, head: Document | None, contents: Contents, spare_s
                 quarantine |= {file.name for file in document.quarantine}
         state = {file.name for file in head.state}
         state |= set(names_in({name: value for name, value in head.commit.document.items() if name != "events"}))
-    files = _clear(home.folder, EVENTS, events, spare_seconds)
-    files += _clear(home.folder, QUARANTINED, quarantine, spare_seconds)
-    return files, _clear(home.folder, STATE, state, spare_seconds)
+    files = clear_unneeded(home.folder, EVENTS, events, spare_seconds)
+    files += clear_unneeded(home.folder, QUARANTINED, quarantine, spare_seconds)
+    return files, clear_unneeded(home.folder, STATE, state, spare_seconds)
 
 
 def clear_asked(home: Home, head: Document | None, changes: AbstractSet[str], spare_seconds: float) -> int:
@@ -132,7 +130,9 @@ def clear_asked(home: Home, head: Document | None, changes: AbstractSet[str], sp
     """
     named = set() if head is None else set(names_in(head.standing))
     kept = set(home.asked.files(CHANGES)) - changes
-    return _clear(home.asked, BUILT, named, spare_seconds) + _clear(home.asked, CHANGES, kept, spare_seconds)
+    return clear_unneeded(home.asked, BUILT, named, spare_seconds) + clear_unneeded(
+        home.asked, CHANGES, kept, spare_seconds
+    )
 
 
 def _unnamed_changes(home: Home) -> set[str]:
@@ -142,18 +142,6 @@ def _unnamed_changes(home: Home) -> set[str]:
     for commit in () if last is None else commits_from(home.changes, 1, last.number):
         there -= {file["name"] for file in named_files(commit.document)}
     return there
-
-
-def _clear(folder: Folder, room: str, needed: AbstractSet[str], spare_seconds: float) -> int:
-    gone = 0
-    for name in folder.files(room):
-        if name in needed or (is_passing(name) and not is_left(name)):
-            continue
-        # what a process that is gone was writing is nobody's
-        if is_left(name) or folder.idle(room, name) >= spare_seconds:
-            folder.remove(room, name)
-            gone += 1
-    return gone
 
 
 def needless_changes(home: Home, head: Document | None) -> set[str]:

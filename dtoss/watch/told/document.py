@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dtoss.commits.chain import COMMITS, Chain, Commit, decode, file_of, log_of
-from dtoss.commits.listed import FILE_NAME, Listed, Missing, whole
+from dtoss.commits.between import commits_from
+from dtoss.commits.chain import Commit
+from dtoss.commits.listed import FILE_NAME, Listed, whole
 from dtoss.errors import StoreError
 from dtoss.snapshots.place import shown
 from dtoss.watch.home import Home, way_to
@@ -16,7 +17,6 @@ from dtoss.watch.settings import Settings
 
 WATCH_FORMAT = 1
 """Of the documents that this reads."""
-_MISSING = "is missing; roll back or restore it from a copy"
 
 
 @dataclass(frozen=True)
@@ -153,38 +153,6 @@ def begun(home: Home) -> Document:
     if head is None:
         raise StoreError(f"{shown(home.path)} is no watch yet: none of its batches has been committed{way_to(home)}")
     return head
-
-
-def commits_from(chain: Chain, first: int, last: int) -> Iterator[Commit]:
-    """Yield commits in their order, each log read once.
-
-    Parameters
-    ----------
-    chain
-        Of a watch, or of its changes.
-    first, last
-        Numbers, both included.
-
-    Raises
-    ------
-    StoreError
-        If one is missing or damaged: never a gap.
-    OSError
-        If one cannot be read.
-    """
-    lines: dict[int, bytes] = {}
-    for number in range(max(first, 1), last + 1):
-        data = lines.get(number)
-        if data is None:
-            data = chain.folder.read(COMMITS, file_of(number))
-        if data is None:  # whoever folds writes the log before files go
-            end = -(-number // chain.block) * chain.block
-            log = chain.folder.read(COMMITS, log_of(end - chain.block + 1, end)) or b""
-            lines = dict(enumerate(log.splitlines(keepends=True), end - chain.block + 1))
-            data = lines.get(number)
-        if data is None:
-            raise Missing(f"{chain.path(number)} {_MISSING}")
-        yield decode(data, number, chain.path(number))
 
 
 def documents(home: Home, first: int, last: int) -> Iterator[Document]:

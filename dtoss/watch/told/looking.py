@@ -1,16 +1,9 @@
-"""Files that are compared with how they are listed, and what was found."""
+"""What is found where every byte of a watch is compared with how it is listed."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from dtoss.commits.folder import Folder
-from dtoss.commits.listed import Listed
 
 
 @dataclass
@@ -39,60 +32,3 @@ class VerifiedWatch:
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return dict(vars(self))
-
-
-class Look:
-    """Looks at files, each once."""
-
-    def __init__(self) -> None:
-        self.found = VerifiedWatch()
-        self._looked: set[tuple[str, str]] = set()
-
-    def wrong(self, line: str) -> None:
-        """Say what is wrong, once."""
-        if line not in self.found.damaged:
-            self.found.damaged.append(line)
-
-    def bytes_of(self, folder: Folder, room: str, file: Listed, *, needed: bool) -> bytes | None:
-        """Return the bytes of a file that are as it is listed; None of others, and of a file that was looked at."""
-        path = folder.path(room, file.name)
-        if (path, file.sha256) in self._looked:
-            return None
-        data = folder.read(room, file.name)
-        if data is not None:
-            self._looked.add((path, file.sha256))
-        else:
-            if needed:
-                self.wrong(f"{path} is missing")
-            return None
-        self.found.files += 1
-        self.found.bytes += len(data)
-        if len(data) != file.bytes:
-            self.wrong(f"{path} is damaged: it has {len(data):,} bytes, {file.bytes:,} are listed")
-        elif hashlib.sha256(data).hexdigest() != file.sha256:
-            self.wrong(f"{path} is damaged: it does not have the bytes that it was written with")
-        else:
-            return data
-        return None
-
-    def parquet(self, path: str, data: bytes, rows: int) -> pa.Table | None:
-        """Return the rows of a Parquet file; None where it has others."""
-        try:
-            table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
-        except (pa.ArrowInvalid, OSError, ValueError) as error:
-            self.wrong(f"{path} is damaged: {error!s:.200}")
-            return None
-        if table.num_rows != rows:
-            self.wrong(f"{path} is damaged: it has {table.num_rows:,} rows, {rows:,} are listed")
-            return None
-        return table
-
-    def arrow(self, path: str, data: bytes, rows: int | None) -> None:
-        """Look whether an Arrow file can be read, and has so many rows."""
-        try:
-            found = pa.ipc.open_file(pa.BufferReader(data)).read_all()
-        except (pa.ArrowInvalid, OSError) as error:
-            self.wrong(f"{path} is damaged: {error!s:.200}")
-            return
-        if rows is not None and found.num_rows != rows:
-            self.wrong(f"{path} is damaged: it has {found.num_rows:,} rows, {rows:,} are listed")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dtoss.commits.chain import COMMITS, log_of
+from dtoss.commits.unneeded import SPARED_DEBRIS_SECONDS
 from dtoss.watch.home import Home
 from dtoss.watch.told.contents import Contents, commit_contents, contents_of
 from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.debris import SPARED_DEBRIS_SECONDS, clear_asked, clear_batches, needless_changes
+from dtoss.watch.told.debris import clear_asked, clear_batches, needless_changes
 from dtoss.watch.told.document import dated, documents, head_of
 from dtoss.watch.told.folding import fold_events
 from dtoss.watch.told.readers import readers

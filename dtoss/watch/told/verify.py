@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from dtoss.commits.between import commits_from
 from dtoss.commits.listed import Listed
+from dtoss.commits.looking import Look
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.snapshots.place import shown
@@ -16,8 +18,8 @@ from dtoss.watch.home import EVENTS, QUARANTINED, STATE, Home, way_to
 from dtoss.watch.told.contents import Contents, contents_of
 from dtoss.watch.told.counts import added, counted, read_tally
 from dtoss.watch.told.cursor import END_OF_BATCH, Cursor
-from dtoss.watch.told.document import Document, commits_from, document_of
-from dtoss.watch.told.looking import Look, VerifiedWatch
+from dtoss.watch.told.document import Document, document_of
+from dtoss.watch.told.looking import VerifiedWatch
 from dtoss.watch.told.order import wrong_order
 from dtoss.watch.told.readers import readers
 from dtoss.watch.told.verify_asked import verify_asked, verify_built
@@ -51,9 +53,9 @@ def verify_watch(home: Home) -> VerifiedWatch:
     return _Verify(home).all()
 
 
-class _Verify(Look):
+class _Verify(Look[VerifiedWatch]):
     def __init__(self, home: Home) -> None:
-        super().__init__()
+        super().__init__(VerifiedWatch())
         self.home = home
         self.tallies: list[pa.Table] = []
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dtoss.commits.listed import Listed
+from dtoss.commits.looking import Look
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.watch.asked.live import named_files
 from dtoss.watch.home import BUILT, CHANGES, Home
 from dtoss.watch.told.debris import needless_changes
 from dtoss.watch.told.document import Document
-from dtoss.watch.told.looking import Look
+from dtoss.watch.told.looking import VerifiedWatch
 
 
-def verify_asked(home: Home, head: Document | None, look: Look) -> None:
+def verify_asked(home: Home, head: Document | None, look: Look[VerifiedWatch]) -> None:
     """Look at the subscriptions of a watch.
 
     Parameters
@@ -60,7 +61,7 @@ def verify_asked(home: Home, head: Document | None, look: Look) -> None:
                 look.parquet(home.asked.path(CHANGES, file.name), data, file.rows)
 
 
-def verify_built(home: Home, batch: Document, look: Look, *, needed: bool) -> None:
+def verify_built(home: Home, batch: Document, look: Look[VerifiedWatch], *, needed: bool) -> None:
     """Look at the indexes of subscriptions that a batch was held against.
 
     Parameters

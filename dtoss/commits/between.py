@@ -1,0 +1,40 @@
+"""Commits of a chain in their order, each log read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dtoss.commits.chain import COMMITS, Chain, Commit, decode, file_of, log_of
+from dtoss.commits.listed import Missing
+
+
+def commits_from(chain: Chain, first: int, last: int) -> Iterator[Commit]:
+    """Yield commits in their order, each log read once.
+
+    Parameters
+    ----------
+    chain
+        The chain.
+    first, last
+        Numbers, both included.
+
+    Raises
+    ------
+    StoreError
+        If one is missing or damaged: never a gap.
+    OSError
+        If one cannot be read.
+    """
+    lines: dict[int, bytes] = {}
+    for number in range(max(first, 1), last + 1):
+        data = lines.get(number)
+        if data is None:
+            data = chain.folder.read(COMMITS, file_of(number))
+        if data is None:  # whoever folds writes the log before files go
+            end = -(-number // chain.block) * chain.block
+            log = chain.folder.read(COMMITS, log_of(end - chain.block + 1, end)) or b""
+            lines = dict(enumerate(log.splitlines(keepends=True), end - chain.block + 1))
+            data = lines.get(number)
+        if data is None:
+            raise Missing(f"{chain.path(number)} is missing; roll back or restore it from a copy")
+        yield decode(data, number, chain.path(number))
