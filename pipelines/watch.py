@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.lease import Writer, take
 from dtoss.commits.source import Source
-from dtoss.errors import DtossError, InputError
+from dtoss.errors import InputError
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.home import DEFAULT_NAME, Home
 from dtoss.watch.stream.plan import ledger_of
@@ -140,8 +140,7 @@ def watch_files(
     BatchesFailed
         If three batches in a row have failed.
     """
-    if not every > 0.0 or not beat > 0.0:
-        raise InputError(f"--every is {every:g} s and --beat {beat:g} s: more than 0 is wanted")
+    _check_paces(every, beat)
     if most_rows is not None and most_rows < 1:
         raise InputError(f"--max-rows-per-batch is {most_rows}: 1 or more is wanted")
     warn = warn or on_stderr
@@ -199,6 +198,11 @@ def watch_files(
             return replace(done, stopped=stopped)
     finally:
         lease.release()
+
+
+def _check_paces(every: float, beat: float) -> None:
+    if not every > 0.0 or not beat > 0.0:
+        raise InputError(f"--every is {every:g} s and --beat {beat:g} s: more than 0 is wanted")
 
 
 def _leased(home: Home, warn: Callable[[str], None]) -> Writer:
@@ -273,6 +277,7 @@ def watch(
     """
     if not frame.isStreaming:
         raise InputError("the frame is not a stream: read it with spark.readStream")
+    _check_paces(1.0 if every is None else every, beat)
     warn = warn or on_stderr
     options = replace(check_amounts(expire, max_ahead, max_bad), carry=tuple(carry), new_source=new_source)
     home = Home(Store(store).absolute.path, name)
@@ -328,11 +333,12 @@ def _beats(query: StreamingQuery, watching: Watching, beat: float, lease: Writer
                 last = time.monotonic()
                 try:
                     watching.beat()
-                except (DtossError, OSError) as error:
+                except Exception as error:  # whatever it is, the query goes on, and holds the lease
                     watching.warn(f"a beat has failed: {said(error)}")
     except Exception:
         return  # the query tells of its own error
     finally:
+        watching.end()  # Spark does not wait for the function that it has given its last batch
         lease.release()
 
 

@@ -127,6 +127,7 @@ class Watching:
     _turn: Any = field(default_factory=RLock)
     _tended_us: int = 0
     _warned: bool = False
+    _over: bool = False
 
     def __post_init__(self) -> None:
         self._centres = CurrentCentres(self.home.store)
@@ -165,6 +166,8 @@ class Watching:
         from pipelines.spark.session import cores
 
         with self._turn:
+            if self._over:
+                raise InputError(f"the query that ran watch {self.home.name} has ended: nothing of this batch counts")
             settings = self.settings()
             if settings is None:
                 settings = first_settings(
@@ -190,14 +193,19 @@ class Watching:
             if settings is None:
                 return None
             begun, now_us = time.perf_counter(), time.time_ns() // 1000
+            self.tend(now_us)  # before the plan: to fold is a commit
             plan = self._plan(settings, Source(), self._carried(settings), now_us)
             if plan is None:
                 return None
             done = run_tasks(None, plan, 1)
-            self.tend(now_us)
             if not worth_a_beat(plan, done):
                 return None
             return self._told(Told(commit_batch(plan, done), time.perf_counter() - begun, busiest(done)))
+
+    def end(self) -> None:
+        """Let the batch in hand end, and have no other: whoever watches next may begin."""
+        with self._turn:
+            self._over = True
 
     def _plan(self, settings: Settings, source: Source, options: Options, now_us: int) -> Plan | None:
         """Return the plan of a batch, with the newest large index that is there; another is built beside it."""
