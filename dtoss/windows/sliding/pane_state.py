@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from dtoss.windows.patches import GROUPS, group_of, groups_of_labels
 from dtoss.windows.sliding.cells import Cells, Numbers, added, gathered, joined, replaced
 from dtoss.windows.sliding.columns import Columns
 from dtoss.windows.sliding.incoming import Incoming
@@ -190,8 +191,33 @@ class PaneState:
             *(cells[name] for name in ("bin_counts", "queues", "maxima", "revisions")),
         )
 
+    def of_groups(self, groups: Sequence[int]) -> PaneState:
+        """Return the state of the keys and moves of some groups, by :mod:`dtoss.windows.patches`."""
+        wanted = np.zeros(GROUPS, np.bool_)
+        wanted[list(groups)] = True
+
+        def some(cells: Cells, flow: bool = False) -> Cells:
+            there = wanted[groups_of_labels(cells.labels, flow=flow)]
+            return cells if there.all() else cells.take(there)
+
+        def layers(of: Layers, flow: bool = False) -> Layers:
+            closed = (some(cells, flow) for cells in of.closed)
+            return Layers(tuple(cells for cells in closed if len(cells)), some(of.open, flow))
+
+        mine = wanted[group_of(self.keys)]
+        return PaneState(
+            self.base,
+            self.keys[mine],
+            np.ascontiguousarray(self.running[:, mine]),
+            layers(self.sums),
+            some(self.steps),
+            layers(self.flow, flow=True),
+            layers(self.bins),
+            *(some(cells) for cells in (self.bin_counts, self.queues, self.maxima, self.revisions)),
+        )
+
     @classmethod
-    def together(cls, spec: Spec, states: Sequence[PaneState]) -> PaneState:
+    def joined(cls, spec: Spec, states: Sequence[PaneState]) -> PaneState:
         """Return states of different keys, all of one base, as one; those that never began may be among them.
 
         Raises

@@ -49,8 +49,8 @@ class Sweep:
         With the patches of the batch; it has a base.
     slots
         The keys that are swept.
-    first, last
-        The sweep begins at pane ``first``, and goes no further than ``last``.
+    last
+        The pane that it goes to at the furthest.
     """
 
     def __init__(self, columns: Columns, state: PaneState, slots: Slots, last: int) -> None:

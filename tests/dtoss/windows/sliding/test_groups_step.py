@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtoss.geometry.space import Space
+from dtoss.windows.patches import GROUPS, group_of
 from dtoss.windows.sliding.columns import Columns
 from dtoss.windows.sliding.pane_state import PaneState
 from dtoss.windows.sliding.step import groups_step
@@ -118,6 +120,23 @@ def test_a_state_that_was_written_goes_on_as_it_is(spec, batches):
         assert {name: table.to_pydict() for name, table in again.to_arrow().items()} == {
             name: table.to_pydict() for name, table in state.to_arrow().items()
         }
+        return again
+
+    assert played(spec, batches, through=through)[0] == played(spec, batches)[0]
+
+
+@given(specs, streams)
+@QUICK
+def test_groups_of_keys_are_states_of_their_own(spec, batches):
+    """Split by group after each batch and joined: the same results; each group alone gives those of its keys."""
+
+    def through(state):
+        parts = [state.of_groups([group]) for group in sorted({*group_of(np.arange(-1, 4)).tolist(), 7})]
+        halves = [state.of_groups(range(0, GROUPS, 2)), state.of_groups(range(1, GROUPS, 2))]
+        for again in (PaneState.joined(spec, parts), PaneState.joined(spec, halves)):
+            assert {name: table.to_pydict() for name, table in again.to_arrow().items()} == {
+                name: table.to_pydict() for name, table in state.to_arrow().items()
+            }
         return again
 
     assert played(spec, batches, through=through)[0] == played(spec, batches)[0]
