@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -60,12 +61,12 @@ class Followed:
         self._parameters = parameters
         self._patience = patience
         self._socket: socket.socket | None = None
-        self._closed = False
+        self._closed = threading.Event()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield events until it is closed; iterated again it goes on where it was."""
         heard, pause = time.monotonic(), SHORTEST_PAUSE
-        while not self._closed:
+        while not self._closed.is_set():
             why: Exception
             try:
                 for event in self._heard():
@@ -80,16 +81,16 @@ class Followed:
             finally:
                 self._hang_up()
             left = heard + self._patience - time.monotonic()
-            if self._closed:
+            if self._closed.is_set():
                 return
             if left <= 0:
                 raise why
-            time.sleep(min(pause, left))
+            self._closed.wait(min(pause, left))
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def close(self) -> None:
         """End it, also where another thread waits for its next event."""
-        self._closed = True
+        self._closed.set()
         self._hang_up()
 
     def __enter__(self) -> Followed:
@@ -111,6 +112,8 @@ class Followed:
         try:
             link.connect()
             self._socket = link.sock
+            if self._closed.is_set():  # while it was made there was nothing to hang up
+                return
             link.request("GET", f"{asked.address.prefix}/events?{urlencode(given, doseq=True)}", headers=headers)
             response = link.getresponse()
             self._check(response)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -12,22 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import by_distance, column_names, distances, whole_number
 from dtoss.client.address import address_of
+from dtoss.client.bulk import Bulk
 from dtoss.client.connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
 from dtoss.client.event_stream import Followed
 from dtoss.client.facts import Facts
 from dtoss.client.pieces import PLACES_AT_A_TIME
 from dtoss.client.server import Server
-from dtoss.client.wire import (
-    FARTHEST,
-    boxes_json,
-    column_of,
-    geojson,
-    hits_of,
-    hits_of_document,
-    id_text,
-    table_of,
-    together,
-)
+from dtoss.client.wire import FARTHEST, boxes_json, geojson, hits_of_document, id_text, table_of
 from dtoss.frames.kinds import Places
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
@@ -89,6 +80,7 @@ class RemoteIndex:
 
     def __init__(self, url: str, token: str | None = None, snapshot: str | None = None, timeout: float = 60.0) -> None:
         self._server = Server(Connections(address_of(url), token, timeout), snapshot)
+        self._many = Bulk(self._server)
         self._made_from = (url, token, snapshot, timeout)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -204,7 +196,7 @@ class RemoteIndex:
             told = self._server.at(places[0]) | {"k": k, "max_distance": radius}
             told["ids"] = "string" if self.string_ids else None
             return hits_of_document(self._server.ask("GET", "/knn", told, accept=JSON), self.string_ids, self.space)
-        return self._bulk("/knn", places, None, asked, most=max(HITS_AT_A_TIME // k, 1))
+        return self._many.hits("/knn", places, None, asked, most=max(HITS_AT_A_TIME // k, 1))
 
     def range(
         self,
@@ -238,7 +230,7 @@ class RemoteIndex:
         whole_number("threads", threads, 1)
         places = self._server.places(positions, crs)
         radii = np.minimum(distances("radius", radius, len(places)), FARTHEST)
-        return self._bulk("/range", places, radii, self._asked(where, having, columns))
+        return self._many.hits("/range", places, radii, self._asked(where, having, columns))
 
     def range_batches(
         self,
@@ -281,10 +273,11 @@ class RemoteIndex:
         places = self._server.places(positions, crs)
         radii = np.minimum(distances("radius", radius, len(places)), FARTHEST)
         asked = self._asked(where, having, columns)
-        counts, snapshot = self._counts(places, radii, where)
+        counts, snapshot = self._many.counts(places, radii, where)
         if having is not None or len(places) == 0:
-            self._bulk("/range", places[:0], radii[:0], asked, snapshot=snapshot)  # a condition that is wrong says so
-        return self._batches(places, radii, asked, counts, batch_size, snapshot)
+            # a condition that is wrong says so
+            self._many.hits("/range", places[:0], radii[:0], asked, snapshot=snapshot)
+        return self._many.batches(places, radii, asked, counts, batch_size, snapshot)
 
     def count(
         self,
@@ -299,7 +292,7 @@ class RemoteIndex:
         whole_number("threads", threads, 1)
         places = self._server.places(positions, crs)
         radii = np.minimum(distances("radius", radius, len(places)), FARTHEST)
-        return self._counts(places, radii, where)[0]
+        return self._many.counts(places, radii, where)[0]
 
     def box(
         self,
@@ -326,7 +319,9 @@ class RemoteIndex:
         """
         array = self._boxes(boxes, threads)
         asked = self._asked(where, having, columns)
-        return self._of_shapes("/box", lambda rows: boxes_json(array[rows]), len(array), PLACES_AT_A_TIME, asked)
+        return self._many.hits_of_shapes(
+            "/box", lambda rows: boxes_json(array[rows]), len(array), PLACES_AT_A_TIME, asked
+        )
 
     def within(
         self,
@@ -354,7 +349,7 @@ class RemoteIndex:
         """
         shapes = self._polygons(polygons, edges, threads)
         asked = self._asked(where, having, columns)
-        return self._of_shapes("/within", lambda rows: shapes[rows.start], len(shapes), 1, asked)
+        return self._many.hits_of_shapes("/within", lambda rows: shapes[rows.start], len(shapes), 1, asked)
 
     def within_batches(
         self,
@@ -395,12 +390,12 @@ class RemoteIndex:
         shapes = self._polygons(polygons, edges, threads)
         asked = self._asked(where, having, columns)
         # conditions that are wrong say so at once, and what answers is the snapshot of all
-        _, snapshot = self._counts(np.zeros((0, 2)), np.zeros(0), where)
-        self._bulk("/knn", np.zeros((0, 2)), None, asked, snapshot=snapshot)
+        _, snapshot = self._many.counts(np.zeros((0, 2)), np.zeros(0), where)
+        self._many.hits("/knn", np.zeros((0, 2)), None, asked, snapshot=snapshot)
 
         def batches() -> Iterator[Hits]:
             for row, shape in enumerate(shapes):
-                hits = self._of_shapes("/within", partial(_of_one, shape), 1, 1, asked, row, snapshot)
+                hits = self._many.hits_of_shapes("/within", partial(_of_one, shape), 1, 1, asked, row, snapshot)
                 for at in range(0, len(hits), batch_size):
                     yield hits[at : at + batch_size]
 
@@ -409,14 +404,16 @@ class RemoteIndex:
     def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
         array = self._boxes(boxes, threads)
-        return self._counts_of_shapes("/box", lambda rows: boxes_json(array[rows]), len(array), PLACES_AT_A_TIME, where)
+        return self._many.counts_of_shapes(
+            "/box", lambda rows: boxes_json(array[rows]), len(array), PLACES_AT_A_TIME, where
+        )
 
     def count_within(
         self, polygons: Any, *, where: str | None = None, edges: str = "spherical", threads: int = 1
     ) -> NDArray[np.int64]:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
         shapes = self._polygons(polygons, edges, threads)
-        return self._counts_of_shapes("/within", lambda rows: shapes[rows.start], len(shapes), 1, where)
+        return self._many.counts_of_shapes("/within", lambda rows: shapes[rows.start], len(shapes), 1, where)
 
     def locate(self, positions: Places, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
         """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
@@ -428,16 +425,10 @@ class RemoteIndex:
         DtossError
             If the server cannot be asked.
         """
-        server = self._server
-        server.check(_not_empty)
+        self._server.check(_not_empty)
         whole_number("threads", threads, 1)
-        places = server.places(positions, crs)
-
-        def ask(rows: slice, one: str | None) -> tuple[Answer, NDArray[Any]]:
-            answer = server.ask("POST", "/locate", {}, one, server.table(places, None, rows))
-            return answer, column_of(answer, "id")
-
-        return np.concatenate(server.whole(len(places), PLACES_AT_A_TIME, ask)[0])
+        places = self._server.places(positions, crs)
+        return self._many.column("/locate", "id", places, None, {})[0]
 
     def reverse_nearest(self, positions: Places, *, crs: str | None = None) -> Hits:
         """Return the objects nearer to each position than to any other object, ordered by (query, distance, id).
@@ -449,7 +440,7 @@ class RemoteIndex:
         DtossError
             If the server cannot be asked.
         """
-        return self._bulk("/reverse_nearest", self._server.places(positions, crs), None, {})
+        return self._many.hits("/reverse_nearest", self._server.places(positions, crs), None, {})
 
     # -- what is a single object's place? ------------------------------------------------------------------------------
 
@@ -514,7 +505,7 @@ class RemoteIndex:
         """
         return float(self._cell(object_id)["area"])
 
-    # -- how ----------------------------------------------------------------------------------------------------------
+    # -- what happens in its watch? -----------------------------------------------------------------------------------
 
     def events(
         self,
@@ -552,94 +543,10 @@ class RemoteIndex:
         ``dtoss events`` has it. A connection that breaks is made again from the last id, so none is lost or doubled.
         """
         names = [subscription] if isinstance(subscription, str) else list(subscription or ())
-        return self._server.followed({"subscription": names, "kind": list(kinds or ())}, after, patience)
+        wanted = {"subscription": names, "kind": list(kinds or ())}
+        return Followed(self._server.connections, wanted, after, patience)
 
-    def _bulk(
-        self,
-        route: str,
-        places: NDArray[np.float64],
-        radius: NDArray[np.float64] | None,
-        parameters: dict[str, Any],
-        *,
-        most: int = PLACES_AT_A_TIME,
-        snapshot: str | None = None,
-        first: int = 0,
-    ) -> Hits:
-        """Return the hits of places, whose numbers begin with ``first``."""
-        server = self._server
-
-        def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:
-            answer = server.ask("POST", route, parameters, one, server.table(places, radius, rows))
-            return answer, hits_of(answer, rows.stop - rows.start, self.space, first + rows.start)
-
-        return together(server.whole(len(places), min(most, PLACES_AT_A_TIME), ask, snapshot)[0])
-
-    def _counts(
-        self, places: NDArray[np.float64], radii: NDArray[np.float64], where: str | None
-    ) -> tuple[NDArray[np.int64], str]:
-        """Return how many objects lie within radii of places, and the snapshot that said so."""
-        server = self._server
-
-        def ask(rows: slice, one: str | None) -> tuple[Answer, NDArray[np.int64]]:
-            answer = server.ask("POST", "/count", {"where": where}, one, server.table(places, radii, rows))
-            return answer, column_of(answer, "count")
-
-        found, snapshot = server.whole(len(places), PLACES_AT_A_TIME, ask)
-        return np.concatenate(found), snapshot
-
-    def _of_shapes(
-        self,
-        route: str,
-        bodies: Callable[[slice], bytes],
-        count: int,
-        most: int,
-        parameters: dict[str, Any],
-        first: int = 0,
-        snapshot: str | None = None,
-    ) -> Hits:
-        """Return the hits of so many shapes, whose numbers begin with ``first``."""
-        if not count:
-            return self._bulk("/knn", np.zeros((0, 2)), None, parameters)
-
-        def ask(rows: slice, one: str | None) -> tuple[Answer, Hits]:
-            answer = self._server.ask("POST", route, parameters, one, bodies(rows))
-            return answer, hits_of(answer, rows.stop - rows.start, self.space, first + rows.start)
-
-        return together(self._server.whole(count, most, ask, snapshot)[0])
-
-    def _counts_of_shapes(
-        self, route: str, bodies: Callable[[slice], bytes], count: int, most: int, where: str | None
-    ) -> NDArray[np.int64]:
-        """Return how many objects lie in each of so many shapes."""
-        if not count:
-            return self._counts(np.zeros((0, 2)), np.zeros(0), where)[0]
-
-        def ask(rows: slice, one: str | None) -> tuple[Answer, NDArray[np.int64]]:
-            answer = self._server.ask("POST", route, {"where": where, "count": 1}, one, bodies(rows))
-            return answer, column_of(answer, "count")
-
-        return np.concatenate(self._server.whole(count, most, ask)[0])
-
-    def _batches(
-        self,
-        places: NDArray[np.float64],
-        radii: NDArray[np.float64],
-        asked: dict[str, Any],
-        counts: NDArray[np.int64],
-        most: int,
-        snapshot: str,
-    ) -> Iterator[Hits]:
-        ends = np.cumsum(counts)
-        first = 0
-        while first < len(counts):
-            before = int(ends[first] - counts[first])
-            last = max(int(np.searchsorted(ends, before + most, side="right")), first + 1)
-            if ends[last - 1] > before:
-                rows = slice(first, last)
-                hits = self._bulk("/range", places[rows], radii[rows], asked, snapshot=snapshot, first=first)
-                for at in range(0, len(hits), most):
-                    yield hits[at : at + most] if len(hits) > most else hits
-            first = last
+    # -- how ----------------------------------------------------------------------------------------------------------
 
     def _asked(self, where: str | None, having: str | None, columns: Sequence[str]) -> dict[str, Any]:
         """Return parameters that several routes share, once the columns are known to be carried."""

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.client.connections import ARROW_MEDIA, JSON, Answer, Connections
-from dtoss.client.event_stream import Followed
 from dtoss.client.facts import Facts, facts_of
 from dtoss.client.pieces import answered_whole
 from dtoss.client.wire import table_bytes, target
@@ -32,14 +31,14 @@ class Server:
     """
 
     def __init__(self, connections: Connections, pinned: str | None) -> None:
-        self._connections, self._pinned = connections, pinned
+        self.connections, self._pinned = connections, pinned
         self._known: Facts | None = None
         self.answered = pinned
 
     @property
     def url(self) -> str:
         """Where it is."""
-        return str(self._connections.address)
+        return str(self.connections.address)
 
     def ask(
         self,
@@ -73,29 +72,10 @@ class Server:
             If there is no such object or route, or the server cannot be asked.
         """
         told = {**parameters, "snapshot": snapshot or self._pinned}
-        answer = self._connections.ask(method, target(route, told), body, accept)
+        answer = self.connections.ask(method, target(route, told), body, accept)
         if self._pinned is None:
             self.answered = answer.snapshot
         return answer
-
-    def followed(self, parameters: dict[str, list[str]], after: str | None, patience: float) -> Followed:
-        """Return the events that the server streams.
-
-        Parameters
-        ----------
-        parameters
-            Of the route: filters.
-        after
-            The id of the last event that is known; None for what is committed from now on.
-        patience
-            Seconds for which the server may be away.
-
-        Raises
-        ------
-        ValueError
-            If the patience is none.
-        """
-        return Followed(self._connections, parameters, after, patience)
 
     def whole(
         self,

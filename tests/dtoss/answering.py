@@ -46,7 +46,7 @@ class Asked:
 
     def __init__(self, there):
         self.targets, self.before = [], None
-        self._connections = there._server._connections
+        self._connections = there._server.connections
         self._ask, self._connections.ask = self._connections.ask, self.ask
 
     def ask(self, method, target, *others):

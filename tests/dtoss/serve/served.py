@@ -59,12 +59,20 @@ def town(kind="sphere", *, strings=False, objects=OBJECTS, seed=0, partitions=3)
     return dtoss.build(ids, positions, crs=crs, partitions=partitions, columns=carried)
 
 
+def until(holds):
+    """Wait until something holds."""
+    ends = time.monotonic() + WAIT
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
 class Heard:
     """Keeps what a worker tells its access log, its metrics and its log, and lets everybody in."""
 
     def __init__(self):
         self.accesses, self.hot_answers, self.answers, self.requests, self.events, self.turns = [], [], [], [], [], []
-        self.open_streams = self.events_sent = self.failures = 0
+        self.open_streams = self.all_streams = self.events_sent = self.failures = 0
         self.changes, self.refusals = Counter(), Counter()
 
     def many(self, x, y, k, radius):
@@ -94,6 +102,7 @@ class Heard:
 
     def streams(self, change):
         self.open_streams += change
+        self.all_streams += max(change, 0)  # then, so that whoever sees it has seen it open
 
     def sent_events(self, events):
         self.events_sent += events

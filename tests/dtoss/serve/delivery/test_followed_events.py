@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import threading
 
 import pytest
 
 import dtoss
+from dtoss.client import event_stream
 from dtoss.client.remote_index import RemoteIndex
 from dtoss.serve.limits import Limits
-from tests.dtoss.serve.delivery.listening import Watch
-from tests.dtoss.serve.served import Doors, running, town
+from tests.dtoss.serve.delivery.listening import WAIT, Watch
+from tests.dtoss.serve.served import Doors, running, town, until
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +58,38 @@ def test_events_are_those_of_files(index, tmp_path):
         heard = []
         thread = threading.Thread(target=lambda: heard.extend(followed))
         thread.start()
-        while followed.last is None:
-            pass
+        until(lambda: followed.last is not None)
         followed.close()
-        thread.join(20)
+        thread.join(WAIT)
         assert not thread.is_alive()
         assert heard == []
+
+
+def test_closed_while_it_connects_or_waits_for_the_server_it_ends(index, tmp_path, monkeypatch):
+    """At once, though there is nothing yet that could be hung up."""
+    watch = Watch(tmp_path).begin()
+    watch.batch()
+    with running(index, store=str(tmp_path)) as server:
+        followed = connected(server).events("beginning")
+        connect = http.client.HTTPConnection.connect
+
+        def closing(self):
+            connect(self)
+            followed.close()
+
+        monkeypatch.setattr(http.client.HTTPConnection, "connect", closing)
+        assert list(followed) == []
+    monkeypatch.undo()
+    followed = connected(server).events(patience=10 * WAIT)
+    tried = threading.Event()
+    monkeypatch.setattr(event_stream, "SHORTEST_PAUSE", 5 * WAIT)
+    monkeypatch.setattr(event_stream.Followed, "_hang_up", lambda self: tried.set())
+    thread = threading.Thread(target=lambda: list(followed))
+    thread.start()
+    assert tried.wait(WAIT)  # nobody is there: it waits to try again
+    followed.close()
+    thread.join(WAIT)
+    assert not thread.is_alive()
 
 
 def test_connections_that_break_are_made_again(index, tmp_path):

@@ -13,8 +13,8 @@ from dtoss.serve.page.happening import SHOWN_KINDS, Happened, Happening, rates_o
 from dtoss.tiles.frame import Frame
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.told.folding import fold_events
-from tests.dtoss.serve.page.test_live import read, streaming, until
-from tests.dtoss.serve.served import Asker, running, town
+from tests.dtoss.serve.page.test_live import read, streaming
+from tests.dtoss.serve.served import Asker, running, town, until
 from tests.dtoss.watch.streams import change, circle
 from tests.dtoss.watch.told.made import START, batch_of, event, some_events
 
