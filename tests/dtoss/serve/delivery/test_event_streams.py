@@ -6,7 +6,6 @@ import json
 import shutil
 import socket
 import threading
-import time
 from contextlib import ExitStack
 
 import pytest
@@ -19,7 +18,7 @@ from dtoss.watch.told.document import head_of
 from dtoss.watch.told.folding import fold_events
 from dtoss.watch.told.retain import retain
 from tests.dtoss.serve.delivery.listening import WAIT, Watch, ids_of, order, stream, with_ids
-from tests.dtoss.serve.served import Asker, Doors, running, town
+from tests.dtoss.serve.served import Asker, Doors, running, town, until
 from tests.dtoss.watch.streams import NOW, change, circle
 
 HOUR = 3_600_000_000
@@ -34,13 +33,6 @@ def index():
 def quick(monkeypatch):
     """Looks are a twentieth of a second apart."""
     monkeypatch.setattr(tail, "TAIL_SECONDS", 0.05)
-
-
-def until(holds):
-    ends = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
 
 
 def test_a_stream_begins_with_what_is_committed_from_now_on(index, tmp_path):
@@ -331,8 +323,7 @@ def test_a_quiet_stream_says_that_it_is_there_and_where_it_stands(index, tmp_pat
                 pass
             assert block == {"id": "2-end"}
             assert found.block() == {"": "nothing new"}
-        until(lambda: len(server.state.tail) == 0)
-        assert server.state.tail.head is None
+        until(lambda: len(server.state.tail) == 0 and server.state.tail.head is None)
 
 
 def test_a_slow_client_takes_no_memory_and_is_left(index, tmp_path, monkeypatch):
@@ -360,8 +351,7 @@ def test_a_slow_client_takes_no_memory_and_is_left(index, tmp_path, monkeypatch)
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             slow.connect(server.at)
             slow.sendall(b"GET /events?after=beginning HTTP/1.1\r\nhost: x\r\n\r\n")
-            until(lambda: server.heard.open_streams == 1)
-            until(lambda: server.heard.open_streams == 0)
+            until(lambda: server.heard.all_streams == 1 and server.heard.open_streams == 0)
         assert sum(made) < count / 2
         assert let_go
         # another reads all meanwhile
