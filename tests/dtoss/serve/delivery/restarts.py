@@ -8,6 +8,7 @@ beside it and sees only the restarts. Half of those are SIGKILL. Both have to ha
 from __future__ import annotations
 
 import http.client
+import os
 import signal
 import socket
 import sys
@@ -65,6 +66,15 @@ class Listening(threading.Thread):
             raise
 
 
+def own_port():
+    """A free port below those that a system gives out: nobody else has it by chance while no server listens."""
+    for port in np.random.default_rng(os.getpid()).permutation(np.arange(20_000, 32_000)).tolist():
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
+
+
 def serving(held, store, port):
     """A server of a store on a port."""
     arguments = ("-c", RUN, "serve", "--store", store, "--port", port, "--access-log", "off", "--workers", "2")
@@ -111,7 +121,7 @@ def main(disconnects=50, restarts=10, seed=0, pause=0.1, folder=None):
     watch.batch()
     heard, last, done = [], None, 0
     with ExitStack() as held:
-        server = serving(held, store, 0)
+        server = serving(held, store, own_port())
         at = ("127.0.0.1", server.port)
         writer, listener = Writer(watch, pause), Listening(f"http://127.0.0.1:{server.port}")
         listener.start()

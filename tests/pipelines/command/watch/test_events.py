@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import mmap
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -178,7 +181,7 @@ def test_one_who_follows_what_has_not_begun(tmp_path):
     home = Home(str(tmp_path / "later"))
     process = following(home)
     try:
-        time.sleep(1.0)
+        assert b"waiting for the first batch" in process.stderr.readline()
         home.folder.make()
         batch_of(home, [[], [event("a", "enter", 1)]])
         assert json.loads(process.stdout.readline())["subscription"] == "a"
@@ -189,6 +192,14 @@ def test_one_who_follows_what_has_not_begun(tmp_path):
         process.communicate()
 
 
+def full(pipe):
+    """Wait until a pipe has no room for another page."""
+    room, ends = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - mmap.PAGESIZE, time.monotonic() + 60
+    while int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder) < room:
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_pipe_that_is_full_does_not_hold_it(home, unbuffered):
     """Whoever reads no more, and keeps the pipe, is not waited for for ever."""
@@ -197,7 +208,7 @@ def test_a_pipe_that_is_full_does_not_hold_it(home, unbuffered):
     process = following(home, PYTHONUNBUFFERED=unbuffered)
     try:
         assert process.stdout.readline()
-        time.sleep(1.0)
+        full(process.stdout)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) == 1
         assert b"interrupted" in process.stderr.read()
