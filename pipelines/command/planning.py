@@ -24,25 +24,40 @@ from pipelines.command.output import print_table, start_spark
 
 if TYPE_CHECKING:
     from ceps.plans import Plan
+    from pipelines.requests.made import Counted
+    from pipelines.rows.accesses import Asks
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Of the random choices; the same seed gives the same plan.")]
 
 
 def patterns(
-    accesses: Annotated[
-        list[str],
-        typer.Argument(help="Files, directories or globs: Parquet, CSV, JSON lines; a place and a time a row."),
-    ],
     store: Annotated[str, typer.Option("--store", help="Path or URI of the store.", show_default=False)],
     out: Annotated[str, typer.Option(help="The patterns file to write, Parquet.", metavar="FILE", show_default=False)],
+    accesses: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files, directories or globs: Parquet, CSV, JSON lines; a place and a time a row."),
+    ] = None,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="Add new files of servers' log, STORE/accesses or the folder named, to what was counted."
+        ),
+    ] = False,
+    every: Annotated[
+        str | None, typer.Option(help="With --live, look again and again: 1min.", metavar="TIME", show_default=False)
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="With --live, of what is counted; live if not given.")] = None,
+    recount: Annotated[
+        bool, typer.Option("--recount", help="With --live, count all anew, by the current snapshot and these options.")
+    ] = False,
     x: Annotated[str | None, typer.Option("--x", help="Column with lon or x; lon, or x where there is no lon.")] = None,
     y: Annotated[str | None, typer.Option("--y", help="Column with lat or y; lat, or y where there is no lon.")] = None,
     time: Annotated[str | None, typer.Option(help="Column with the time; t if there is one.")] = None,
     time_format: Annotated[
         str | None, typer.Option(help="epoch_s, epoch_ms, or of text a pattern such as M/d/yyyy H:mm:ss.")
     ] = None,
-    delimiter: Annotated[str, typer.Option(help="Of CSV files.")] = ",",
+    delimiter: Annotated[str | None, typer.Option(help="Of CSV files; a comma if not given.")] = None,
     weight: Annotated[
         str | None, typer.Option(help="Column with the requests that a row stands for; 1 if none.")
     ] = None,
@@ -73,13 +88,16 @@ def patterns(
     as_json: Json = False,
 ) -> None:
     """Count how often each partition is asked, by time slot of the day."""
-    from dtoss.snapshots.store import Store
-    from pipelines.patterns import patterns as run
     from pipelines.plan_files import load_costs
-    from pipelines.requests.made import summary
-    from pipelines.rows.accesses import Asks, access_columns
-    from pipelines.spark.progress import Stages
+    from pipelines.rows.accesses import Asks
 
+    raw = {
+        "--x": x, "--y": y, "--time": time, "--time-format": time_format, "--delimiter": delimiter, "--weight": weight,
+        "-k": k, "--radius": radius, "--snapshot": snapshot, "--master": master, "--driver-memory": driver_memory,
+    }  # fmt: skip
+    _check_live(live, accesses or [], raw, {"--every": every, "--name": name, "--recount": recount or None})
+    if live:
+        weight, k, radius = "weight", "k", "radius"
     asks = Asks(
         weight=weight,
         k=_number_or_column(k, int),
@@ -94,19 +112,36 @@ def patterns(
         costs=None if costs is None else load_costs(costs),
     )
     check_file("--out", out)
-    Store(store).manifest(snapshot)
+    if live:
+        _live(store, out, asks, accesses[0] if accesses else None, name, every, recount, max_bad, as_json)
+        return
     from ceps import write_patterns
+    from dtoss.snapshots.store import Store
+    from pipelines.patterns import patterns as run
+    from pipelines.rows.accesses import access_columns
     from pipelines.rows.inputs import look
     from pipelines.rows.read_files import read_positions
+    from pipelines.spark.progress import Stages
 
-    inputs = look(accesses)
+    Store(store).manifest(snapshot)
+    inputs = look(accesses or [])
     session = start_spark(master, driver_memory)
     stages = Stages(session, shown=not quiet())
-    named = access_columns(asks, x=x, y=y, time=time, time_format=time_format, delimiter=delimiter)
+    named = access_columns(
+        asks, x=x, y=y, time=time, time_format=time_format, delimiter="," if delimiter is None else delimiter
+    )
     with stages.stage("read"):
         read = read_positions(session, inputs, named)
     counted = run(read, store, asks, time_format=time_format, max_bad=max_bad, snapshot=snapshot, stages=stages)
     write_patterns(out, counted.patterns)
+    _say_counted(counted, out, as_json)
+
+
+def _say_counted(counted: Counted, out: str, as_json: bool, more: dict[str, Any] | None = None) -> None:
+    """Print what became of accesses: as JSON in a line, or as a table."""
+    from pipelines.requests.made import summary
+
+    more = more or {}
     if as_json:
         whole = counted.patterns[0]
         facts = {
@@ -115,9 +150,66 @@ def patterns(
             "first": str(counted.first), "last": str(counted.last),
             "partitions": len(whole), "peak": whole.peak, "pivots_hash": whole.pivots_hash,
         }  # fmt: skip
-        print(json.dumps(facts))
+        print(json.dumps(facts | more), flush=True)
         return
-    print_table([*summary(counted), ("written", out)])
+    rows = [(word.replace("_", " "), f"{value:,}") for word, value in more.items() if value]
+    print_table([*rows, *summary(counted), ("written", out)])
+
+
+def _check_live(live: bool, accesses: Sequence[str], raw: dict[str, Any], ours: dict[str, Any]) -> None:
+    """Check that options go together: those of a log that dtoss keeps itself, and those of other accesses."""
+    given = [option for option, value in (raw if live else ours).items() if value is not None]
+    if live and given:
+        raise ValueError(f"{given[0]} does not go with --live, which reads a server's log: its columns are known")
+    if live and len(accesses) > 1:
+        raise ValueError(f"{len(accesses)} folders are named: --live reads the log of one, STORE/accesses if none is")
+    if given:
+        raise ValueError(f"{given[0]} is about a log that grows: it goes with --live")
+    if not live and not accesses:
+        raise ValueError("no accesses are named: name files of them, or --live for the log of the store's servers")
+
+
+def _live(
+    store: str,
+    out: str,
+    asks: Asks,
+    log: str | None,
+    name: str | None,
+    every: str | None,
+    recount: bool,
+    max_bad: float,
+    as_json: bool,
+) -> None:
+    from dtoss.snapshots.store import Store
+    from pipelines.requests.following import Following
+    from pipelines.requests.home import Home
+    from pipelines.requests.live import DEFAULT_NAME, LivePatterns, Look
+    from pipelines.rows.amounts import seconds_of
+
+    if not 0.0 <= max_bad <= 1.0:
+        raise ValueError(f"max_bad is {max_bad!r}: a share from 0 to 1 is wanted")
+
+    def say(done: Look, counted: Counted) -> None:
+        state = done.state
+        facts = {
+            "commit": done.commit, "files": state.files, "new_files": done.files, "new_rows": done.rows,
+            "counted_anew": done.recounted, "by_earlier_snapshots": state.earlier,
+        }  # fmt: skip
+        if every is None or as_json:
+            _say_counted(counted, out, as_json, facts)
+        else:
+            note(f"{done.commit}: {done.files:,} files, {done.rows:,} rows; days {counted.first} to {counted.last}")
+
+    home = Home(Store(store).absolute.path, name or DEFAULT_NAME)
+    following = Following(LivePatterns(home, asks, log, patient=every is not None), out, max_bad, say)
+    if every is None:
+        following.once(recount=recount)
+        return
+    try:
+        seconds = seconds_of(every)
+    except ValueError as error:
+        raise ValueError(f"--every: {error}") from None
+    following.on_and_on(seconds, recount=recount)
 
 
 def plan(

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 MILLIONTHS = 1_000_000
 """Weights are counted in whole millionths, so that sums do not depend on the order of the rows."""
-_LAST_SECOND = 253_402_300_799
+LAST_SECOND = 253_402_300_799
+"""Of the year 9999."""
+NO_WEIGHT, NO_K, NO_RADIUS = (
+    "{} is not a number from 0 to 1e9",
+    "{} is not a whole number of at least 1",
+    "{} is not a number of at least 0",
+)
+"""Why a row is set aside, for the name of its column."""
 
 
 @dataclass(frozen=True)
@@ -125,14 +132,14 @@ def rows_of(accesses: Positions, asks: Asks, time_format: str | None) -> tuple[D
     legal = weight.between(0.0, 1e9)
     millionths = F.when(legal, F.round(weight * MILLIONTHS)).cast("bigint")
     if asks.weight:
-        wrong.append((f"{asks.weight} is not a number from 0 to 1e9", _not(legal)))
+        wrong.append((NO_WEIGHT.format(asks.weight), _not(legal)))
     if isinstance(asks.k, str):
         # a row without a k asks for none
         bad = F.col(f"`{attribute_column(asks.k)}`").isNotNull() & _not((k >= 1) & (k <= 1e6) & (k % 1 == 0))
-        wrong.append((f"{asks.k} is not a whole number of at least 1", bad))
+        wrong.append((NO_K.format(asks.k), bad))
     if isinstance(asks.radius, str):
         bad = F.col(f"`{attribute_column(asks.radius)}`").isNotNull() & _not((radius >= 0.0) & ~F.isnan(radius))
-        wrong.append((f"{asks.radius} is not a number of at least 0", bad))
+        wrong.append((NO_RADIUS.format(asks.radius), bad))
     reason = F.lit(None).cast("string")
     for text, where in reversed(wrong):
         reason = F.when(where, F.lit(text)).otherwise(reason)
@@ -169,7 +176,7 @@ def _moment(kind: Any, time_format: str | None) -> Column:
     if time_format not in ("epoch_s", "epoch_ms"):
         raise InputError("the time column holds numbers: say what they are, --time-format epoch_s or epoch_ms")
     seconds = t.cast("double") / (1000.0 if time_format == "epoch_ms" else 1.0)
-    return F.when(F.abs(seconds) <= float(_LAST_SECOND), F.timestamp_seconds(seconds))
+    return F.when(F.abs(seconds) <= float(LAST_SECOND), F.timestamp_seconds(seconds))
 
 
 def _number(name: int | float | str | None, kinds: dict[str, Any]) -> Column:
