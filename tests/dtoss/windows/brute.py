@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -60,7 +61,7 @@ class World:
         for who, track in tracks(rows).items():
             known = [(t, place, set(keys_at(*place))) for t, place in track]
             self.rows += [(who, t, keys) for t, _, keys in known]
-            for (t0, a, left), (t1, b, entered) in zip(known[:-1], known[1:], strict=True):
+            for (t0, a, left), (t1, b, entered) in itertools.pairwise(known):
                 self.stays.append((left, t0, t1))
                 if t1 - t0 > spec.max_gap:
                     continue

@@ -1,0 +1,103 @@
+"""Keys of places: the partition, the nearest of the user's own sites, the polygons that hold one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.errors import InputError
+from dtoss.geometry.space import Space
+from dtoss.partitioning.regions import Regions
+from dtoss.windows.tracks.labels import Labels
+
+DIGITS = 16
+"""Of a digest."""
+MOST_SITES = 20_000
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What the keys of places are, and how they are found.
+
+    Parameters
+    ----------
+    space
+        Of the positions.
+    digest
+        A hash of what they are made of, in hexadecimal: windows with another one are not the same.
+    count
+        Keys are 0 to this less one; None where any number may be one.
+    single
+        Whether no place has several.
+    find
+        Gives the labels of positions (n, 2), of which the vectors (n, dimension) are the second argument.
+    """
+
+    space: Space
+    digest: str
+    count: int | None
+    single: bool
+    find: Callable[[NDArray[np.float64], NDArray[np.float64]], Labels]
+
+    def of(self, positions: NDArray[np.float64]) -> Labels:
+        """Return the keys of legal positions (n, 2), lon, lat or x, y."""
+        return self.find(positions, self.space.vectors(positions))
+
+
+def region_keys(space: Space, regions: Regions) -> Keys:
+    """Return the partitions of a store as keys: exactly one of each place. Cost O(1) a place, for rows by object.
+
+    Parameters
+    ----------
+    space
+        Of the store.
+    regions
+        Of its pivots.
+    """
+    return Keys(space, regions.digest, len(regions), True, lambda _, vectors: Labels(_regions(regions, vectors)))
+
+
+def site_keys(space: Space, positions: NDArray[np.float64]) -> Keys:
+    """Return the rows of a file of sites as keys: each place has that of the nearest one, of equal ones the first.
+
+    Parameters
+    ----------
+    space
+        Of the rows.
+    positions
+        float64 (n, 2). Legal ones.
+
+    Raises
+    ------
+    InputError
+        If there is none, or there are more than 20,000 different ones.
+    """
+    if len(positions) == 0:
+        raise InputError("there are no sites: one at least is wanted")
+    vectors = space.vectors(positions)
+    distinct, first = np.unique(vectors, axis=0, return_index=True)
+    if len(distinct) > MOST_SITES:
+        raise InputError(f"there are {len(distinct):,} different sites, and at most {MOST_SITES:,} are keys")
+    order = np.argsort(first)  # ties go to the lowest number
+    regions = Regions(np.ascontiguousarray(distinct[order]), np.zeros(len(distinct)))
+    row = first[order].astype(np.int64)
+
+    def find(_: NDArray[np.float64], asked: NDArray[np.float64]) -> Labels:
+        return Labels(row[_regions(regions, asked)])
+
+    return Keys(space, _hash(b"sites", vectors), len(positions), True, find)
+
+
+def _regions(regions: Regions, vectors: NDArray[np.float64]) -> NDArray[np.int64]:
+    return regions.nearest(vectors).astype(np.int64)
+
+
+def _hash(kind: bytes, *arrays: NDArray[np.float64] | NDArray[np.int64]) -> str:
+    found = hashlib.sha256(kind)
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).astype("<f8" if array.dtype.kind == "f" else "<i8").tobytes())
+    return found.hexdigest()[:DIGITS]

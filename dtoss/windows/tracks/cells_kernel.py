@@ -1,0 +1,187 @@
+"""The table in which a batch adds up: a row of numbers for each pane and key that is touched."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import pointer
+
+_FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
+_SHIFT = np.uint64(31)
+_POSITIVE = (1 << 63) - 1
+EMPTY = -1
+"""The label of a slot that is free."""
+_READ = "Array(int64, 1, 'C', readonly=True)"
+
+
+class Cells(NamedTuple):
+    """Pointers to a table of cells.
+
+    Parameters
+    ----------
+    values
+        Rows of ``columns`` numbers.
+    columns
+        How many.
+    dense
+        Whether each pane and label has a place of its own, or a slot by its hash.
+    pane0
+        The first pane of a dense table.
+    offset, stride
+        By label: where its first pane is in a dense table, and from one pane to the next.
+    panes, labels
+        By slot of a table by hash; a label of -1 is a free slot.
+    mask
+        Slots less one.
+    used
+        How many slots are not free.
+    """
+
+    values: Any
+    columns: Any
+    dense: Any
+    pane0: Any
+    offset: Any
+    stride: Any
+    panes: Any
+    labels: Any
+    mask: Any
+    used: Any
+
+
+@kernel
+def first_slot(pane, label, panes, labels, mask):
+    """Return the slot of a pane and label, or the free one that it would take."""
+    mixed = (np.uint64(pane & _POSITIVE) * _FACTORS[0]) ^ (np.uint64(label) * _FACTORS[1])
+    slot = int((mixed ^ (mixed >> _SHIFT)) * _FACTORS[0] >> _SHIFT) & mask
+    while labels[slot] != EMPTY:
+        if labels[slot] == label and panes[slot] == pane:
+            return slot
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def slot_of(pane, label, panes, labels, mask, used):
+    """Return the slot of a pane and label, which is taken if it is free."""
+    slot = first_slot(pane, label, panes, labels, mask)
+    if labels[slot] == EMPTY:
+        panes[slot], labels[slot] = pane, label
+        used[0] += 1
+    return slot
+
+
+@kernel
+def cell_of(cells, pane, label):
+    """Return where the numbers of a pane and label begin."""
+    if cells.dense:
+        return (cells.offset[label] + (pane - cells.pane0) * cells.stride[label]) * cells.columns
+    return slot_of(pane, label, cells.panes, cells.labels, cells.mask, cells.used) * cells.columns
+
+
+@kernel(f"void({_READ}, {_READ}, Array(int64, 2, 'C', readonly=True), int64[::1], int64[::1], int64[:, ::1])")
+def grown(panes, labels, values, new_panes, new_labels, new_values):
+    """Write what is in the slots of a table into those of a larger one, whose labels are all free."""
+    columns = values.shape[1]
+    mask = new_labels.size - 1
+    used = np.zeros(1, np.int64)
+    at_panes, at_labels, at_used = pointer(new_panes), pointer(new_labels), pointer(used)
+    for slot in range(labels.size):
+        if labels[slot] == EMPTY:
+            continue
+        other = slot_of(panes[slot], labels[slot], at_panes, at_labels, mask, at_used)
+        for column in range(columns):
+            new_values[other, column] = values[slot, column]
+    used[0] += 0
+
+
+@kernel(
+    f"int64(Array(int64, 2, 'C', readonly=True), int64, int64, {_READ}, {_READ}, int64[::1], int64[::1],"
+    " int64[:, ::1], int64[::1])"
+)
+def kept_cells(values, pane0, panes, first, ordered, out_pane, out_label, out_values, ends):
+    """Write the rows of a dense table that are not all 0, in their order, and return how many.
+
+    Parameters
+    ----------
+    values
+        Of the table: by group, pane and label.
+    pane0, panes
+        The first pane, and how many.
+    first, ordered
+        int64 (groups + 1,) and (labels,). Group g has the labels ``ordered[first[g]:first[g + 1]]``.
+    out_pane, out_label, out_values
+        Where they are written.
+    ends
+        int64 (groups,). Where those of each group end.
+    """
+    row = count = 0
+    columns = values.shape[1]
+    for group in range(ends.size):
+        for pane in range(panes if first[group + 1] > first[group] else 0):
+            for i in range(first[group], first[group + 1]):
+                found = np.int64(0)
+                for column in range(columns):
+                    found |= values[row, column]
+                if found != 0:
+                    out_pane[count], out_label[count] = pane0 + pane, ordered[i]
+                    for column in range(columns):
+                        out_values[count, column] = values[row, column]
+                    count += 1
+                row += 1
+        ends[group] = count
+    return count
+
+
+@kernel("void(int64[::1], int64[::1], int64)")
+def sort_codes(codes, spare, bits):
+    """Sort numbers of at most so many bits, none negative, by their digits. Cost O(n) a digit."""
+    wide, values = 11, 2048
+    counts = np.zeros(values, np.int64)
+    read, write = pointer(codes), pointer(spare)
+    flips = 0
+    for shift in range(0, bits, wide):
+        for value in range(values):
+            counts[value] = 0
+        for i in range(codes.size):
+            counts[(read[i] >> shift) & (values - 1)] += 1
+        if counts[(read[0] >> shift) & (values - 1)] == codes.size:
+            continue
+        place = 0
+        for value in range(values):
+            place, counts[value] = place + counts[value], place
+        for i in range(codes.size):
+            value = (read[i] >> shift) & (values - 1)
+            write[counts[value]] = read[i]
+            counts[value] += 1
+        read, write = write, read
+        flips += 1
+    if flips % 2:
+        for i in range(codes.size):
+            codes[i] = spare[i]
+
+
+@kernel(f"int64({_READ}, int64[::1], int64[::1])")
+def counted_codes(codes, out, count):
+    """Write each different code, without its lowest bit, and its sum: +1 of each where that bit is 0, -1 where it is 1.
+
+    Parameters
+    ----------
+    codes
+        int64 (n,), ascending.
+    out, count
+        int64 (n,). Sums of 0 are left out; how many others there are is returned.
+    """
+    at = found = 0
+    while at < codes.size:
+        code, total = codes[at] >> 1, 0
+        while at < codes.size and codes[at] >> 1 == code:
+            total += 1 - 2 * (codes[at] & 1)
+            at += 1
+        if total != 0:
+            out[found], count[found] = code, total
+            found += 1
+    return found

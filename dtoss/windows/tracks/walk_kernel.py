@@ -1,0 +1,407 @@
+"""What the rows of objects add to panes: each object's rows as they were are taken back, and as they are added."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dtoss.compiled.kernel import kernel
+from dtoss.compiled.pointers import pointer
+from dtoss.geometry.distance import plane_distance, sphere_distance
+from dtoss.geometry.place import SPHERE
+from dtoss.windows.bins import BOUNDS
+from dtoss.windows.patches import NO_KEY
+from dtoss.windows.spec import FURTHEST_MM
+from dtoss.windows.tracks.cells_kernel import Cells, cell_of
+
+NEVER = -(1 << 62)
+"""The pane of a visit that there is none of."""
+SINGLE, DIMENSION, PANE, HORIZON, MAX_GAP, MAX_SPEED, EXPIRE, MOVES, FLOW, BINS, PLACES, RANKS, MAXIMA = range(13)
+"""What is asked for, in an array: times in microseconds; the horizon as a pane; -1 where nothing expires; how many
+places and labels codes tell apart."""
+ROWS, ARRIVALS, DEPARTURES, DISTANCE, MOVING, HERE, OBJECTS = range(7)
+"""Where an array says the column of each sum; -1 where it is not asked for."""
+COLUMNS, DENSE, PANE0, MASK = range(4)
+"""Of a table, in an array."""
+FLOWS, BINNED, JUMPS = range(3)
+"""What is counted."""
+HIGHER = 2
+"""What is added to a speed in the table of the greatest: 0 is a cell that nothing touched, 1 one without moves."""
+_MM, _PER_SECOND = 1000.0, 1_000_000
+BIN_COUNT = len(BOUNDS)
+_READ = "Array(int64, 1, 'C', readonly=True)"
+
+
+class Pool(NamedTuple):
+    """Pointers to columns of rows: those known before, and those that came.
+
+    Parameters
+    ----------
+    t, pane, place
+        Microseconds, its pane, and the number that stands for it in codes.
+    first, key
+        The labels of row r are ``key[first[r]:first[r + 1]]``; of single keys ``key[r]``, -1 for none.
+    vectors
+        Places as vectors.
+    speed
+        Where the speed of the move to a row is written.
+    """
+
+    t: Any
+    pane: Any
+    place: Any
+    first: Any
+    key: Any
+    vectors: Any
+    speed: Any
+
+
+class Rules(NamedTuple):
+    """What is asked for, as its array says, and pointers to lengths in panes, bounds of bins, groups of labels."""
+
+    single: Any
+    dimension: Any
+    pane: Any
+    horizon: Any
+    max_gap: Any
+    max_speed: Any
+    expire: Any
+    moves: Any
+    flow: Any
+    bins: Any
+    places: Any
+    ranks: Any
+    maxima: Any
+    lengths: Any
+    count: Any
+    bounds: Any
+    groups: Any
+
+
+class Sums(NamedTuple):
+    """The columns of the sums, -1 where one is not asked for; that of the first length of objects."""
+
+    rows: Any
+    arrivals: Any
+    departures: Any
+    distance: Any
+    moving: Any
+    here: Any
+    objects: Any
+
+
+class World(NamedTuple):
+    """All that a walk reads and writes: rows, rules, the two tables, and pointers to codes and counts."""
+
+    pool: Any
+    rules: Any
+    sums: Any
+    cells: Any
+    high: Any
+    flow: Any
+    bins: Any
+    counts: Any
+
+
+class Chain(NamedTuple):
+    """The rows of an object by time, ``order[begin:end]``, of which those from ``start`` on are another's than before.
+
+    Parameters
+    ----------
+    order, begin, start, end
+        Rows of the pool.
+    sign
+        1, or -1 for those that are taken back.
+    bucket
+        Of the object.
+    last
+        Pointer to the pane of the last visit of each label.
+    touched, count
+        Pointers to the labels that have one, and to how many.
+    """
+
+    order: Any
+    begin: Any
+    start: Any
+    end: Any
+    sign: Any
+    bucket: Any
+    last: Any
+    touched: Any
+    count: Any
+
+
+class Move(NamedTuple):
+    """A move from row a to row b, the labels of both, its length in mm, its time in us, its speed in mm/s."""
+
+    ka: Any
+    ka_end: Any
+    b: Any
+    kb: Any
+    kb_end: Any
+    mm: Any
+    us: Any
+    speed: Any
+
+
+@kernel
+def keys_of(pool, single, row):
+    """Return where the labels of a row begin and end."""
+    if single:
+        return row, row + int(pool.key[row] >= 0)
+    return pool.first[row], pool.first[row + 1]
+
+
+@kernel
+def _holds(pool, begin, end, key):
+    for i in range(begin, end):  # noqa: SIM110
+        if pool.key[i] == key:
+            return True
+    return False
+
+
+@kernel
+def _measured(pool, rules, a, b):
+    """Return length and speed of the move from row a to b, in mm and mm/s; -1 and 0 of none, -1 and 1 of a jump."""
+    lasting = pool.t[b] - pool.t[a]
+    if lasting > rules.max_gap:
+        return -1, 0
+    i, j, v = a * rules.dimension, b * rules.dimension, pool.vectors
+    if rules.dimension == SPHERE:
+        far = sphere_distance(v[i], v[i + 1], v[i + 2], v[j], v[j + 1], v[j + 2])
+    else:
+        far = plane_distance(v[i], v[i + 1], v[j], v[j + 1])
+    whole = np.rint(far * _MM)
+    if not whole <= FURTHEST_MM:
+        return -1, 1
+    mm = int(whole)
+    speed = mm * _PER_SECOND // lasting
+    if speed > rules.max_speed:
+        return -1, 1
+    return mm, speed
+
+
+@kernel
+def _bin(bounds, speed):
+    low, high = 0, BIN_COUNT
+    while high - low > 1:
+        middle = (low + high) // 2
+        if bounds[middle] <= speed:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _add(world, chain):
+    """Add, or take back, what rows from the start on are, and what they change of the row before."""
+    pool, rules, sums, cells, sign = world.pool, world.rules, world.sums, world.cells, chain.sign
+    for at in range(chain.start, chain.end):
+        b = chain.order[at]
+        pane = pool.pane[b]
+        kb, kb_end = keys_of(pool, rules.single, b)
+        for i in range(kb, kb_end):
+            key = pool.key[i]
+            cell = cell_of(cells, pane, key)
+            if sums.rows >= 0:
+                cells.values[cell + sums.rows] += sign
+            if sums.here >= 0:
+                cells.values[cell + sums.here] += sign
+            if sums.objects >= 0 and chain.last[key] != pane:
+                _visited(world, chain, cell, pane, key)
+        if at == chain.begin:
+            continue
+        a = chain.order[at - 1]
+        ka, ka_end = keys_of(pool, rules.single, a)
+        if sums.here >= 0:
+            _left(world, a, ka, ka_end, pane, sign)
+        if rules.moves:
+            mm, speed = _measured(pool, rules, a, b)
+            if rules.maxima and sign > 0:
+                pool.speed[b] = speed if mm >= 0 else -1
+            if mm >= 0:
+                _moved(world, Move(ka, ka_end, b, kb, kb_end, mm, pool.t[b] - pool.t[a], speed), chain.bucket, sign)
+            else:
+                world.counts[JUMPS] += sign * speed
+    if sums.here >= 0 and rules.expire >= 0 and chain.end > chain.begin:
+        a = chain.order[chain.end - 1]
+        ka, ka_end = keys_of(pool, rules.single, a)
+        _left(world, a, ka, ka_end, -NEVER, sign)
+
+
+@kernel
+def _visited(world, chain, cell, pane, key):
+    """Add a visit: of windows that are longer than the time since the last one the object is still the same."""
+    rules, cells, objects = world.rules, world.cells, world.sums.objects
+    before = chain.last[key]
+    for i in range(rules.count):
+        length = rules.lengths[i]
+        if before == NEVER:
+            cells.values[cell + objects + i] += chain.sign
+        elif pane - before > length:
+            cells.values[cell + objects + i] += chain.sign
+            if before + length >= rules.horizon:
+                gone = cell_of(cells, before + length, key)
+                cells.values[gone + objects + i] -= chain.sign
+    if before == NEVER:
+        chain.touched[chain.count[0]] = key
+        chain.count[0] += 1
+    chain.last[key] = pane
+
+
+@kernel
+def _ended(world, key, last, sign):
+    """Add the ends of a last visit, which no other follows."""
+    for i in range(world.rules.count):
+        gone = last + world.rules.lengths[i]
+        if gone >= world.rules.horizon:
+            world.cells.values[cell_of(world.cells, gone, key) + world.sums.objects + i] -= sign
+
+
+@kernel
+def _left(world, a, ka, ka_end, pane, sign):
+    """Take an object from where row a is, at the pane of its next row or where it expires."""
+    rules = world.rules
+    if rules.expire >= 0:
+        pane = min(pane, (world.pool.t[a] + rules.expire) // rules.pane)
+    if pane < rules.horizon:
+        return
+    for i in range(ka, ka_end):
+        world.cells.values[cell_of(world.cells, pane, world.pool.key[i]) + world.sums.here] -= sign
+
+
+@kernel
+def _moved(world, move, bucket, sign):
+    """Add a move to all that is asked of moves."""
+    pool, rules, sums, cells = world.pool, world.rules, world.sums, world.cells
+    pane, place = pool.pane[move.b], pool.place[move.b]
+    if sums.departures >= 0:
+        for i in range(move.ka, move.ka_end):
+            if not _holds(pool, move.kb, move.kb_end, pool.key[i]):
+                cells.values[cell_of(cells, pane, pool.key[i]) + sums.departures] += sign
+    for i in range(move.kb, move.kb_end):
+        key = pool.key[i]
+        if sums.arrivals >= 0 and not _holds(pool, move.ka, move.ka_end, key):
+            cells.values[cell_of(cells, pane, key) + sums.arrivals] += sign
+        if sums.distance >= 0:
+            cell = cell_of(cells, pane, key)
+            cells.values[cell + sums.distance] += sign * move.mm
+            cells.values[cell + sums.moving] += sign * move.us
+        if rules.bins:
+            code = ((rules.groups[key] * rules.places + place) * rules.ranks + key + 1) * BIN_COUNT
+            world.bins[world.counts[BINNED]] = 2 * (code + _bin(rules.bounds, move.speed)) + int(sign < 0)
+            world.counts[BINNED] += 1
+        if rules.maxima:
+            cell = cell_of(world.high, pane, key) + bucket
+            least = move.speed + HIGHER if sign > 0 else 1
+            world.high.values[cell] = max(world.high.values[cell], least)
+    if rules.flow:
+        left = pool.key[move.ka] if move.ka_end > move.ka else NO_KEY
+        entered = pool.key[move.kb] if move.kb_end > move.kb else NO_KEY
+        if left != entered:
+            group = rules.groups[entered if entered >= 0 else left]
+            code = ((group * rules.places + place) * rules.ranks + left + 1) * rules.ranks + entered + 1
+            world.flow[world.counts[FLOWS]] = 2 * code + int(sign < 0)
+            world.counts[FLOWS] += 1
+
+
+@kernel
+def _known(world, chain, other, key, pane):
+    """Say that a label was visited, before what is added or taken back."""
+    if chain.last[key] == NEVER:
+        chain.touched[chain.count[0]] = key
+        chain.count[0] += 1
+    chain.last[key], other.last[key] = pane, pane
+
+
+@kernel
+def _walk_one(world, new, old, visits, visit, visit_end):
+    """Add an object's rows, and take back what they were: both have the same rows before their start."""
+    pool, rules = world.pool, world.rules
+    if world.sums.objects >= 0:
+        for i in range(visit, visit_end):
+            _known(world, new, old, visits[0][i], visits[1][i])
+        for at in range(new.begin, new.start):
+            row = new.order[at]
+            if pool.pane[row] >= rules.horizon:
+                begin, end = keys_of(pool, rules.single, row)
+                for i in range(begin, end):
+                    _known(world, new, old, pool.key[i], pool.pane[row])
+    _add(world, new)
+    if old.end > old.begin:
+        _add(world, old)
+    for i in range(new.count[0]):
+        key = new.touched[i]
+        now, before = new.last[key], old.last[key]
+        new.last[key], old.last[key] = NEVER, NEVER
+        if now != before:
+            if now != NEVER:
+                _ended(world, key, now, 1)
+            if before != NEVER:
+                _ended(world, key, before, -1)
+    new.count[0] = 0
+
+
+@kernel
+def _cells_in(values, facts, offset, stride, panes, labels, used):
+    return Cells(
+        pointer(values), facts[COLUMNS], facts[DENSE] != 0, facts[PANE0], pointer(offset), pointer(stride),
+        pointer(panes), pointer(labels), facts[MASK], used,
+    )  # fmt: skip
+
+
+_TABLE = "int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1]"
+
+
+@kernel(
+    "int64(int64, int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    " int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1], int64[::1],"
+    " int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    f" int64[::1], int64[::1], int64[::1], int64[::1], {_TABLE}, {_TABLE},"
+    " int64[::1], int64[::1], int64[::1], int64[:, ::1])"
+)
+def walk(
+    chain, most, asked, bounds, lengths, groups, sums,
+    t, pane, place, first, key, vectors, speed,
+    order, olds, begin, start, end, old_begin, old_end, visit_begin, visit_end,
+    bucket, visit_key, visit_pane,
+    values, facts, offset, stride, panes, labels, used,
+    high, high_facts, high_offset, high_stride, high_panes, high_labels, high_used,
+    flow, bins, counts, work,
+):  # fmt: skip
+    """Walk the objects from number ``chain`` on; return the one that had too little room in a table, or how many."""
+    rules = Rules(
+        asked[SINGLE] != 0, asked[DIMENSION], asked[PANE], asked[HORIZON], asked[MAX_GAP], asked[MAX_SPEED],
+        asked[EXPIRE], asked[MOVES] != 0, asked[FLOW] != 0, asked[BINS] != 0, asked[PLACES], asked[RANKS],
+        asked[MAXIMA] != 0, pointer(lengths), lengths.size, pointer(bounds), pointer(groups),
+    )  # fmt: skip
+    pool = Pool(
+        pointer(t), pointer(pane), pointer(place), pointer(first), pointer(key), pointer(vectors), pointer(speed)
+    )  # fmt: skip
+    columns = Sums(
+        sums[ROWS], sums[ARRIVALS], sums[DEPARTURES], sums[DISTANCE], sums[MOVING], sums[HERE], sums[OBJECTS]
+    )
+    table = _cells_in(values, facts, offset, stride, panes, labels, pointer(used))
+    highest = _cells_in(high, high_facts, high_offset, high_stride, high_panes, high_labels, pointer(high_used))
+    world = World(pool, rules, columns, table, highest, pointer(flow), pointer(bins), pointer(counts))
+    last_new, last_old, touched, count = pointer(work[0]), pointer(work[1]), pointer(work[2]), pointer(work[3])
+    rows, old_rows, visits = pointer(order), pointer(olds), (pointer(visit_key), pointer(visit_pane))
+    while chain < begin.size:
+        here = end[chain] - start[chain] + old_end[chain] - old_begin[chain]
+        known = start[chain] - begin[chain] + visit_end[chain] - visit_begin[chain]
+        need = (here * (lengths.size + HIGHER * HIGHER) + known * lengths.size + HIGHER) * most * HIGHER
+        if not table.dense and HIGHER * (used[0] + need) > labels.size:
+            return chain
+        if rules.maxima and not highest.dense and HIGHER * (high_used[0] + here * most) > high_labels.size:
+            return chain
+        prefix = start[chain] - begin[chain]
+        new = Chain(rows, begin[chain], start[chain], end[chain], 1, bucket[chain], last_new, touched, count)
+        old = Chain(
+            old_rows, old_begin[chain], old_begin[chain] + prefix, old_end[chain], -1, bucket[chain], last_old, touched,
+            count,
+        )  # fmt: skip
+        _walk_one(world, new, old, visits, visit_begin[chain], visit_end[chain])
+        chain += 1
+    return chain

@@ -1,0 +1,85 @@
+"""How far objects have come in time: the watermark, behind which windows are due, and where rows may change still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.windows.spec import Spec
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How many objects have their last row in which pane; sums of these are those of all tasks.
+
+    Parameters
+    ----------
+    panes
+        int64 (n,), rising.
+    objects
+        int64 (n,).
+    """
+
+    panes: NDArray[np.int64]
+    objects: NDArray[np.int64]
+
+
+def reached_of(spec: Spec, last: NDArray[np.int64]) -> Reached:
+    """Return what the last times of objects, int64 (k,), say. Cost O(k log k)."""
+    panes, objects = np.unique(last // spec.pane, return_counts=True)
+    return Reached(panes, objects.astype(np.int64))
+
+
+def added(parts: Sequence[Reached]) -> Reached:
+    """Return the sum of what several tasks say."""
+    none = np.zeros(0, np.int64)
+    panes, back = np.unique(np.concatenate([none, *(part.panes for part in parts)]), return_inverse=True)
+    objects = np.zeros(len(panes), np.int64)
+    np.add.at(objects, back, np.concatenate([none, *(part.objects for part in parts)]))
+    return Reached(panes, objects)
+
+
+def watermark_of(spec: Spec, reached: Reached, before: int | None) -> int | None:
+    """Return the watermark after a batch, in microseconds: the beginning of the pane that enough objects have reached.
+
+    Parameters
+    ----------
+    spec
+        ``witnesses`` says how many are enough, ``delay`` how far behind them the watermark stays.
+    reached
+        Of all objects of all buckets.
+    before
+        The watermark before; it never goes back, and objects whose last row is a longest window or more behind it do
+        not count. None in the first batch, where all count.
+
+    Examples
+    --------
+    >>> from dtoss.geometry.space import space_of
+    >>> from dtoss.windows.spec import spec_of
+    >>> spec = spec_of("5min", "1min", "rows", "partition", space_of(None, "plane"), "", late="0s")
+    >>> watermark_of(spec, Reached(np.array([3, 7, 400]), np.array([5, 2, 1])), None) // spec.pane
+    7
+    """
+    kept = reached
+    if before is not None:
+        there = reached.panes >= before // spec.pane - spec.longest
+        kept = Reached(reached.panes[there], reached.objects[there])
+    total = int(kept.objects.sum())
+    if total == 0:
+        return before
+    wanted = spec.witnesses_of(total)
+    ahead = np.cumsum(kept.objects[::-1])
+    pane = int(kept.panes[::-1][np.searchsorted(ahead, wanted)])
+    found = (pane * spec.pane - spec.delay) // spec.pane * spec.pane
+    return found if before is None else max(before, found)
+
+
+def horizon_of(spec: Spec, watermark: int | None) -> int | None:
+    """Return the time from which on rows may change still, the beginning of a pane; None where there is no watermark.
+
+    Rows before the watermark less ``late`` are not accepted, so none from the horizon on is final.
+    """
+    return None if watermark is None else (watermark - spec.late) // spec.pane * spec.pane
