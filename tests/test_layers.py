@@ -30,7 +30,7 @@ NOUNS = GROUND | {"partition", "ids", "id_order", "hits", "arguments"}
 MIDDLE = {"compiled", "geometry", "cells", "partitioning", "building"}
 ASKING = NOUNS | MIDDLE | {"queries", "queries/kernels", "queries/areas", "conditions"}
 PAST = NOUNS | MIDDLE | {"commits", "snapshots", "conditions", "frames"}
-STANDING = ASKING | {"commits", "snapshots", "frames", "index", "opening", "mapped_index"}
+STANDING = ASKING | {"buckets", "commits", "snapshots", "frames", "index", "opening", "mapped_index"}
 SERVED = ASKING | {"", "index", "mapped_index", "opening", "snapshots", "export"}
 ROOMS: dict[str, dict[str, set[str]]] = {
     "dtoss": {
@@ -42,6 +42,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "partition": set(),
         "ids": {"partition"},
         "id_order": {"compiled", "geometry", "partition"},
+        "buckets": {"compiled", "snapshots"},
         "hits": {"frames", "geometry", "partition", *GROUND},
         "frames": {"index", "in_process", *ASKING},
         "arguments": {"names"},
@@ -86,6 +87,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "watch/told",
             "serve",
             "serve/bulk",
+            "serve/streaming",
             "serve/telling",
             "tiles",
             *SERVED,
@@ -99,10 +101,12 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "serve/delivery",
             "serve/entry",
             "serve/page",
+            "serve/streaming",
             "commits",
             *SERVED,
         },
-        "serve/delivery": {"watch", "watch/asked", "watch/told", "serve", "commits", *SERVED},
+        "serve/delivery": {"watch", "watch/asked", "watch/told", "serve", "serve/streaming", "commits", *SERVED},
+        "serve/streaming": {"serve"},
         "serve/bulk": {"serve", "serve/telling", *SERVED},
         "serve/swapping": {"serve", "serve/page", "commits", "building", "tiles", *SERVED},
         "serve/running": {
@@ -141,6 +145,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "windows": {"windows/tracks", "windows/sliding", *STANDING},
         "windows/tracks": {"windows", *STANDING},
         "windows/sliding": {"windows", "compiled", *GROUND},
+        "windows/stored": {"windows", "windows/tracks", "windows/sliding", "watch/asked", *STANDING},
         "warm": {"", "compiled"},
         "__main__": set(),
         "": {"client", "compiled", "errors", "frames", "history", "hits", "index", "in_process", "opening", "watch"},

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import orjson
 
-from dtoss.errors import InputError
 from dtoss.serve.delivery.parts import EVENT_PART_BYTES, Wanted, pieces_of
-from dtoss.serve.delivery.reading import gone
+from dtoss.serve.delivery.reading import wanted_behind
 from dtoss.serve.pool import Stop
 from dtoss.watch.home import Home
 from dtoss.watch.told.cursor import Cursor
 from dtoss.watch.told.document import head_of
-from dtoss.watch.told.events import told_events, view_of
 from dtoss.watch.told.lines import line_column
 
 EVENTS_PAGE_BYTES = 8 << 20
@@ -27,7 +26,7 @@ class Page:
     Parameters
     ----------
     body
-        As JSON, with where the next page begins.
+        As JSON, with where the next page begins, and whether there may be more behind it now.
     count
         How many they are.
     """
@@ -36,7 +35,7 @@ class Page:
     count: int
 
 
-def page_behind(home: Home, at: Cursor, wanted: Wanted, limit: int, snapshot: str, stop: Stop) -> Page:
+def page_behind(home: Home, at: Cursor, wanted: Wanted, limit: int, seconds: float, snapshot: str, stop: Stop) -> Page:
     """Return the events behind a cursor, so many at the most; in a thread.
 
     Parameters
@@ -49,6 +48,8 @@ def page_behind(home: Home, at: Cursor, wanted: Wanted, limit: int, snapshot: st
         Which of them.
     limit
         How many at the most.
+    seconds
+        For which they are looked for: a page of rare ones has those that were found until then, or none.
     snapshot
         The name of the one that is served.
     stop
@@ -56,41 +57,33 @@ def page_behind(home: Home, at: Cursor, wanted: Wanted, limit: int, snapshot: st
 
     Raises
     ------
-    Problem
-        410 if retention has removed events behind the cursor.
-    StoreError
-        If something is damaged or missing.
-    OSError
-        If something cannot be read.
+    Problem, StoreError, OSError
+        As of :func:`.reading.wanted_behind`.
     """
+    until = time.monotonic() + seconds
     lines: list[str] = []
     size = 0
+
+    def page(*, more: bool) -> Page:
+        events = [orjson.Fragment(line) for line in lines]
+        said = {"snapshot": snapshot, "watch": home.name, "events": events, "next": str(at), "more": more}
+        return Page(orjson.dumps(said), len(lines))
+
     head = head_of(home)
-    try:
-        for told in told_events(home, at, wanted.one, wanted.kinds or None):
-            stop.check()
-            events = None if told.events is None else wanted.among(told.events)
-            if events is None or not events.num_rows or head is None:
-                at = told.upto
-                continue
-            for piece in pieces_of(events.slice(0, limit - len(lines)), EVENT_PART_BYTES):
-                found = line_column(piece, head.settings).to_pylist()
-                lines += found
-                size += sum(map(len, found))
-                last = piece.num_rows - 1
-                at = Cursor(piece.column("batch")[last].as_py(), piece.column("number")[last].as_py())
-                if len(lines) >= limit or size >= EVENTS_PAGE_BYTES:
-                    break
+    if head is None:
+        return page(more=False)
+    for told in wanted_behind(home, at, wanted):
+        stop.check()
+        some = () if told.events is None else pieces_of(told.events.slice(0, limit - len(lines)), EVENT_PART_BYTES)
+        for piece in some:
+            found = line_column(piece, head.settings).to_pylist()
+            lines += found
+            size += sum(map(len, found))
+            last = piece.num_rows - 1
+            at = Cursor(piece.column("batch")[last].as_py(), piece.column("number")[last].as_py())
             if len(lines) >= limit or size >= EVENTS_PAGE_BYTES:
-                break
-            at = told.upto
-    except InputError:
-        view = view_of(home)
-        raise gone(at, None if view is None else view.contents.gone) from None
-    told_of = {
-        "snapshot": snapshot,
-        "watch": home.name,
-        "events": [orjson.Fragment(line) for line in lines],
-        "next": str(at),
-    }
-    return Page(orjson.dumps(told_of), len(lines))
+                return page(more=True)
+        at = told.upto
+        if time.monotonic() > until:
+            return page(more=True)
+    return page(more=False)

@@ -141,8 +141,17 @@ def pieces_of(events: pa.Table, most: int) -> Iterator[pa.Table]:
     while first < len(ends):
         before = ends[first - 1] if first else 0
         last = max(int(np.searchsorted(ends, before + most, "right")), first + 1)
-        yield events.slice(first, last - first)
+        yield _with_its_own(events.slice(first, last - first))
         first = last
+
+
+def _with_its_own(piece: pa.Table) -> pa.Table:
+    """Return a piece without dictionaries that are longer than it: text is made of all that a dictionary holds."""
+    for at, column in enumerate(piece.columns):
+        if pa.types.is_dictionary(column.type) and sum(len(part.dictionary) for part in column.chunks) > len(piece):
+            plain = column.type.value_type
+            piece = piece.set_column(at, piece.field(at).with_type(plain), column.cast(plain))
+    return piece
 
 
 def _sizes(events: pa.Table) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from dtoss.watch.home import Home
 from dtoss.watch.told.contents import Contents
 from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.told.document import head_of
-from dtoss.watch.told.events import told_events, view_of
+from dtoss.watch.told.events import Told, told_events, view_of
 
 FROM_BEGINNING = "beginning"
 """Instead of a cursor: all events that retention has left."""
@@ -113,6 +113,37 @@ def gone(cursor: Cursor, upto: Cursor | None, name: str = "after") -> Problem:
     )
 
 
+def wanted_behind(home: Home, at: Cursor, wanted: Wanted) -> Iterator[Told]:
+    """Yield the wanted events behind a cursor, and where a reader stands behind them; None where a stretch has none.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    at
+        The cursor.
+    wanted
+        Which of them.
+
+    Raises
+    ------
+    Problem
+        410 if retention has removed events behind the cursor.
+    StoreError
+        If something is damaged or missing.
+    OSError
+        If something cannot be read; it may be asked again.
+    """
+    try:
+        for told in told_events(home, at, wanted.one, wanted.kinds or None):
+            events = None if told.events is None else wanted.among(told.events)
+            yield Told(events if events is not None and events.num_rows else None, told.upto)
+            at = told.upto
+    except InputError:
+        view = view_of(home)
+        raise gone(at, None if view is None else view.contents.gone) from None
+
+
 class Reading:
     """Events behind a cursor, read from files as they are asked for.
 
@@ -142,12 +173,8 @@ class Reading:
 
         Raises
         ------
-        Problem
-            410 if retention has removed events behind the cursor.
-        StoreError
-            If something is damaged or missing.
-        OSError
-            If something cannot be read; it may be asked again.
+        Problem, StoreError, OSError
+            As of :func:`wanted_behind`.
         """
         until = time.monotonic() + SECONDS_AT_A_TIME
         try:
@@ -159,9 +186,6 @@ class Reading:
                 if count or time.monotonic() > until:
                     return data, count
                 stop.check()
-        except InputError:
-            view = view_of(self._home)
-            raise gone(self.at, None if view is None else view.contents.gone) from None
         except BaseException:
             self._parts = None
             raise
@@ -172,11 +196,10 @@ class Reading:
         head = head_of(self._home)
         if head is None:
             return
-        wanted, at = self._wanted, self.at
-        for told in told_events(self._home, at, wanted.one, wanted.kinds or None):
-            events = None if told.events is None else wanted.among(told.events)
-            if events is not None and events.num_rows:
-                for part in parts_of(events, head.settings, at, EVENT_PART_BYTES):
+        at = self.at
+        for told in wanted_behind(self._home, at, self._wanted):
+            if told.events is not None:
+                for part in parts_of(told.events, head.settings, at, EVENT_PART_BYTES):
                     yield part
                     at = part.upto
             if told.upto > at:

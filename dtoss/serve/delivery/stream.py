@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from time import perf_counter
 from typing import Any
 
 from litestar.response.base import ASGIResponse
@@ -13,15 +12,13 @@ from dtoss.errors import DtossError
 from dtoss.serve.delivery.parts import Wanted
 from dtoss.serve.delivery.reading import Reading
 from dtoss.serve.delivery.tail import TAIL_SECONDS, Listener, Tail
-from dtoss.serve.front import LASTS
-from dtoss.serve.pool import ClientGone, client_gone
+from dtoss.serve.pool import ClientGone
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker
 from dtoss.serve.state import WorkerState
+from dtoss.serve.streaming import server_sent
 from dtoss.watch.told.cursor import Cursor
 
-COMMENT_SECONDS = 15.0
-"""After which a stream that has nothing to tell says so: what stands in between would close it."""
 AGAIN_MS = 2_000
 """After which clients are told to connect again."""
 SLOW_SECONDS = 0.5
@@ -72,20 +69,17 @@ class EventStream(ASGIResponse):
         listener = tail.open()
         self._send = send
         self._state.metrics.streams(1)
-        gone = asyncio.ensure_future(client_gone(self._request))
-        gone.add_done_callback(lambda _: listener.woken.set())
-        headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            scope[LASTS] = perf_counter()
-            await self._piece(b"retry: %d\n%b" % (AGAIN_MS, b"" if self._first[1] else self._place()), 0)
-            await self._piece(*self._first)
-            self._first = (memoryview(b""), 0)
-            while not gone.done() and not tail.ending and listener.over is None:
-                await self._next(tail, listener)
-            if not gone.done():
-                why = b"" if listener.over is None else b": %b\n\n" % listener.over.encode()
-                await send({"type": "http.response.body", "body": why})
+            with server_sent.listening(self._request, listener.woken) as gone:
+                await server_sent.begin(scope, send)
+                await self._piece(b"retry: %d\n%b" % (AGAIN_MS, b"" if self._first[1] else self._place()), 0)
+                await self._piece(*self._first)
+                self._first = (memoryview(b""), 0)
+                while not gone.done() and not tail.ending and listener.over is None:
+                    await self._next(tail, listener)
+                if not gone.done():
+                    why = b"" if listener.over is None else b": %b\n\n" % listener.over.encode()
+                    await send({"type": "http.response.body", "body": why})
         except _Over as over:
             with suppress(ClientGone):
                 await self._piece(b": %b\n\n" % str(over).encode(), 0)
@@ -93,7 +87,6 @@ class EventStream(ASGIResponse):
         except ClientGone:
             pass  # the connection is closed, as the answer has no end
         finally:
-            gone.cancel()
             tail.close(listener)
             self._state.metrics.streams(-1)
 
@@ -108,8 +101,8 @@ class EventStream(ASGIResponse):
             await asyncio.sleep(0)  # a fast client would get all of them in one turn of the loop
         elif self._reading is not None or (tail.head is not None and self._at < tail.head):
             await self._piece(*await self._read())
-        elif not await _woken(listener, self._due - loop.time()):
-            await self._piece(self._place() if self._at != self._said else b": nothing new\n\n", 0)
+        elif not await server_sent.was_woken(listener.woken, self._due - loop.time()):
+            await self._piece(self._quiet(), 0)
 
     async def _read(self) -> tuple[memoryview, int]:
         """Return what comes next in files.
@@ -150,7 +143,7 @@ class EventStream(ASGIResponse):
         if not data and loop.time() < self._due:
             return
         if not data:
-            data = self._place() if self._at != self._said else b": nothing new\n\n"
+            data = self._quiet()
         if count:
             self._said = self._at
         message = {"type": "http.response.body", "body": bytes(data), "more_body": True}
@@ -166,7 +159,11 @@ class EventStream(ASGIResponse):
         finally:
             sending.cancel()
         self._state.metrics.sent_events(count)
-        self._due = loop.time() + COMMENT_SECONDS
+        self._due = loop.time() + server_sent.QUIET_SECONDS
+
+    def _quiet(self) -> bytes:
+        """Return what is said where there is nothing to tell."""
+        return self._place() if self._at != self._said else server_sent.NOTHING_NEW
 
     def _place(self) -> bytes:
         """Return what tells a client where it stands, though there is no event."""
@@ -176,13 +173,3 @@ class EventStream(ASGIResponse):
 
 class _Over(Exception):
     """A stream that has to end; why is told."""
-
-
-async def _woken(listener: Listener, seconds: float) -> bool:
-    """Return whether a stream was woken within some seconds."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await listener.woken.wait()
-        listener.woken.clear()
-        return True
-    return False

@@ -11,6 +11,7 @@ from dtoss.errors import DtossError
 from dtoss.serve.delivery.parts import Part, nothing, parts_of
 from dtoss.serve.pool import ClientGone, Pool, Stop
 from dtoss.serve.problems import Problem
+from dtoss.serve.streaming.open_streams import OpenStreams
 from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
 from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
@@ -21,23 +22,15 @@ TAIL_SECONDS = 1.0
 """Between two looks for a commit, while there are streams."""
 SHARED_BYTES = 8 << 20
 """Of the newest events that are held for all streams: who is farther behind reads files."""
-LISTENERS_A_TURN = 50
-"""Streams that are woken in one turn of the loop."""
 
 
 class Listener:
-    """One stream: what wakes it, and why it has to end.
-
-    Parameters
-    ----------
-    woken
-        Is set when there may be something to do.
-    """
+    """One stream: ``woken`` is set when there may be something to do, ``over`` says why it has to end."""
 
     __slots__ = ("over", "woken")
 
-    def __init__(self, woken: asyncio.Event) -> None:
-        self.woken = woken
+    def __init__(self) -> None:
+        self.woken = asyncio.Event()
         self.over: str | None = None
 
 
@@ -58,19 +51,21 @@ class Tail:
 
     def __init__(self, home: Home, pool: Pool, most: int, failed: Callable[[str], Any]) -> None:
         self.home = home
-        self.ending = False
         self.head: Cursor | None = None
         self._pool = pool
-        self._most = most
         self._failed = failed
         self._said: str | None = None
         self._parts: list[Part] = []
         self._bytes = 0
-        self._listeners: set[Listener] = set()
-        self._pump: asyncio.Task[None] | None = None
+        self._listeners: OpenStreams[Listener] = OpenStreams("event_streams", most, "for pages by limit=")
 
     def __len__(self) -> int:
         return len(self._listeners)
+
+    @property
+    def ending(self) -> bool:
+        """Whether the worker ends."""
+        return self._listeners.ending
 
     def open(self) -> Listener:
         """Return a new stream.
@@ -80,35 +75,19 @@ class Tail:
         Problem
             503 if there are too many, or the worker ends.
         """
-        if self.ending:
-            raise Problem(503, "the server is ending: ask again", retry_after=1)
-        if len(self._listeners) >= self._most:
-            raise Problem(
-                503,
-                f"{len(self._listeners):,} streams are open: at most {self._most:,} are allowed; ask again later, or "
-                "for pages by limit=",
-                limit="event_streams",
-                value=len(self._listeners),
-                bound=self._most,
-                retry_after=5,
-            )
-        listener = Listener(asyncio.Event())
-        self._listeners.add(listener)
-        if self._pump is None or self._pump.done():
-            self._pump = asyncio.get_running_loop().create_task(self._run())
+        listener = self._listeners.add(Listener)
+        self._listeners.pumped(self._run)
         return listener
 
     def close(self, listener: Listener) -> None:
         """Forget a stream; without one nothing is held."""
-        self._listeners.discard(listener)
-        if not self._listeners:
+        self._listeners.forget(listener)
+        if not len(self._listeners):
             self._parts, self._bytes, self.head = [], 0, None
 
     def end(self) -> None:
         """End all streams, and open no more; on the loop."""
-        self.ending = True
-        for listener in self._listeners:
-            listener.woken.set()
+        self._listeners.end()
 
     def part_behind(self, cursor: Cursor) -> Part | None:
         """Return the part that has what comes behind a cursor; None where it has to be read, or has yet to come."""
@@ -120,25 +99,21 @@ class Tail:
     async def _run(self) -> None:
         """Look each second, and wake up the streams where there is something new."""
         loop = asyncio.get_running_loop()
-        while self._listeners and not self.ending:
+        while self._listeners.heard:
             due = loop.time() + TAIL_SECONDS
             if await self._look():
-                listeners = list(self._listeners)
-                for first in range(0, len(listeners), LISTENERS_A_TURN):
-                    for listener in listeners[first : first + LISTENERS_A_TURN]:
-                        listener.woken.set()
-                    await asyncio.sleep(0)
+                await self._listeners.wake()
             await asyncio.sleep(max(due - loop.time(), 0.0))
 
     async def _look(self) -> bool:
         """Return whether there are new events, and hold them."""
         seen = self.head
         found = await self._asked(lambda stop: self._found(seen))
-        if found is None or not self._listeners:
+        if found is None or not len(self._listeners):
             return False
         head, parts = found
         if seen is not None and head < seen:
-            for listener in self._listeners:
+            for listener in self._listeners.held():
                 listener.over = "the watch was begun anew"
             self._parts, self._bytes = [], 0
         elif seen is not None and head == seen:

@@ -14,11 +14,9 @@ from typing import Any
 
 import orjson
 
-from dtoss.serve.problems import Problem
+from dtoss.serve.streaming.open_streams import OpenStreams
 
 SECOND = 1.0
-STREAMS_A_TURN = 50
-"""Streams that are told in one turn of the loop."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +69,19 @@ class Live:
     ) -> None:
         # what is told each second would leave no second for kinds behind it
         self._kinds = [_Told(kind) for kind in sorted(kinds, key=lambda kind: (kind.beside, kind.always))]
-        self._most = most
         self._before = before
         self._failed = failed
-        self._streams: set[Stream] = set()
-        self._pump: asyncio.Task[None] | None = None
+        self._streams: OpenStreams[Stream] = OpenStreams("live", most)
         self._reading: asyncio.Future[None] | None = None
         self._looked = -SECOND
-        self.ending = False
 
     def __len__(self) -> int:
         return len(self._streams)
+
+    @property
+    def ending(self) -> bool:
+        """Whether the worker ends."""
+        return self._streams.ending
 
     def open(self) -> Stream:
         """Return a new stream.
@@ -91,48 +91,29 @@ class Live:
         Problem
             503 if there are too many, or the worker ends.
         """
-        if self.ending:
-            raise Problem(503, "the server is ending: ask again", retry_after=1)
-        if len(self._streams) >= self._most:
-            raise Problem(
-                503,
-                f"{len(self._streams):,} streams are open: at most {self._most:,} are allowed; ask again later",
-                limit="live",
-                value=len(self._streams),
-                bound=self._most,
-                retry_after=5,
-            )
-        stream = Stream(self._kinds)
-        self._streams.add(stream)
+        stream = self._streams.add(lambda: Stream(self._kinds))
         if asyncio.get_running_loop().time() - self._looked >= SECOND:
             self._look()
-        if self._pump is None or self._pump.done():
-            self._pump = asyncio.get_running_loop().create_task(self._run())
+        self._streams.pumped(self._run)
         return stream
 
     def close(self, stream: Stream) -> None:
         """Forget a stream."""
-        self._streams.discard(stream)
+        self._streams.forget(stream)
 
     def end(self) -> None:
         """End all streams, and open no more; on the loop."""
-        self.ending = True
-        for stream in self._streams:
-            stream.woken.set()
+        self._streams.end()
 
     async def _run(self) -> None:
         """Look each second, and wake up the streams."""
         loop = asyncio.get_running_loop()
         due = max(self._looked + SECOND, loop.time())
-        while self._streams and not self.ending:
+        while self._streams.heard:
             await asyncio.sleep(due - loop.time())
             due = max(due + SECOND, loop.time())
             self._look()
-            streams = list(self._streams)
-            for first in range(0, len(streams), STREAMS_A_TURN):
-                for stream in streams[first : first + STREAMS_A_TURN]:
-                    stream.woken.set()
-                await asyncio.sleep(0)
+            await self._streams.wake()
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()

@@ -24,10 +24,15 @@ from dtoss.watch.told.cursor import Cursor
 
 MOST_EVENTS = 10_000
 """Of a page."""
+PAGE_SHARE = 0.25
+"""Of the seconds that a request may take in the pool: for so long events of a page are looked for."""
 LAST = "last-event-id"
 """The header in which clients that connect again send the last id that they have."""
 EVENT: Schema = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id", "subscription", "kind"]}
-EVENTS_PAGE = told(watch={"type": "string"}, events=array(EVENT), next={"type": "string"})
+EVENTS_PAGE = told(
+    watch={"type": "string"}, events=array(EVENT), next={"type": "string"},
+    more={"type": "boolean", "description": "Whether there may be more behind next now."},
+)  # fmt: skip
 _PROBLEM = {"application/problem+json": {"schema": PROBLEM}}
 ANSWERS = {
     200: {
@@ -87,7 +92,8 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
         if limit is not None:
             served = state.serving.now
-            page = await run(lambda stop: page_behind(home, begin(stop), wanted, limit, served.name, stop))
+            seconds = PAGE_SHARE * state.settings.limits.pool_seconds
+            page = await run(lambda stop: page_behind(home, begin(stop), wanted, limit, seconds, served.name, stop))
             state.metrics.sent_events(page.count)
             return Ready(page.body, headers_of(served, len(page.body), None))
 

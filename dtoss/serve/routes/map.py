@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from itertools import islice
-from time import perf_counter
 from typing import Annotated, Any
 
 import orjson
@@ -17,12 +15,11 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.errors import StoreError
 from dtoss.serve.answers import headers_of
-from dtoss.serve.front import LASTS
 from dtoss.serve.page.layers import LAYERS
 from dtoss.serve.page.live import Live
 from dtoss.serve.page.showing import RATE_DIGITS
 from dtoss.serve.page.tiling import DEEPEST_TILE
-from dtoss.serve.pool import Stop, client_gone
+from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
 from dtoss.serve.routes import fences
@@ -30,13 +27,12 @@ from dtoss.serve.routes.parameters import Snapshot
 from dtoss.serve.routes.schemas import PROBLEM, array, responses, told
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.streaming import server_sent
 from dtoss.snapshots.lineage import said_by
 from dtoss.snapshots.store import Store
 
 CYCLES = 20
 """Commits of the history."""
-QUIET_SECONDS = 15.0
-"""After which a stream that has nothing to tell says so: what stands in between would close it."""
 _TOLD_OF_CYCLES = ("number", "time", "kind", "snapshot", "objects", "updated", "seconds")
 _NUMBER, _TEXT, _THING = {"type": "number"}, {"type": "string"}, {"type": "object"}
 _MAYBE = {"type": ["object", "null"]}
@@ -187,27 +183,19 @@ class _Events(ASGIResponse):
         """
         live = self._live
         stream = live.open()
-        gone = asyncio.ensure_future(client_gone(self._request))
-        gone.add_done_callback(lambda _: stream.woken.set())
-        headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            scope[LASTS] = perf_counter()
-            event = stream.beginning()
-            while not gone.done() and not live.ending:
-                if event:
-                    async with asyncio.timeout(self._patience):
-                        await send({"type": "http.response.body", "body": event, "more_body": True})
-                event = b": nothing new\n\n"
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(QUIET_SECONDS):
-                        await stream.woken.wait()
-                    stream.woken.clear()
-                    event = stream.following()
-            if not gone.done():
-                await send({"type": "http.response.body", "body": b""})
+            with server_sent.listening(self._request, stream.woken) as gone:
+                await server_sent.begin(scope, send)
+                event = stream.beginning()
+                while not gone.done() and not live.ending:
+                    if event:
+                        async with asyncio.timeout(self._patience):
+                            await send({"type": "http.response.body", "body": event, "more_body": True})
+                    woken = await server_sent.was_woken(stream.woken, server_sent.QUIET_SECONDS)
+                    event = stream.following() if woken else server_sent.NOTHING_NEW
+                if not gone.done():
+                    await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
             pass  # the connection is closed, as the answer has no end
         finally:
-            gone.cancel()
             live.close(stream)

@@ -8,14 +8,20 @@ import socket
 import threading
 from contextlib import ExitStack
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from dtoss.serve.delivery import reading, tail
 from dtoss.serve.delivery import stream as streams
+from dtoss.serve.delivery.parts import pieces_of
 from dtoss.serve.limits import Limits
+from dtoss.serve.streaming import server_sent
 from dtoss.watch.home import EVENTS
 from dtoss.watch.told.document import head_of
+from dtoss.watch.told.events import events as told_tables
 from dtoss.watch.told.folding import fold_events
+from dtoss.watch.told.lines import line_column
 from dtoss.watch.told.retain import retain
 from tests.dtoss.serve.delivery.listening import WAIT, Watch, ids_of, order, stream, with_ids
 from tests.dtoss.serve.served import Asker, Doors, running, town, until
@@ -124,6 +130,7 @@ def test_pages(index, tmp_path):
                 page = asker.get("/events", after=after, limit=limit)
                 assert page["watch"] == "default"
                 assert len(page["events"]) <= limit
+                assert page["more"] or not page["events"] or limit > len(lines)
                 after = page["next"]
                 if not page["events"]:
                     break
@@ -133,6 +140,46 @@ def test_pages(index, tmp_path):
         assert asker.get("/events", limit=5) == {**page, "events": [], "next": "4-end"}
         for limit in (0, 10_001, "x"):
             assert asker.raw(f"/events?limit={limit}")[0] == 400
+
+
+def test_a_page_of_rare_events_ends_in_time(index, tmp_path, monkeypatch):
+    """With those that were found until then, or none, and where to go on: else nobody would ever have it."""
+    from dtoss.serve.routes import events as routes
+
+    watch = Watch(tmp_path).begin([circle("a", 0.0, 0.0, 3000.0), circle("rare", 0.007, 0.0, 50.0)])
+    for rows in (6, 6, 9, 9):
+        watch.batch(rows=rows)
+    wanted = [json.loads(line) for line in watch.told(subscription="rare")]
+    assert wanted
+    monkeypatch.setattr(routes, "PAGE_SHARE", 0.0)
+    with running(index, store=str(tmp_path)) as server, Asker(server) as asker:
+        found, after, pages = [], "beginning", []
+        while not pages or pages[-1]["more"]:
+            pages.append(asker.get("/events", after=after, limit=1_000, subscription="rare"))
+            found, after = found + pages[-1]["events"], pages[-1]["next"]
+        assert found == wanted
+        assert after == "4-end"
+        assert [] in [page["events"] for page in pages[:-1]]
+
+
+def test_a_piece_has_no_more_of_a_dictionary_than_it_needs(index, tmp_path):
+    """Text is made of all that a dictionary holds: of one of a whole file it would be made for each piece."""
+    many = pa.array([f"s{i:04}" for i in range(3_000)])
+    watch = Watch(tmp_path).begin()
+    watch.batch(rows=9)
+    (table,) = told_tables(watch.home)
+    rows = table.take(pa.array(np.resize(np.arange(len(table)), 3_000)))
+    at = rows.schema.get_field_index("subscription")
+    codes = pa.DictionaryArray.from_arrays(pa.array(np.arange(3_000)[::-1], pa.int32()), many)
+    rows = rows.set_column(at, "subscription", codes)
+    settings = head_of(watch.home).settings
+    made = list(pieces_of(rows, 20_000))
+    assert len(made) > 10
+    for piece in made:
+        dictionaries = [c.dictionary for column in piece.columns for c in column.chunks if hasattr(c, "dictionary")]
+        assert sum(map(len, dictionaries)) < 4 * len(piece)
+    lines = [line for piece in made for line in line_column(piece, settings).to_pylist()]
+    assert lines == line_column(rows, settings).to_pylist()
 
 
 def test_pages_and_parts_are_bounded_by_bytes(index, tmp_path, monkeypatch):
@@ -311,7 +358,7 @@ def test_streams_are_bounded_and_end_with_the_worker(index, tmp_path):
 
 def test_a_quiet_stream_says_that_it_is_there_and_where_it_stands(index, tmp_path, monkeypatch):
     """One whose filter lets nothing through goes on too, so that retention does not pass it."""
-    monkeypatch.setattr(streams, "COMMENT_SECONDS", 0.1)
+    monkeypatch.setattr(server_sent, "QUIET_SECONDS", 0.1)
     watch = Watch(tmp_path).begin()
     watch.batch()
     with running(index, store=str(tmp_path)) as server:

@@ -14,7 +14,7 @@ from dtoss.serve.limits import Limits
 from dtoss.serve.page import live as module
 from dtoss.serve.page.live import Kind, Live
 from dtoss.serve.problems import Problem
-from dtoss.serve.routes import map as routes
+from dtoss.serve.streaming import server_sent
 from tests.dtoss.serve.running.started import dialled, get
 from tests.dtoss.serve.served import Asker, Doors, running, served_of, town, turn, until
 
@@ -216,7 +216,7 @@ def test_a_stream_over_http(index, monkeypatch):
 
 def test_a_quiet_stream_says_that_it_is_there(index, monkeypatch):
     """What stands in between would close it."""
-    monkeypatch.setattr(routes, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(server_sent, "QUIET_SECONDS", 0.05)
     monkeypatch.setattr(module, "SECOND", 60.0)
     with running(index) as server, streaming(server) as (_, chunk, _):
         assert read(chunk())[0]["type"] == "snapshot"
@@ -227,7 +227,7 @@ def test_a_quiet_stream_says_that_it_is_there(index, monkeypatch):
 def test_a_client_that_goes_away_is_forgotten(index, monkeypatch):
     """At once, and not when the next event is due."""
     monkeypatch.setattr(module, "SECOND", 60.0)
-    monkeypatch.setattr(routes, "QUIET_SECONDS", 60.0)
+    monkeypatch.setattr(server_sent, "QUIET_SECONDS", 60.0)
     with running(index) as server:
         live = server.state.showing.live
         with ExitStack() as held:
