@@ -24,9 +24,9 @@ import typer
 from bench.measuring.machine import resident
 from bench.watch.fleets import BEGIN, SPREAD, STEP, TOWN, circles, radius_of
 from datasets.tables.command import run, say
+from dtoss.buckets import BUCKETS
 from dtoss.watch.asked.changing import subscribe
 from dtoss.watch.home import Home
-from dtoss.watch.stream.buckets import BUCKETS
 from dtoss.watch.subscription import ENTER, LEAVE
 from dtoss.watch.told.events import events
 from pipelines.spark.session import spark_session

@@ -24,10 +24,10 @@ import typer
 from bench.measuring.machine import processor_kinds
 from bench.watch.fleets import circles, moved, places, radius_of, written
 from datasets.tables.command import run, say
+from dtoss.buckets import BUCKETS
 from dtoss.geometry.space import LONLAT, space_of
 from dtoss.watch.asked.changing import subscribe
 from dtoss.watch.home import Home
-from dtoss.watch.stream.buckets import BUCKETS
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 from pipelines.rows.positions import Columns, from_frame
 from pipelines.spark.session import spark_session

@@ -22,9 +22,9 @@ from functools import cached_property
 
 from dtoss.commits.chain import Chain
 from dtoss.commits.folder import Folder
+from dtoss.commits.named import check_name, names_in, path_in
 from dtoss.errors import InputError
 from dtoss.names import near_name
-from dtoss.snapshots.named import check_name, names_in, path_in
 from dtoss.snapshots.place import folder_of, shown
 
 WATCHES = "watch"
@@ -103,7 +103,7 @@ def watches_of(store: str) -> list[str]:
     store
         Path or URI; there may be none.
     """
-    return names_in(store, WATCHES)
+    return names_in(folder_of(path_in(store, WATCHES)))
 
 
 def way_to(home: Home) -> str:

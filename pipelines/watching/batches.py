@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from dtoss.buckets import BUCKETS
 from dtoss.commits.chain import Commit
 from dtoss.commits.source import Source
 from dtoss.errors import InputError
@@ -16,7 +17,6 @@ from dtoss.watch.asked.known import asked_space, check_space
 from dtoss.watch.built.background import PATIENCE, Background
 from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
-from dtoss.watch.stream.buckets import BUCKETS
 from dtoss.watch.stream.commit import commit_batch, worth_a_beat
 from dtoss.watch.stream.plan import Options, Plan, plan_batch, settings_of
 from dtoss.watch.told.folding import fold_watch

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from dtoss.buckets import BUCKETS
 from dtoss.commits.source import Source
 from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
-from dtoss.watch.stream.buckets import BUCKETS
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.task import REJECTED, Done, run_task
 from pipelines.rows.positions import RAW, REASON, attribute_column

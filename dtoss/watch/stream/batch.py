@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dtoss.buckets import BUCKETS, bucket_of
 from dtoss.commits.chain import Commit
 from dtoss.watch.rows import Rows
-from dtoss.watch.stream.buckets import BUCKETS, bucket_of
 from dtoss.watch.stream.commit import commit_batch, worth_a_beat
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.task import run_task

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.buckets import bitmap
 from dtoss.commits.chain import Commit
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError
 from dtoss.watch.asked.live import changes_between
 from dtoss.watch.built.standing import standing_of
-from dtoss.watch.stream.buckets import bitmap
 from dtoss.watch.stream.event_table import RESETS, EventFile, EventWriter, coded, event_schema, kinds_of
 from dtoss.watch.stream.histogram import added
 from dtoss.watch.stream.plan import WATCH_KIND, Plan

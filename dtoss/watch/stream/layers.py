@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.buckets import BUCKETS, bucket_of
 from dtoss.commits.listed import mapped
 from dtoss.errors import StoreError
 from dtoss.watch.home import STATE, Home
-from dtoss.watch.stream.buckets import BUCKETS, bucket_of
 from dtoss.watch.stream.run_kernel import first_of_keys
 from dtoss.watch.stream.state import RUN_OFFSETS, Before, Run, concatenated, keys_of
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.buckets import BUCKETS, buckets_in, hashes_of
 from dtoss.commits.folder import Folder
 from dtoss.commits.listed import put
 from dtoss.watch.home import STATE
-from dtoss.watch.stream.buckets import BUCKETS, buckets_in, hashes_of
 
 RUN_OFFSETS = b"dtoss.offsets"
 """Where the metadata of a run has the rows at which its buckets begin, and its end."""

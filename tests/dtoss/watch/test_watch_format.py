@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dtoss.buckets import bucket_of
 from dtoss.geometry.space import space_of
 from dtoss.watch.asked import changing
 from dtoss.watch.asked.changing import subscribe
 from dtoss.watch.home import BUILT, CHANGES, EVENTS, QUARANTINED, READERS, STATE, Home
-from dtoss.watch.stream.buckets import bucket_of
 from dtoss.watch.stream.state import RUN_OFFSETS
 from dtoss.watch.subscription import AROUND, BOX
 from dtoss.watch.told.folding import fold_events

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
+from dtoss.buckets import bucket_of, buckets_in
 from dtoss.watch.home import Home
-from dtoss.watch.stream.buckets import bucket_of, buckets_in
 from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, run, settings_of, stands, told
 from tests.oracles import Watched
 

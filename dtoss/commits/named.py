@@ -1,11 +1,11 @@
-"""What stands in a store under a name, beside its snapshots: watches, windows. Each has a folder of its own."""
+"""What has commits of its own under a name, in a folder of a store: watches, windows."""
 
 from __future__ import annotations
 
 import re
 
+from dtoss.commits.folder import Folder
 from dtoss.errors import InputError
-from dtoss.snapshots.place import folder_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
@@ -44,14 +44,6 @@ def path_in(place: str, *parts: str) -> str:
     return "/".join([base.rstrip("/"), *parts]) + mark + options
 
 
-def names_in(store: str, folder: str) -> list[str]:
-    """Return the names in a folder of a store, sorted; of none where there is no such folder.
-
-    Parameters
-    ----------
-    store
-        Path or URI.
-    folder
-        Its name.
-    """
-    return [name for name in folder_of(path_in(store, folder)).folders() if _NAME.match(name)]
+def names_in(folder: Folder) -> list[str]:
+    """Return the names of the folders in a folder, sorted; of none where there is no such folder."""
+    return [name for name in folder.folders() if _NAME.match(name)]

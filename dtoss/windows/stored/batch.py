@@ -1,0 +1,36 @@
+"""A batch without Spark: its rows given to tasks by bucket, one task after another, and committed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dtoss.commits.chain import Commit
+from dtoss.windows.stored.commit import commit_batch, must_run
+from dtoss.windows.stored.plan import Plan
+from dtoss.windows.stored.task import run_task
+from dtoss.windows.tracks.rows_in import WindowRows
+
+
+def run_batch(plan: Plan, rows: WindowRows) -> Commit:
+    """Run the tasks of a batch here, commit it, and return its commit.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    rows
+        All of it; legal positions only.
+
+    Raises
+    ------
+    Conflict, InputError, StoreError, OSError
+        As :func:`dtoss.windows.stored.task.run_task` and :func:`dtoss.windows.stored.commit.commit_batch`.
+    """
+    of = rows.bucket % plan.tasks
+    anew = must_run(plan)
+    done = []
+    for task in range(plan.tasks):
+        mine = np.flatnonzero(of == task)
+        if len(mine) or anew:
+            done.append(run_task(plan, task, rows.take(mine)))
+    return commit_batch(plan, done)

@@ -1,0 +1,88 @@
+"""What the keys of windows are made of, in a file beside them: places keep their keys when snapshots go."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.commits.listed import Listed, mapped, put
+from dtoss.errors import StoreError
+from dtoss.geometry.space import Space
+from dtoss.partitioning.regions import Regions
+from dtoss.windows.keys import Keys, region_keys, site_keys
+from dtoss.windows.stored.bundle import bundled, unbundled
+from dtoss.windows.stored.home import KEYS, Home
+
+_RESTORE = "restore it from a copy"
+
+
+def of_regions(regions: Regions) -> dict[str, pa.Table]:
+    """Return what keys of partitions are made of, as tables."""
+    columns = {f"pivot_{i}": np.ascontiguousarray(column) for i, column in enumerate(regions.pivots.T)}
+    return {"regions": pa.table({**columns, "weight": regions.weights})}
+
+
+def of_sites(positions: NDArray[np.float64]) -> dict[str, pa.Table]:
+    """Return what keys of sites (n, 2) are made of, as tables."""
+    x, y = (np.ascontiguousarray(column) for column in positions.T)
+    return {"sites": pa.table({"x": x, "y": y})}
+
+
+def keys_from(space: Space, tables: dict[str, pa.Table]) -> Keys:
+    """Return the keys that tables are about.
+
+    Raises
+    ------
+    InputError
+        If they are none.
+    """
+    if "regions" in tables:
+        table = tables["regions"]
+        pivots = [table[f"pivot_{i}"].to_numpy() for i in range(table.num_columns - 1)]
+        regions = Regions(np.ascontiguousarray(np.stack(pivots, axis=1)), np.array(table["weight"].to_numpy()))
+        return region_keys(space, regions)
+    table = tables["sites"]
+    return site_keys(space, np.stack([table["x"].to_numpy(), table["y"].to_numpy()], axis=1))
+
+
+def write_keys(home: Home, tables: dict[str, pa.Table]) -> Listed:
+    """Write what keys are made of to the folder of windows, and return the file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    return Listed.of(put(home.folder, bundled(tables), sum(map(len, tables.values())), "arrow", KEYS))
+
+
+@lru_cache(maxsize=4)
+def read_keys(home: Home, file: Listed, space: Space, digest: str) -> Keys:
+    """Return the keys of windows; they stay open in this process.
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+    file
+        As their spec names it.
+    space
+        Of the positions.
+    digest
+        That the keys have.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing or damaged; the message names it.
+    OSError
+        If it cannot be read.
+    """
+    path = home.folder.path(KEYS, file.name)
+    found = keys_from(space, unbundled(mapped(home.folder, KEYS, file.name, _RESTORE), path))
+    if found.digest != digest:
+        raise StoreError(f"{path} is damaged: its keys are not those of the spec; {_RESTORE}")
+    return found

@@ -1,0 +1,112 @@
+"""The second step of a batch: patches of all tasks into the panes of some groups, and the results of ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dtoss.commits.listed import Listed, put
+from dtoss.windows.sliding.columns import Columns
+from dtoss.windows.sliding.incoming import incoming_of
+from dtoss.windows.sliding.step import groups_step
+from dtoss.windows.stored.document import Part
+from dtoss.windows.stored.files import of_part, read_panes, read_patches, write_panes
+from dtoss.windows.stored.home import RESULTS
+from dtoss.windows.stored.plan import Plan
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the second step of some parts has done; small, and pickled.
+
+    Parameters
+    ----------
+    panes
+        The state of their panes.
+    results
+        Results of ends; None where there are none.
+    rows, revised
+        How many results there are, and how many of them are new revisions.
+    seconds
+        That it took.
+    """
+
+    panes: Part
+    results: Part | None
+    rows: int
+    revised: int
+    seconds: float
+
+
+def tell(plan: Plan, watermark: int | None, patches: Sequence[Listed], parts: Sequence[int]) -> Told:
+    """Return what came of a batch for some parts of the groups; files count for nothing until a commit names them.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    watermark
+        After it.
+    patches
+        Files of all tasks.
+    parts
+        Numbers.
+
+    Raises
+    ------
+    StoreError
+        If a file is missing or damaged.
+    OSError
+        If one cannot be written.
+    """
+    begun = time.perf_counter()
+    spec = plan.spec
+    read = read_patches(plan.home, spec, patches)
+    states = {}
+    out = _ResultFile(Columns(spec))
+    rows = revised = 0
+    for part in parts:
+        incoming = incoming_of(spec, *(of_part(one, part) for one in read))
+        before = read_panes(plan.home, spec, plan.panes, part)
+        step = groups_step(spec, before, incoming, plan.watermark, watermark, into=out.add)
+        states[part] = step.after
+        rows, revised = rows + step.rows, revised + step.revised
+    return Told(write_panes(plan.home, states), out.close(plan), rows, revised, time.perf_counter() - begun)
+
+
+class _ResultFile:
+    """A file of results that is being written, in memory, compressed."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._sink = pa.BufferOutputStream()
+        self._writer: Any = None
+        self._schema = columns.results
+        self._rows = 0
+        self._ends: list[int] = []
+
+    def add(self, table: pa.Table) -> None:
+        """Write some results."""
+        if len(table) == 0:
+            return
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._sink, self._schema, compression="zstd", compression_level=1, write_page_checksum=True
+            )
+        self._writer.write_table(table)
+        self._rows += len(table)
+        bounds = pc.min_max(table.column("end"))
+        self._ends += [bounds["min"].as_py(), bounds["max"].as_py()]
+
+    def close(self, plan: Plan) -> Part | None:
+        """Write the file, and return it with its first and last end."""
+        if self._writer is None:
+            return None
+        self._writer.close()
+        listed = put(plan.home.folder, self._sink.getvalue(), self._rows, "parquet", RESULTS)
+        return Part(Listed.of(listed), (min(self._ends), max(self._ends)))

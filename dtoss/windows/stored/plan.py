@@ -1,0 +1,181 @@
+"""What a batch does, fixed before its tasks run: the rows' source, the state before, what counts as late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dtoss.commits.chain import Commit
+from dtoss.commits.ledger import Ledger
+from dtoss.commits.source import Source, is_committed
+from dtoss.errors import InputError
+from dtoss.windows.keys import Keys
+from dtoss.windows.spec import Spec
+from dtoss.windows.stored.document import Document, Part, head_of
+from dtoss.windows.stored.home import Home
+from dtoss.windows.stored.keys_file import read_keys
+from dtoss.windows.stored.spec_file import Fixed
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may differ from run to run.
+
+    Parameters
+    ----------
+    max_bad
+        The share of bad rows above which a batch fails.
+    new_source
+        Batches of a query that the windows do not know are taken beside those of another.
+    """
+
+    max_bad: float = 0.1
+    new_source: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the tasks of a batch, and its commit, need; small, and pickled.
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+    fixed
+        What they are asked for.
+    id_type
+        Of objects: "int64" or "string".
+    time
+        Of times as they are read: "timestamp", or "double".
+    options
+        Of this run.
+    after
+        The commit before; None where there is none.
+    source
+        Where the rows come from.
+    tasks
+        How many there are; task k has the buckets whose number is k modulo that.
+    objects, panes
+        The state before.
+    watermark
+        Of the commit before, in microseconds since 1970; None before the first row.
+    now_us
+        The wall clock at the beginning.
+    """
+
+    home: Home
+    fixed: Fixed
+    id_type: str
+    time: str
+    options: Options
+    after: Commit | None
+    source: Source
+    tasks: int
+    objects: tuple[Part, ...]
+    panes: tuple[Part, ...]
+    watermark: int | None
+    now_us: int
+
+    @property
+    def number(self) -> int:
+        """Of the commit that the batch makes."""
+        return 1 if self.after is None else self.after.number + 1
+
+    @property
+    def spec(self) -> Spec:
+        """What is asked for."""
+        return self.fixed.spec
+
+    @property
+    def keys(self) -> Keys:
+        """What the keys of places are."""
+        return read_keys(self.home, self.fixed.keys, self.spec.space, self.spec.keys)
+
+    def document_before(self) -> Mapping[str, Any]:
+        """Return the document of the commit before; an empty one where there is none."""
+        return {} if self.after is None else self.after.document
+
+
+def types_of(home: Home) -> tuple[str, str] | None:
+    """Return the types of ids and of times that windows have; None where nothing was committed.
+
+    Raises
+    ------
+    StoreError
+        If their last commit is damaged.
+    """
+    head = head_of(home)
+    return None if head is None else (head.commit.document["id"], head.commit.document["time"])
+
+
+def ledger_of(home: Home) -> Ledger:
+    """Return what windows have read of their sources."""
+    head = head_of(home)
+    return Ledger() if head is None else head.ledger
+
+
+def plan_batch(
+    home: Home,
+    fixed: Fixed,
+    types: tuple[str, str],
+    source: Source,
+    options: Options,
+    now_us: int,
+    tasks: int,
+) -> Plan | None:
+    """Return what a batch will do; None where it is committed already.
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+    fixed
+        What they are asked for; the file of the spec is there.
+    types
+        Of ids and times.
+    source
+        Where the rows come from.
+    options
+        Of this run.
+    now_us
+        The wall clock, in microseconds since 1970.
+    tasks
+        How many.
+
+    Raises
+    ------
+    InputError
+        If ids or times are of other types than before, or the batch is of a query that does not go on from the commits.
+    StoreError
+        If a commit is damaged.
+    """
+    head = head_of(home)
+    if head is not None:
+        said = head.commit.document
+        for name, was, is_ in (("ids", said["id"], types[0]), ("times", said["time"], types[1])):
+            if was != is_:
+                raise InputError(
+                    f"windows {home.name} have {name} of type {was}, these rows have {is_}: give the same options, or "
+                    "another name (--name NAME)"
+                )
+        if source.query and is_committed("windows", home.name, "--name", head.ledger, source, options.new_source):
+            return None
+    elif source.query and is_committed("windows", home.name, "--name", Ledger(), source, options.new_source):
+        return None
+    return Plan(
+        home,
+        fixed,
+        *types,
+        options,
+        None if head is None else head.commit,
+        source,
+        tasks,
+        *_state(head),
+        None if head is None else head.watermark,
+        now_us,
+    )
+
+
+def _state(head: Document | None) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+    return ((), ()) if head is None else (head.files["objects"], head.files["panes"])
