@@ -24,8 +24,8 @@ from ceps.costs import RequestCosts
 from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.folder import Folder
 from dtoss.commits.listed import Listed, checked_bytes, merged_from, put, whole
+from dtoss.commits.named import check_name, path_in
 from dtoss.errors import InputError, StoreError
-from dtoss.snapshots.named import check_name, path_in
 from dtoss.snapshots.place import folder_of
 from pipelines.rows.accesses import Asks
 

@@ -16,9 +16,9 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.folding import fold
 from dtoss.commits.lease import Writer, take
 from dtoss.commits.ledger import Ledger
+from dtoss.commits.named import path_in
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.manifest import space_of_manifest
-from dtoss.snapshots.named import path_in
 from dtoss.snapshots.place import shown
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.requests.home import NAMES, NAMES_SCHEMA, PANED, ROWS, Home, Spec, State, check_spec
