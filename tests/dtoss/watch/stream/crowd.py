@@ -33,14 +33,16 @@ from dtoss.watch.told.readers import cursor_of_reader, keep_cursor
 from dtoss.watch.told.retain import retain
 from dtoss.watch.told.verify import verify_watch
 from tests.dtoss.watch.stream.scripted import EVERY, by_object, small
-from tests.dtoss.watch.streams import NOW, SECOND, SPHERE, change, random_asked, random_rows, rows_of, settings_of
+from tests.dtoss.watch.streams import NOW, SECOND, SPHERE, change, random_asked, random_rows, rows_of, run, settings_of
 from tests.oracles import Watched
 
 ROOT = Path(__file__).parents[4]
 ROWS = 8
 EXPIRE = 40 * SECOND
-SPARED_SECONDS = 20.0
+SPARED_SECONDS = 60.0
 """Files that nothing names stay so long: a batch that is under way may be about to name one."""
+WAITED_SECONDS = 300.0
+"""For others to have done something."""
 READERS = ("first", "second")
 SECONDS = 1500
 """After which a process is taken to hang."""
@@ -51,6 +53,7 @@ def watches(home: Home, done: Path, folder: Path, batches: int, pause: float) ->
     rng = np.random.default_rng(1)
     rows = random_rows(rng, ROWS * batches, objects=9, seconds=3 * batches)
     rows.sort(key=lambda row: row["t"] + int(rng.integers(0, 4)) * SECOND)
+    others = [folder / name for name in ("changed 1", "changed 2", "removed")]
     loop = Watched(SPHERE, settings_of().schema, EXPIRE)
     lost = number = 0
     with (folder / "wanted").open("w") as out:
@@ -68,11 +71,16 @@ def watches(home: Home, done: Path, folder: Path, batches: int, pause: float) ->
             out.write(json.dumps([commit.number, wanted]) + "\n")
             number += 1
             time.sleep(pause)
+            ends = time.monotonic() + WAITED_SECONDS
+            # all others have come to something before the second half
+            while number == batches // 2 and not (done.exists() or all(one.exists() for one in others)):
+                assert time.monotonic() < ends, [one.name for one in others if not one.exists()]
+                time.sleep(0.01)
     done.touch()
     return {"lost": lost}
 
 
-def subscribes(home: Home, done: Path, seed: int) -> dict[str, int]:
+def subscribes(home: Home, done: Path, folder: Path, seed: int) -> dict[str, int]:
     """Subscribe and unsubscribe some of a few, until all is watched."""
     rng, changes, again = np.random.default_rng(seed), 0, 0
     while not done.exists():
@@ -80,13 +88,14 @@ def subscribes(home: Home, done: Path, seed: int) -> dict[str, int]:
         try:
             change(home, [random_asked(rng, name) for name in names[:2]], names[2:] if rng.random() < 0.5 else [])
             changes += 1
+            (folder / f"changed {seed}").touch()
         except Conflict:
             again += 1
         time.sleep(float(rng.uniform(0.0, 0.3)))
     return {"changes": changes, "again": again}
 
 
-def tends(home: Home, done: Path) -> dict[str, int]:
+def tends(home: Home, done: Path, folder: Path) -> dict[str, int]:
     """Fold, clear and remove what all readers have read, as if it were hours later, until all is watched."""
     folded = removed = beaten = rounds = 0
     while not done.exists():
@@ -95,6 +104,8 @@ def tends(home: Home, done: Path) -> dict[str, int]:
             folded += fold_watch(home, now).events
             removed += retain(home, 0, now, SPARED_SECONDS).events
             clear_debris(home, SPARED_SECONDS)
+            if removed:
+                (folder / "removed").touch()
         except Conflict:
             beaten += 1
         rounds += 1
@@ -135,12 +146,18 @@ def part(home: Home, kind: str, folder: Path, *rest: str) -> dict[str, int]:
     if kind == "watches":
         return watches(home, done, folder, int(rest[0]), float(rest[1]))
     if kind == "subscribes":
-        return subscribes(home, done, int(rest[0]))
-    return reads(home, done, folder, rest[0]) if kind == "reads" else tends(home, done)
+        return subscribes(home, done, folder, int(rest[0]))
+    return reads(home, done, folder, rest[0]) if kind == "reads" else tends(home, done, folder)
 
 
 def begin(home: Home) -> None:
-    """Subscribe to something, and let readers stand before the first event."""
+    """Subscribe to something, and let readers stand before the first event; what a batch calls is compiled by then."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as scratch:
+        warm = Home(scratch)
+        for number in range(2):
+            change(warm, [random_asked(rng, f"s{one}") for one in range(10 * number, 10 * number + 10)])
+            run(warm, settings_of(), random_rows(rng, 20), source=Source(query="q", batch=number), expire=EXPIRE)
     change(home, [random_asked(np.random.default_rng(0), "s0") | {"expires": None}])
     for name in READERS:
         keep_cursor(home, name, BEGINNING)
