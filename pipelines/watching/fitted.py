@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FAR_TIME = "time out of range"
-_LAST_US = 253_402_300_799_000_000
-"""The end of the year 9999."""
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_000_000
+"""The beginning of the year 1 and the end of the year 9999."""
 MICROS = "t_us"
 _UNITS = {"ms": 1e3, "s": 1e6}
 
@@ -113,7 +113,7 @@ def fitted(
         if not positions.timed:
             raise InputError(f"these rows have no column of times, those of the watch have ({settings.time})")
         t = _micros(F.col("t"), kinds["t"], unit)
-        far = F.col("t").isNotNull() & (t.isNull() | (F.abs(t) > _LAST_US))
+        far = F.col("t").isNotNull() & (t.isNull() | ~t.between(_FIRST_US, _LAST_US))
         reason = F.coalesce(reason, F.when(far, F.lit(FAR_TIME)))
         t = F.when(far, None).otherwise(t)
     if settings.id_type is not None and (settings.id_type == "string") != positions.string_ids:

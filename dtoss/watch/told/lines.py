@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -66,7 +67,7 @@ def _lines(events: pa.Table, settings: Settings, end: str) -> pa.Array:
     add("subscription", _text(columns["subscription"]))
     add("version", _whole(columns["version"]))
     add("kind", _text(columns["kind"]))
-    add("object", _any(columns["object"]))
+    add("object", json_values(columns["object"]))
     add("t", _times(columns["t"], settings.time))
     add(x, _real(columns["x"]))
     add(y, _real(columns["y"]))
@@ -75,7 +76,7 @@ def _lines(events: pa.Table, settings: Settings, end: str) -> pa.Array:
     add("reason", _text(columns["reason"]))
     add("meta", _raw(columns["meta"]))
     for name in carried_columns(events.column_names):
-        add(name, _any(columns[name]))
+        add(name, json_values(columns[name]))
     parts.append(end)
     large = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(
@@ -146,8 +147,8 @@ def _moments(values: pa.Array, zone: str) -> pa.Array:
     return pc.binary_join_element_wise(quote, texts, end, pa.scalar("", pa.large_string()))
 
 
-def _any(values: pa.Array) -> pa.Array:
-    """Return values of whatever type as JSON."""
+def json_values(values: pa.Array) -> pa.Array:
+    """Return values of whatever type as JSON, a large string (n,); what there is not is null."""
     kind = values.type.value_type if isinstance(values, pa.DictionaryArray) else values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _text(values)
@@ -159,8 +160,26 @@ def _any(values: pa.Array) -> pa.Array:
         return _real(values)
     if pa.types.is_timestamp(kind):
         return _moments(values.cast(pa.timestamp(kind.unit)), "Z" if kind.tz else "")
-    made = [None if value is None else json.dumps(value, default=str) for value in values.to_pylist()]
+    if pa.types.is_date(kind):  # Python knows the years 1 to 9999 only
+        return _text(values.cast(pa.date32()).cast(pa.string()))
+    made = [None if value is None else _json(value) for value in values.to_pylist()]
     return pa.array(made, pa.large_string())
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=str)
+
+
+def _finite(value: Any) -> Any:
+    """Return a value without what is no number in JSON."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def joined(lines: pa.Array) -> pa.Buffer:

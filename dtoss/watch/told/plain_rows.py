@@ -12,7 +12,7 @@ import pyarrow as pa
 from dtoss.names import position_names
 from dtoss.watch.settings import Settings
 from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.lines import carried_columns
+from dtoss.watch.told.lines import carried_columns, json_values
 
 ROWS_AT_ONCE = 4096
 """Rows of a table that are Python's values at a time."""
@@ -33,13 +33,16 @@ def plain_rows(events: pa.Table, settings: Settings) -> Iterator[dict[str, Any]]
     Notes
     -----
     The keys are those of the JSON lines. t is a datetime in UTC, or seconds where the watch has numbers; meta is what
-    its JSON means.
+    its JSON means. A time of a year that Python has not, before 1 or after 9999, is a text as in the JSON lines.
     """
     x, y = position_names(settings.space.geographic)
     carried = carried_columns(events.column_names)
     metas: dict[str, Any] = {}
     for begin in range(0, events.num_rows, ROWS_AT_ONCE):
-        for row in events.slice(begin, ROWS_AT_ONCE).to_pylist():
+        some = events.slice(begin, ROWS_AT_ONCE)
+        columns = {name: _values(some.column(name)) for name in events.column_names}
+        for values in zip(*columns.values(), strict=True):
+            row = dict(zip(columns, values, strict=True))
             meta = row["meta"]
             if meta is not None and meta not in metas:
                 if len(metas) >= ROWS_AT_ONCE:
@@ -63,7 +66,24 @@ def plain_rows(events: pa.Table, settings: Settings) -> Iterator[dict[str, Any]]
             yield found
 
 
-def moment_of(microseconds: int | None, time: str | None) -> datetime | float | None:
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column; those that Python has not are texts as in the JSON lines."""
+    try:
+        found: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        texts = pa.chunked_array([json_values(chunk) for chunk in column.chunks]).to_pylist()
+        found = [_value(one, text) for one, text in zip(column, texts, strict=True)]
+    return found
+
+
+def _value(one: pa.Scalar, text: str | None) -> Any:
+    try:
+        return one.as_py()
+    except (OverflowError, ValueError):
+        return None if text is None else json.loads(text)
+
+
+def moment_of(microseconds: int | None, time: str | None) -> datetime | float | str | None:
     """Return a time as the rows of a watch have theirs.
 
     Parameters
@@ -75,4 +95,10 @@ def moment_of(microseconds: int | None, time: str | None) -> datetime | float | 
     """
     if microseconds is None:
         return None
-    return microseconds * _MICRO if time == "double" else _START + timedelta(microseconds=microseconds)
+    if time == "double":
+        return microseconds * _MICRO
+    try:
+        return _START + timedelta(microseconds=microseconds)
+    except OverflowError:
+        text: str = json.loads(json_values(pa.array([microseconds], pa.timestamp("us", "UTC")))[0].as_py())
+        return text

@@ -59,15 +59,24 @@ def test_files_are_held_against_what_stands(spark, tmp_path, kind):
 
 
 def test_rows_that_cannot_be_are_set_aside_and_counted(spark, tmp_path):
-    """A null id, no number, NaN, a latitude of 91, a time of the future: reasons in the commit, rows in a file."""
+    """A null id, no number, NaN, a latitude of 91, a time of the future and one BC: reasons, and rows in a file."""
     store, incoming = tmp_path / "store", tmp_path / "in"
     incoming.mkdir()
     change(Home(str(store)), [circle("a", 0.0, 0.0, 1000.0)])
-    lines = ["id,lon,lat,t", "1,0,0,100", ",0,0,100", "2,x,0,100", "3,0,91,100", "4,0,0,99999999999", "5,0,nan,100"]
+    lines = [
+        "id,lon,lat,t",
+        "1,0,0,100",
+        ",0,0,100",
+        "2,x,0,100",
+        "3,0,91,100",
+        "4,0,0,99999999999",
+        "5,0,nan,100",
+        "6,0,0,-99999999999",
+    ]
     path = incoming / "bad.csv"
     path.write_text("\n".join(lines) + "\n")
     os.utime(path, (1, 1))
-    with pytest.raises(InputError, match=r"5 of 6 rows are bad .* --max-bad bears 10%"):
+    with pytest.raises(InputError, match=r"6 of 7 rows are bad .* --max-bad bears 10%"):
         once(spark, incoming, store)
     assert Home(str(store)).batches.head() is None
     once(spark, incoming, store, max_bad=0.9)
@@ -78,8 +87,9 @@ def test_rows_that_cannot_be_are_set_aside_and_counted(spark, tmp_path):
         "position is NaN": 1,
         "position is not a number": 1,
         "time ahead of the clock": 1,
+        "time out of range": 1,
     }
-    assert sum(file["rows"] for file in document["quarantine"]) == 5
+    assert sum(file["rows"] for file in document["quarantine"]) == 6
     folder = store / "watch" / "default" / "quarantine"
     rows = [row for file in document["quarantine"] for row in pq.read_table(folder / file["name"]).to_pylist()]
     assert {json.loads(row["row"])["t"] for row in rows if row["reason"] == "time ahead of the clock"} == {

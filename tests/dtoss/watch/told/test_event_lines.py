@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -109,3 +109,22 @@ def test_many_chunks_are_one_text():
     whole = pa.concat_tables(parts)
     assert lines_of(whole) == [line for part in parts for line in lines_of(part)]
     assert lines_of(whole.slice(70, 60)) == lines_of(whole)[70:130]
+
+
+def test_times_of_years_that_python_has_not_are_texts():
+    """Beside others of the same column; both ways say the same, and nested values are JSON."""
+    far, early = 253_402_300_800_000_000, -62_135_596_800_000_001
+    table = table_of([event("a", "enter", 7, far), event("b", "enter", 7, 0), event("c", "enter", 7, early)], 1, 1)
+    order = [row["t"] for row in table.to_pylist()]
+    moments = pa.array(order, pa.int64())
+    table = table.append_column("when", moments.cast(pa.timestamp("us", "America/New_York")))
+    table = table.append_column("day", pa.array([3_000_000, None, 1], pa.int32()).cast(pa.date32()))
+    table = table.append_column("parts", pa.array([{"a": [float("nan"), 1.0]}, None, {"a": None}]))
+    lines, rows = lines_of(table), list(plain_rows(table, SETTINGS))
+    said = {early: "0000-12-31T23:59:59.999999Z", 0: "1970-01-01T00:00:00Z", far: "10000-01-01T00:00:00Z"}
+    assert [line["t"] for line in lines] == [line["when"] for line in lines] == [said[t] for t in order]
+    assert [row["t"] for row in rows] == [said[t] if t else datetime(1970, 1, 1, tzinfo=UTC) for t in order]
+    assert [row["when"] for row in rows] == [row["t"] for row in rows]
+    assert [line["day"] for line in lines] == ["10183-09-21", None, "1970-01-02"]
+    assert [row["day"] for row in rows] == ["10183-09-21", None, date(1970, 1, 2)]
+    assert [line["parts"] for line in lines] == [{"a": [None, 1.0]}, None, {"a": None}]
