@@ -301,7 +301,8 @@ def _cycle(loop: _Loop, found: Arrived, manifest: dict[str, Any] | None) -> dict
             raise
         raise _Busy(str(error)) from None
     try:
-        session = loop.sessions()
+        with loop.stopping.starting():
+            session = loop.sessions()
         loop.stopping.listen_again()
         wanted = types_of(manifest, columns)
         keys = [] if loop.history is None or inputs is None else keyed(inputs)

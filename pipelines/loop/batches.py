@@ -174,7 +174,8 @@ def _batch(loop: Loop, found: Arrived, files: dict[str, int]) -> bool:
         if changed:  # the ledger would say bytes that were not those that were read
             raise Vanished(f"{changed[0]} has changed while it was read")
 
-    session = loop.sessions()
+    with loop.stopping.starting():
+        session = loop.sessions()
     loop.stopping.listen_again()
     columns, wanted = loop.chosen(session, inputs)
     try:

@@ -18,6 +18,10 @@ _SLICE_SECONDS = 0.1
 """In which waiting looks for a signal: what could be woken by a handler has locks, which it may find taken."""
 
 
+class Ending(Exception):
+    """Somebody has asked to end, and nothing was in hand."""
+
+
 class Stopping:
     """Whether somebody has asked the loop to end.
 
@@ -28,7 +32,7 @@ class Stopping:
     def __init__(self, grace: float = GRACE_SECONDS) -> None:
         self._grace = grace
         self._asked = False
-        self._busy = False
+        self._busy = self._starting = False
         self._before: dict[signal.Signals, Any] = {}
 
     @property
@@ -74,6 +78,27 @@ class Stopping:
             if self._before:
                 signal.setitimer(signal.ITIMER_REAL, 0.0)
 
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """While inside, nothing is in hand yet: a signal ends it at once.
+
+        Raises
+        ------
+        Ending
+            If a signal has come, or comes; out of whatever is being done.
+        """
+        self._starting = True
+        try:
+            self._end_if_asked()
+            yield
+            self._end_if_asked()  # what it was raised in may have kept it to itself
+        finally:
+            self._starting = False
+
+    def _end_if_asked(self) -> None:
+        if self._asked:
+            raise Ending("asked to end")
+
     def wait(self, seconds: float) -> bool:
         """Wait, at most until a signal comes; return whether one has."""
         ends = time.monotonic() + seconds
@@ -86,6 +111,8 @@ class Stopping:
             self._give_up(number, frame)
             return
         self._asked = True
+        if self._starting:
+            raise Ending("asked to end")
         if self._busy:
             signal.setitimer(signal.ITIMER_REAL, self._grace)
 

@@ -54,10 +54,35 @@ time.sleep(0.3)  # an alarm that was left set would end the process
 """
 
 
-def looped(works, lasts, grace, signals=()):
+STARTS = """
+import signal, sys, time
+from pipelines.loop.stopping import Ending, Stopping
+
+stopping = Stopping(grace=50)
+with stopping.listening(), stopping.cycle():
+    try:
+        with stopping.starting():
+            print("ready", flush=True)
+            try:
+                time.sleep(50)
+            except Ending:
+                if sys.argv[1] == "raises":
+                    raise
+    except Ending:
+        print("ended", flush=True)
+print("asked" if stopping.asked else "not asked", flush=True)
+try:
+    with stopping.starting():
+        print("started", flush=True)
+except Ending:
+    print("ended", flush=True)
+"""
+
+
+def looped(works, lasts, grace, signals=(), program=LOOP):
     """Run a loop, send it signals; return its exit code, what it printed, and the seconds it took after the first."""
     process = subprocess.Popen(
-        [sys.executable, "-c", LOOP, works, str(lasts), str(grace)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, works, str(lasts), str(grace)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout.readline() == "ready\n"
@@ -89,6 +114,15 @@ def test_a_cycle_may_end_by_itself(number):
 def test_a_cycle_that_takes_longer_is_abandoned():
     code, said, seconds = looped("works", 50, 0.5, [signal.SIGTERM])
     assert (code, said) == (3, ["abandoned"])
+    assert seconds < 25
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("works", ["raises", "keeps it to itself"])
+def test_what_only_starts_ends_at_once(works, number):
+    """Whether or not what is being started lets the error through; and nothing starts afterwards."""
+    code, said, seconds = looped(works, 0, 0, [number], STARTS)
+    assert (code, said) == (0, ["ended", "asked", "ended"])
     assert seconds < 25
 
 

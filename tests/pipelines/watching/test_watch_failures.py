@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 import pipelines.loop.batches
+from dtoss.commits.lease import held_by
 from dtoss.watch.home import Home
 from pipelines.loop.batches import BatchesFailed
 from pipelines.watch import watch_files
 from tests.dtoss.watch.streams import BEGIN, change, circle
 from tests.pipelines.watching.arrivals import arrive
 
+ROOT = Path(__file__).parents[3]
 ROW = {"id": 1, "t": BEGIN, "x": 0.0, "y": 0.0, "attributes": {}}
 
 
@@ -60,3 +67,32 @@ def test_spark_that_fails_twice_for_no_known_reason_is_started_anew(monkeypatch,
     assert told.count("batch") == 5
     with pytest.raises(BatchesFailed, match="3 batches in a row have failed, the last one: RuntimeError: odd"):
         failing(monkeypatch, tmp_path / "again", [RuntimeError("odd")] * 3)
+
+
+STARTING = """
+import sys, time
+from pipelines.watch import watch_files
+
+def session():
+    print("ready", flush=True)
+    time.sleep(100)
+
+done = watch_files(sys.argv[1], sys.argv[2], session, warn=print)
+print(done.stopped, done.batches)
+"""
+
+
+def test_sigterm_while_spark_starts_ends_at_once(tmp_path):
+    """There is no batch in hand that could be waited for; the lease is let go of."""
+    arrive(tmp_path / "in", "a", [ROW])
+    home = Home(str(tmp_path / "store"))
+    command = [sys.executable, "-c", STARTING, str(tmp_path / "in"), home.store]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGTERM)
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (0, "True 0\n")
+    assert held_by(home.folder) is None
