@@ -10,7 +10,7 @@ from pipelines.command.output import print_table
 
 
 def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool) -> None:
-    """Print what is in a store's snapshot, as a table or as JSON.
+    """Print what is in a store's snapshot, and the watches beside it, as a table or as JSON.
 
     Raises
     ------
@@ -20,6 +20,13 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
     from dtoss.snapshots.store import Store as StorePlace
 
     place = StorePlace(store)
+    watches = watches_in(store)
+    if watches and snapshot is None and not verify and place.head() is None and not place.snapshots():
+        if as_json:
+            print(json.dumps({"watches": watches}))
+        else:
+            print_table([("watch", _said(watch)) for watch in watches])
+        return
     manifest = place.manifest(snapshot)
     if verify:
         from dtoss.opening import open_index
@@ -28,6 +35,7 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
     writer = place.writes()
     facts = facts_of_manifest(manifest)
     facts |= {"writer": None if writer is None else str(writer), "unfinished": place.unfinished()}
+    facts["watches"] = watches
     if as_json:
         print(json.dumps(facts))
         return
@@ -51,11 +59,40 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
     if writer is not None:
         rows.append(("written by", str(writer)))
     rows += [("unfinished", f"{name}: {why}") for name, why in facts["unfinished"]]
+    rows += [("watch", _said(watch)) for watch in watches]
     if facts["renamed"]:
         rows.append(("renamed", said_renamed(facts["renamed"])))
     if verify:
         rows.append(("files", "all checksums agree with the manifest"))
     print_table(rows)
+
+
+def watches_in(store: str) -> list[dict[str, Any]]:
+    """Return what `--json` prints of the watches of a store: how many batches and changes each has, and who writes."""
+    from dtoss.commits.lease import held_by
+    from dtoss.errors import StoreError
+    from dtoss.watch.home import Home, watches_of
+
+    found = []
+    for name in watches_of(store):
+        home = Home(store, name)
+        writer = held_by(home.folder)
+        facts: dict[str, Any] = {"name": name, "writer": None if writer is None else str(writer)}
+        try:
+            for what, chain in (("batches", home.batches), ("changes", home.changes)):
+                head = chain.head()
+                facts[what] = 0 if head is None else head.number
+        except StoreError as error:
+            facts["damaged"] = str(error)
+        found.append(facts)
+    return found
+
+
+def _said(watch: dict[str, Any]) -> str:
+    parts = [f"{watch[what]:,} {what}" for what in ("batches", "changes") if what in watch]
+    parts += [] if watch["writer"] is None else [f"written by {watch['writer']}"]
+    parts += [watch["damaged"]] if "damaged" in watch else []
+    return f"{watch['name']}: {', '.join(parts)}"
 
 
 def roll_back(store: str, *, lease: bool = True) -> None:
