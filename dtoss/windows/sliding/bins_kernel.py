@@ -33,11 +33,11 @@ def slide_bins(
     cursors
         int64 (l + 1,). The entry that comes next: to enter, to leave each length.
     counts
-        int64 (l, cells). Moves of each cell in each window.
+        int64 (cells, l). Moves of each cell in each window.
     moves
-        int64 (l, keys). Their sums by key.
+        int64 (keys, l). Their sums by key.
     places, below
-        int64 (l, q, keys). A cell of the key for each percentile, and how many moves are in cells of the key before it.
+        int64 (keys, l, q). A cell of the key for each percentile, and how many moves are in cells of the key before it.
     block
         int64 (l * q, ends, keys), or with no ends, where nothing is written; -1 where there is no move.
     """
@@ -58,30 +58,29 @@ def slide_bins(
             cursors[1 + length] = at
         if block.shape[1] == 0:
             continue
-        for length in range(lengths.size):
-            for which in range(asked):
-                for key in range(moves.shape[1]):
-                    total = moves[length, key]
-                    if total == 0:
-                        block[length * asked + which, i, key] = -1
-                        continue
-                    rank = (percents[which] * total + _HUNDRED - 1) // _HUNDRED
-                    place, before = places[length, which, key], below[length, which, key]
-                    while before >= rank:
-                        place -= 1
-                        before -= counts[length, place]
-                    while before + counts[length, place] < rank:
-                        before += counts[length, place]
-                        place += 1
-                    places[length, which, key], below[length, which, key] = place, before
-                    block[length * asked + which, i, key] = answers[place]
+        for key in range(moves.shape[0]):
+            for length in range(lengths.size):
+                total = moves[key, length]
+                for which in range(asked):
+                    answer = -1
+                    if total > 0:
+                        rank = (percents[which] * total + _HUNDRED - 1) // _HUNDRED
+                        place, before = places[key, length, which], below[key, length, which]
+                        while before >= rank:
+                            place -= 1
+                            before -= counts[place, length]
+                        while before + counts[place, length] < rank:
+                            before += counts[place, length]
+                            place += 1
+                        places[key, length, which], below[key, length, which] = place, before
+                        answer = answers[place]
+                    block[length * asked + which, i, key] = answer
 
 
 @kernel
 def _count(length, key, cell, more, counts, moves, places, below):
     """Add to the count of a cell, and to what is below each percentile's place."""
-    counts[length, cell] += more
-    moves[length, key] += more
-    for which in range(places.shape[1]):
-        if cell < places[length, which, key]:
-            below[length, which, key] += more
+    counts[cell, length] += more
+    moves[key, length] += more
+    for which in range(places.shape[2]):
+        below[key, length, which] += more if cell < places[key, length, which] else 0

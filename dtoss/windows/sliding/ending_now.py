@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -58,22 +59,15 @@ def window_now(
     check_length(spec, length)
     end, width = watermark // spec.pane, length // spec.pane
     columns = Columns(replace(spec, lengths=(length,), names=(name,)))
-    cells, bins = state.sums.between(end - width, end), state.bins.between(end - width, end)
+    closed = [one.between(end - width, end) for one in state.closed_sums]
+    cells, bins = state.sums.between(-_FAR, end), state.bins.between(end - width, end)
     speeds = joined([state.queues, _without_buckets(state.maxima)]).between(end - width, end)
-    steps = state.steps.between(-_FAR, end)
     counts = "objects" in spec.measures
-    slots = Slots(
-        different(
-            [
-                state.keys,
-                *(one.labels[:, 0] for one in (cells, bins, speeds, steps)),
-                *([visitors[0]] if counts else []),
-            ]
-        )
-    )
-    values = _sums(columns, cells, slots, width, end)
+    known = [state.keys, *(one.labels[:, 0] for one in (*closed, cells, bins, speeds))]
+    slots = Slots(different([*known, visitors[0]] if counts else known))
+    values = _sums(columns, [*closed, cells.between(end - width, end).columns(range(len(columns.sliding)))], slots, end)
     if "here" in spec.measures:
-        values["here"] = _here(spec, state, steps, slots)
+        values["here"] = _here(spec, state, cells, slots)
     if counts:
         values[f"objects_{name}"] = np.zeros(len(slots), np.int64)
         values[f"objects_{name}"][slots.of(visitors[0])] = visitors[1]
@@ -147,24 +141,24 @@ def _without_buckets(maxima: Cells) -> Cells:
     return Cells(maxima.pane, maxima.labels[:, :1], maxima.values)
 
 
-def _sums(columns: Columns, cells: Cells, slots: Slots, width: int, end: int) -> dict[str, Numbers]:
+def _sums(columns: Columns, parts: Sequence[Cells], slots: Slots, end: int) -> dict[str, Numbers]:
     """Return the sums of what slides, by the names of results."""
     totals = np.zeros((len(columns.sliding), len(slots)), np.int64)
-    none = Cells.none(1, 0)
-    slide_sums(
-        end, 1, 1, operand(cells.pane), slots.of(cells.labels[:, 0]), operand(cells.values), none.pane,
-        np.zeros(0, np.int32), none.values, np.array([width]), np.zeros(3, np.int64), totals,
-        np.zeros((len(totals), 0, len(slots)), np.int64),
-    )  # fmt: skip
+    none = Cells.none(1, len(totals))
+    for cells in parts:
+        slide_sums(
+            end, 1, 1, none.pane, np.zeros(0, np.int32), none.values, operand(cells.pane),
+            slots.of(cells.labels[:, 0]), operand(cells.values), np.array([_FAR]), np.zeros(3, np.int64), totals,
+            np.zeros((len(totals), 0, len(slots)), np.int64),
+        )  # fmt: skip
     name = columns.spec.names[0]
     return {f"{column}_{name}": row for column, row in zip(columns.sliding, totals, strict=True)}
 
 
-def _here(spec: Spec, state: PaneState, steps: Cells, slots: Slots) -> Numbers:
-    whole = Columns(spec)
+def _here(spec: Spec, state: PaneState, cells: Cells, slots: Slots) -> Numbers:
     found = np.zeros(len(slots), np.int64)
-    found[slots.of(state.keys)] = state.running[whole.running.index("here")]
-    np.add.at(found, slots.of(steps.labels[:, 0]), steps.values[:, whole.standing.index("here")])
+    found[slots.of(state.keys)] = state.running[Columns(spec).running.index("here")]
+    np.add.at(found, slots.of(cells.labels[:, 0]), cells.values[:, spec.sums.index("here")])
     return found
 
 

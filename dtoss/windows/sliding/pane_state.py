@@ -49,17 +49,25 @@ class Layers:
     def folded(self, base: int, since: int) -> Layers:
         """Return them with another base, without panes before ``since``."""
         begin = int(np.searchsorted(self.open.pane, base))
-        parts = [*self.closed, self.open.take(slice(0, begin))]
-        closed: list[Cells] = []
-        for part in parts:
-            if len(part) == 0 or int(part.pane[-1]) < since:
-                continue
-            while closed and len(closed[-1]) < _MERGED * len(part):
-                part = joined([closed.pop(), part])
-            closed.append(part)
-        if closed:
-            closed[0] = _trimmed(closed[0], since)
-        return Layers(tuple(part for part in closed if len(part)), _copied(self.open, begin))
+        return Layers(closed_with(self.closed, self.open.between(since, base), since), _copied(self.open, begin))
+
+
+def closed_with(closed: Sequence[Cells], part: Cells, since: int) -> tuple[Cells, ...]:
+    """Return closed cells with a part that follows them, without panes before ``since``.
+
+    Each part is at least four times as large as the next: there are few, and a cell is copied seldom.
+    """
+    found: list[Cells] = []
+    for one in (*closed, part):
+        if len(one) == 0 or int(one.pane[-1]) < since:
+            continue
+        merged = one
+        while found and len(found[-1]) < _MERGED * len(merged):
+            merged = joined([found.pop(), merged])
+        found.append(merged)
+    if found:
+        found[0] = _trimmed(found[0], since)
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -74,10 +82,10 @@ class PaneState:
         int64 (k,), rising. Those with a running sum.
     running
         int64 (columns, k). The running sums over the panes before the base, as :attr:`Columns.running`.
+    closed_sums
+        By key: what leaves a window with its pane, of panes before the base, in parts that follow one another.
     sums
-        By key: what leaves a window with its pane.
-    steps
-        By key: what counts from its pane on, of panes from the base on.
+        By key: the columns of ``spec.sums``, of panes from the base on.
     flow
         By the two keys of moves: how many.
     bins
@@ -95,8 +103,8 @@ class PaneState:
     base: int | None
     keys: Numbers
     running: Numbers
-    sums: Layers
-    steps: Cells
+    closed_sums: tuple[Cells, ...]
+    sums: Cells
     flow: Layers
     bins: Layers
     bin_counts: Cells
@@ -112,8 +120,8 @@ class PaneState:
             None,
             np.zeros(0, np.int64),
             np.zeros((len(columns.running), 0), np.int64),
-            Layers.none(1, len(columns.sliding)),
-            Cells.none(1, len(columns.standing)),
+            (),
+            Cells.none(1, len(spec.sums)),
             Layers.none(2, 1),
             Layers.none(2, 1),
             Cells.none(2, len(spec.lengths)),
@@ -129,9 +137,9 @@ class PaneState:
         return min(panes, default=None)
 
     def _open(self) -> tuple[Cells, ...]:
-        return self.sums.open, self.steps, self.flow.open, self.bins.open, self.maxima
+        return self.sums, self.flow.open, self.bins.open, self.maxima
 
-    def with_patches(self, spec: Spec, patches: Incoming) -> PaneState:
+    def with_patches(self, patches: Incoming) -> PaneState:
         """Return the state with patches added to its panes.
 
         Raises
@@ -139,15 +147,11 @@ class PaneState:
         ValueError
             If a patch is about a pane before the base.
         """
-        columns = Columns(spec)
         if self.base is not None and patches.first is not None and patches.first < self.base:
             raise ValueError(f"a patch changes pane {patches.first}, and those before {self.base} are closed")
-        sliding = [spec.sums.index(name) for name in columns.sliding]
-        standing = [spec.sums.index(name) for name in columns.standing]
         return replace(
             self,
-            sums=replace(self.sums, open=added(self.sums.open, patches.sums.columns(sliding))),
-            steps=added(self.steps, patches.sums.columns(standing)),
+            sums=added(self.sums, patches.sums),
             flow=replace(self.flow, open=added(self.flow.open, patches.flow)),
             bins=replace(self.bins, open=added(self.bins.open, patches.bins)),
             maxima=replaced(self.maxima, patches.maxima),
@@ -155,13 +159,13 @@ class PaneState:
 
     def to_arrow(self) -> dict[str, pa.Table]:
         """Return the state as tables by name; :meth:`from_arrow` is the way back."""
+        closed = joined(self.closed_sums) if self.closed_sums else None
         tables = {
             name: _as_table(cells)
             for name, cells in {
-                "sums": self.sums.between(_EARLIEST, _LATEST),
+                "sums": self.sums,
                 "flow": self.flow.between(_EARLIEST, _LATEST),
                 "bins": self.bins.between(_EARLIEST, _LATEST),
-                "steps": self.steps,
                 "bin_counts": self.bin_counts,
                 "queues": self.queues,
                 "maxima": self.maxima,
@@ -170,6 +174,7 @@ class PaneState:
         }
         running = pa.table({"key": self.keys, **{f"value_{i}": row for i, row in enumerate(self.running)}})
         base = b"" if self.base is None else str(self.base).encode()
+        tables |= {} if closed is None else {"closed_sums": _as_table(closed)}
         return {**tables, "running": running.replace_schema_metadata({_BASE: base})}
 
     @classmethod
@@ -184,8 +189,8 @@ class PaneState:
             base,
             running.column("key").to_numpy(),
             np.stack(rows) if rows else np.zeros((0, len(running)), np.int64),
-            _layered(cells["sums"], base),
-            cells["steps"],
+            (cells["closed_sums"],) if "closed_sums" in cells else (),
+            cells["sums"],
             _layered(cells["flow"], base),
             _layered(cells["bins"], base),
             *(cells[name] for name in ("bin_counts", "queues", "maxima", "revisions")),
@@ -209,8 +214,8 @@ class PaneState:
             self.base,
             self.keys[mine],
             np.ascontiguousarray(self.running[:, mine]),
-            layers(self.sums),
-            some(self.steps),
+            tuple(cells for cells in map(some, self.closed_sums) if len(cells)),
+            some(self.sums),
             layers(self.flow, flow=True),
             layers(self.bins),
             *(some(cells) for cells in (self.bin_counts, self.queues, self.maxima, self.revisions)),
@@ -231,18 +236,19 @@ class PaneState:
         if len({state.base for state in begun}) > 1:
             raise ValueError(f"states of panes have the bases {sorted({state.base or 0 for state in begun})}")
         keys = np.concatenate([state.keys for state in begun])
+        closed = [joined(state.closed_sums) for state in begun if state.closed_sums]
         order = np.argsort(keys, kind="stable")
 
         def layers(some: Sequence[Layers]) -> Layers:
-            closed = gathered([joined(one.closed) if one.closed else one.open.take(slice(0, 0)) for one in some])
-            return Layers((closed,) if len(closed) else (), gathered([one.open for one in some]))
+            closed = [joined(one.closed) for one in some if one.closed]
+            return Layers((gathered(closed),) if closed else (), gathered([one.open for one in some]))
 
         return cls(
             begun[0].base,
             keys[order],
             np.concatenate([state.running for state in begun], axis=1)[:, order],
-            layers([state.sums for state in begun]),
-            gathered([state.steps for state in begun]),
+            (gathered(closed),) if closed else (),
+            gathered([state.sums for state in begun]),
             layers([state.flow for state in begun]),
             layers([state.bins for state in begun]),
             *(

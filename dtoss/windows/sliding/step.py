@@ -12,7 +12,7 @@ from dtoss.windows.patches import Patches
 from dtoss.windows.sliding.cells import Cells, Numbers, replaced, sorted_cells
 from dtoss.windows.sliding.columns import Columns
 from dtoss.windows.sliding.incoming import Incoming, incoming_of
-from dtoss.windows.sliding.pane_state import PaneState
+from dtoss.windows.sliding.pane_state import PaneState, closed_with
 from dtoss.windows.sliding.results import rows_of, table_of, told_before
 from dtoss.windows.sliding.slots import Slots, different
 from dtoss.windows.sliding.sweep import Snapshot, Sweep
@@ -86,7 +86,7 @@ def groups_step(
         raise ValueError(f"the watermark goes back from {watermark_before} to {watermark_after}")
     columns = Columns(spec)
     incoming = patches if isinstance(patches, Incoming) else incoming_of(spec, patches)
-    state = before.with_patches(spec, incoming)
+    state = before.with_patches(incoming)
     if watermark_after is None:
         return GroupsStep(columns.results.empty_table(), state, 0, 0)
     final_until = watermark_after - spec.late
@@ -125,7 +125,7 @@ def _pane_of(spec: Spec, microseconds: int) -> int:
 
 
 def _keys_of(state: PaneState) -> Numbers:
-    cells = (state.sums.open, state.steps, state.bins.open, state.queues, state.maxima, state.bin_counts)
+    cells = (state.sums, state.bins.open, state.queues, state.maxima, state.bin_counts)
     return different([state.keys, *(one.labels[:, 0] for one in cells)])
 
 
@@ -214,13 +214,14 @@ def _folded(
     assert state.base is not None
     since = base - columns.spec.longest
     standing = taken.running.any(axis=0)
+    closing = state.sums.between(since, base).columns(range(len(columns.sliding)))
     later = int(np.searchsorted(revisions.pane, base * columns.spec.pane, "right"))
     return PaneState(
         base,
         sweep.keys.keys[standing],
         np.ascontiguousarray(taken.running[:, standing]),
-        state.sums.folded(base, since),
-        state.steps.between(base, _LATEST),
+        closed_with(state.closed_sums, closing, since),
+        state.sums.between(base, _LATEST),
         state.flow.folded(base, since),
         state.bins.folded(base, since),
         taken.bin_counts,

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from dtoss.compiled.kernel import kernel
 
 _NUMBERS, _SLOTS = "Array(int64, 1, 'C', readonly=True)", "Array(int32, 1, 'C', readonly=True)"
 _TABLE = "Array(int64, 2, 'C', readonly=True)"
+
+
+class Entries(NamedTuple):
+    """What happens in panes, by pane: of which key, and what."""
+
+    pane: Any
+    slot: Any
+    values: Any
 
 
 @kernel(
@@ -13,7 +23,7 @@ _TABLE = "Array(int64, 2, 'C', readonly=True)"
     " int64[::1], int64[:, ::1], int64[:, :, ::1])"
 )
 def slide_sums(
-    first, stride, ends, pane, slot, values, step_pane, step_slot, steps, lengths, cursors, totals, block
+    first, stride, ends, closed_pane, closed_slot, closed_values, pane, slot, values, lengths, cursors, totals, block
 ):  # fmt: skip
     """Move the running sums from end to end, and write them for each.
 
@@ -21,44 +31,51 @@ def slide_sums(
     ----------
     first, stride, ends
         The first end and from one to the next, in panes; how many. An end holds the panes before it.
+    closed_pane, closed_slot, closed_values
+        (m,), (m,), int64 (m, c). What is in the running sums from the beginning, and leaves them.
     pane, slot, values
-        (n,), (n,), int64 (n, c). What counts in the windows that hold its pane, by pane.
-    step_pane, step_slot, steps
-        (m,), (m,), int64 (m, d). What counts from its pane on, by pane.
+        (n,), (n,), int64 (n, c + d). What enters and leaves later: c columns that count in the windows that hold their
+        pane, and d that count from their pane on.
     lengths
         int64 (l,). In panes.
     cursors
-        int64 (l + 2,). The entry that comes next: to enter, as a step, to leave each length.
+        int64 (2 l + 1,). The entry that comes next: to enter, then for each length to leave, of those that were closed
+        and of those that entered.
     totals
         int64 (d + l * c, keys). The running sums.
     block
         int64 (d + l * c, ends, keys), or with no ends, where nothing is written.
     """
-    standing, wide = steps.shape[1], values.shape[1]
+    closed, entries = Entries(closed_pane, closed_slot, closed_values), Entries(pane, slot, values)
+    wide = closed_values.shape[1]
+    standing = values.shape[1] - wide
     for i in range(ends):
         end = first + i * stride
         at = cursors[0]
         while at < pane.size and pane[at] < end:
             key = slot[at]
+            for column in range(standing):
+                totals[column, key] += values[at, wide + column]
             for length in range(lengths.size):
                 for column in range(wide):
                     totals[standing + length * wide + column, key] += values[at, column]
             at += 1
         cursors[0] = at
-        at = cursors[1]
-        while at < step_pane.size and step_pane[at] < end:
-            for column in range(standing):
-                totals[column, step_slot[at]] += steps[at, column]
-            at += 1
-        cursors[1] = at
         for length in range(lengths.size):
-            at, gone = cursors[2 + length], end - lengths[length]
-            while at < pane.size and pane[at] < gone:
-                for column in range(wide):
-                    totals[standing + length * wide + column, slot[at]] -= values[at, column]
-                at += 1
-            cursors[2 + length] = at
+            at, row = 1 + 2 * length, standing + length * wide
+            cursors[at] = _leave(closed, cursors[at], end - lengths[length], row, wide, totals)
+            cursors[at + 1] = _leave(entries, cursors[at + 1], end - lengths[length], row, wide, totals)
         if block.shape[1] > 0:
             for row in range(totals.shape[0]):
                 for key in range(totals.shape[1]):
                     block[row, i, key] = totals[row, key]
+
+
+@kernel
+def _leave(entries, at, gone, row, wide, totals):
+    """Take away what is before a pane, and return the entry that comes next."""
+    while at < entries.pane.size and entries.pane[at] < gone:
+        for column in range(wide):
+            totals[row + column, entries.slot[at]] -= entries.values[at, column]
+        at += 1
+    return at

@@ -14,7 +14,7 @@ from dtoss.windows.sliding.bins_kernel import slide_bins
 from dtoss.windows.sliding.cells import Cells, Numbers, joined
 from dtoss.windows.sliding.columns import PERCENTILES, Columns
 from dtoss.windows.sliding.maxima_kernel import mark_queues, slide_maxima
-from dtoss.windows.sliding.pane_state import Layers, PaneState
+from dtoss.windows.sliding.pane_state import PaneState
 from dtoss.windows.sliding.slots import Slots, different
 from dtoss.windows.sliding.sums_kernel import slide_sums
 
@@ -115,13 +115,14 @@ class Sweep:
         """The keys that are swept."""
         return self._slots
 
-    def entries(self, layers: Layers) -> tuple[Cells, Slot, Numbers]:
-        """Return the cells that enter or leave, their slots, and where each of both begins, int64 (lengths + 1,)."""
-        ranges = [(self._base, self._last)]
-        ranges += [(self._base - length, self._last - length) for length in self._lengths.tolist()]
-        parts = [layers.between(first, last) for first, last in _united(ranges)]
-        cells, slot = self.mine(joined(parts))
-        return cells, slot, np.searchsorted(cells.pane, [first for first, _ in ranges]).astype(np.int64)
+    def leaving(self, closed: Sequence[Cells]) -> Cells:
+        """Return the cells of closed panes that leave a window on the way, without those between."""
+        ranges = [(self._base - length, min(self._base, self._last - length)) for length in self._lengths.tolist()]
+        return joined([part.between(first, last) for first, last in _united(ranges) for part in closed])
+
+    def begins(self, pane: Numbers) -> Numbers:
+        """Return where each length's leaving begins among panes, int64 (lengths,)."""
+        return np.searchsorted(pane, self._base - self._lengths).astype(np.int64)
 
     def mine(self, cells: Cells) -> tuple[Cells, Slot]:
         """Return the cells of keys that are swept, and their slots."""
@@ -133,29 +134,24 @@ class Sweep:
 class _Sums:
     def __init__(self, sweep: Sweep, columns: Columns, state: PaneState) -> None:
         self._lengths, self.rows = sweep.lengths, len(columns.running)
-        cells, self._slot, begins = sweep.entries(state.sums)
-        steps, self._step_slot = sweep.mine(state.steps)
-        self._pane, self._values = cells.pane, operand(cells.values)
-        self._step_pane, self._steps = operand(steps.pane), operand(steps.values)
-        self._pane = operand(self._pane)
-        self._cursors = np.concatenate([begins[:1], [0], begins[1:]]).astype(np.int64)
+        closed, self._closed_slot = sweep.mine(sweep.leaving((Cells.none(1, len(columns.sliding)), *state.closed_sums)))
+        cells, self._slot = sweep.mine(state.sums)
+        self._closed_pane, self._closed = operand(closed.pane), operand(closed.values)
+        self._pane, self._values = operand(cells.pane), operand(cells.values)
+        self._cursors = np.zeros(1 + 2 * len(self._lengths), np.int64)
+        self._cursors[1::2] = sweep.begins(closed.pane)
         self.totals = np.zeros((self.rows, len(sweep.keys)), np.int64)
         slot = sweep.keys.of(state.keys)
         self.totals[:, slot[slot >= 0]] = state.running[:, slot >= 0]
 
     def slide(self, first: int, stride: int, ends: int, block: Numbers) -> None:
         slide_sums(
-            first, stride, ends, self._pane, self._slot, self._values, self._step_pane, self._step_slot, self._steps,
-            self._lengths, self._cursors, self.totals, block,
+            first, stride, ends, self._closed_pane, self._closed_slot, self._closed, self._pane, self._slot,
+            self._values, self._lengths, self._cursors, self.totals, block,
         )  # fmt: skip
 
     def next_entry(self) -> int | None:
-        left = [
-            int(pane[at])
-            for pane, at in ((self._pane, self._cursors[0]), (self._step_pane, self._cursors[1]))
-            if at < len(pane)
-        ]
-        return min(left, default=None)
+        return int(self._pane[self._cursors[0]]) if self._cursors[0] < len(self._pane) else None
 
 
 class _Maxima:
@@ -193,7 +189,10 @@ class _Bins:
         self._keys, self._lengths = sweep.keys, sweep.lengths
         self._percents = np.array([PERCENTILES[name] for name in columns.percentiles], np.int64)
         self.rows = len(self._lengths) * len(self._percents)
-        entries, self._slot, self._cursors = sweep.entries(state.bins)
+        leaving = sweep.leaving((Cells.none(2, 1), *state.bins.closed))
+        entries, self._slot = sweep.mine(joined([leaving, state.bins.open]))
+        first = np.searchsorted(entries.pane, [state.base or 0]).astype(np.int64)
+        self._cursors = np.concatenate([first, sweep.begins(entries.pane)])
         before, before_slot = sweep.mine(state.bin_counts)
         self._pane, self._count = operand(entries.pane), operand(entries.values[:, 0])
         # cells: the bins of each key that occur, by key and bin
@@ -203,15 +202,14 @@ class _Bins:
         self._cells = different([places, places_before])
         cells = Slots(self._cells)
         self._cell = cells.of(places)
-        self._counts = np.zeros((len(self._lengths), len(self._cells)), np.int64)
-        self._counts[:, cells.of(places_before)] = before.values.T
+        self._counts = np.zeros((len(self._cells), len(self._lengths)), np.int64)
+        self._counts[cells.of(places_before)] = before.values
         self._answers = MIDDLES[self._cells % wide]
         starts = np.searchsorted(self._cells, np.arange(keys) * wide)
-        self._moves = np.zeros((len(self._lengths), keys), np.int64)
-        for moves, counts in zip(self._moves, self._counts, strict=True):
-            np.add.at(moves, self._cells // wide, counts)
-        shape = (len(self._lengths), len(self._percents), keys)
-        self._places = operand(np.broadcast_to(starts.astype(np.int64), shape))
+        self._moves = np.zeros((keys, len(self._lengths)), np.int64)
+        np.add.at(self._moves, self._cells // wide, self._counts)
+        shape = (keys, len(self._lengths), len(self._percents))
+        self._places = operand(np.broadcast_to(starts.astype(np.int64)[:, None, None], shape))
         self._below = np.zeros(shape, np.int64)
 
     def slide(self, first: int, stride: int, ends: int, block: Numbers) -> None:
@@ -224,10 +222,10 @@ class _Bins:
         return int(self._pane[self._cursors[0]]) if self._cursors[0] < len(self._pane) else None
 
     def counted(self) -> Cells:
-        rows = np.flatnonzero(self._counts.any(axis=0))
+        rows = np.flatnonzero(self._counts.any(axis=1))
         wide = len(BOUNDS)
         labels = np.stack([self._keys.keys[self._cells[rows] // wide], self._cells[rows] % wide], axis=1)
-        return Cells(np.zeros(len(rows), np.int64), labels, np.ascontiguousarray(self._counts[:, rows].T))
+        return Cells(np.zeros(len(rows), np.int64), labels, self._counts[rows])
 
 
 def _greatest(maxima: Cells) -> Cells:
