@@ -26,6 +26,7 @@ from pipelines.command.watch import watching
 from pipelines.command.watch.events import events
 from pipelines.command.watch.listing import subscriptions
 from pipelines.command.watch.subscribing import subscribe, unsubscribe
+from pipelines.command.windows.app import windows
 
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
 PROGRAM = "dtoss"
@@ -89,6 +90,7 @@ app.command()(unsubscribe)
 app.command()(subscriptions)
 app.command()(events)
 app.add_typer(history, name="history")
+app.add_typer(windows, name="windows")
 
 
 @cache

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from dtoss.watch.settings import Settings
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.task import REJECTED, Done, run_task
 from pipelines.rows.positions import RAW, REASON, attribute_column
-from pipelines.spark.settled import settled
+from pipelines.spark.by_bucket import done_by_bucket
 from pipelines.watching.fitted import MICROS
 
 if TYPE_CHECKING:
@@ -41,10 +40,7 @@ def run_tasks(frame: DataFrame | None, plan: Plan, tasks: int) -> list[Done]:
         from pyspark.sql import functions as F
 
         key = F.col("id") if plan.settings.id_type is not None else F.monotonically_increasing_id()
-        bucket = F.pmod(F.xxhash64(key), F.lit(BUCKETS))
-        shuffled = frame.repartitionById(tasks, F.pmod(bucket, F.lit(tasks)).cast("int"))
-        told = shuffled.mapInArrow(settled(_task(plan, tasks)), "done binary").toArrow()
-        done = [pickle.loads(one) for one in told.column("done").to_pylist()]
+        done = done_by_bucket(frame, key, tasks, _task(plan, tasks))
     ran = {one.task for one in done}
     # a task of no rows may never have begun: objects of its buckets expire all the same
     empty = rows_in(pa.table({}), plan.settings)[0]
@@ -55,20 +51,13 @@ def _buckets(task: int, tasks: int) -> np.ndarray:
     return np.arange(task, BUCKETS, tasks)
 
 
-def _task(plan: Plan, tasks: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _task(plan: Plan, tasks: int) -> Callable[[int, pa.Table], Done]:
     # the commit before and the ledger may be long, and no task asks for them
     plan = replace(plan, after=None, source=Source())
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        task = 0 if context is None else context.partitionId()
-        kept = list(batches)
-        table = pa.Table.from_batches(kept) if kept else pa.table({})
+    def work(task: int, table: pa.Table) -> Done:
         rows, raw, bad = rows_in(table, plan.settings)
-        done = run_task(plan, task, _buckets(task, tasks), rows, raw, bad)
-        yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
+        return run_task(plan, task, _buckets(task, tasks), rows, raw, bad)
 
     return work
 

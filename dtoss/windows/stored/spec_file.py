@@ -105,6 +105,9 @@ def fix(home: Home, wanted: Fixed) -> None:
         if home.folder.create(data, SPEC):
             return
         held = known(home)
+    if home.batches.head() is None:  # nothing was made by the one before
+        home.folder.replace(data, SPEC)
+        return
     check_same(home, held.spec, wanted.spec)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,13 +11,12 @@ import typer
 from pipelines.command import options, row_options
 from pipelines.command.notes import note
 from pipelines.command.options import seconds_or_none
-from pipelines.command.output import say_compiling, start_spark
+from pipelines.command.output import say_compiling
+from pipelines.command.sessions import Sessions
 from pipelines.command.watch.options import WatchName
 
 if TYPE_CHECKING:
     from pipelines.watching.batches import Told
-
-END_SECONDS = 1.5
 
 
 def watch(
@@ -106,24 +104,12 @@ def watch(
     unit = "ms" if time_format == "epoch_ms" else None
     space = None if crs is None and metric is None else space_of(crs, metric)
     _warn_of_nothing(store, watch)
-    started: list[Any] = []
-
-    def session() -> Any:
-        if not started:
-            started.append(start_spark(master, driver_memory, END_SECONDS))
-        return started[0]
-
-    def renew() -> None:
-        from pipelines.spark.session import forget_spark
-
-        started.clear()
-        forget_spark()
-
+    sessions = Sessions(master, driver_memory)
     try:
         done = watch_files(
             positions,
             store,
-            session,
+            sessions,
             name=watch,
             every=_seconds(every, "--every"),
             beat=_seconds(beat, "--beat"),
@@ -137,8 +123,7 @@ def watch(
             carry=tuple(name.strip() for name in carry.split(",")) if carry else (),
             most_rows=max_rows_per_batch,
             retain=_seconds_or_none(retain, "--retain"),
-            # spark-submit has started the Spark that it gives us
-            renew=None if "PYSPARK_GATEWAY_PORT" in os.environ else renew,
+            renew=sessions.renew,
             say=_say_json if as_json else _say,
             warn=on_stderr,
         )

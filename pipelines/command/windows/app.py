@@ -1,0 +1,15 @@
+"""``dtoss windows``: the commands of windows."""
+
+from __future__ import annotations
+
+import typer
+
+from pipelines.command.windows import running, showing
+
+windows = typer.Typer(
+    help="What happened in each place in the last minutes, hour and day? Exact, over several lengths at once.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+windows.command()(running.run)
+windows.command()(showing.show)

@@ -1,0 +1,65 @@
+"""Rows shuffled by the bucket of their object, each task a plain function that says what it has done."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dtoss.buckets import BUCKETS
+from pipelines.spark.settled import settled
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def done_by_bucket(frame: DataFrame, key: Column, tasks: int, work: Callable[[int, pa.Table], Any]) -> list[Any]:
+    """Return what tasks say that they have done. One shuffle and one action; nothing that grows with rows comes back.
+
+    Parameters
+    ----------
+    frame
+        The rows.
+    key
+        What is hashed: task k has the buckets whose number is k modulo the tasks.
+    tasks
+        How many. One without rows may not run.
+    work
+        Takes the number of the task and its rows, a table without columns where it has none.
+    """
+    from pyspark.sql import functions as F
+
+    bucket = F.pmod(F.xxhash64(key), F.lit(BUCKETS))
+    shuffled = frame.repartitionById(tasks, F.pmod(bucket, F.lit(tasks)).cast("int"))
+    return _told(shuffled, work)
+
+
+def done_by_number(session: Any, tasks: int, work: Callable[[int], Any]) -> list[Any]:
+    """Return what tasks that have no rows say that they have done.
+
+    Parameters
+    ----------
+    session
+        Of Spark.
+    tasks
+        How many.
+    work
+        Takes the number of the task.
+    """
+    return _told(session.range(0, tasks, 1, tasks), lambda task, rows: work(task))
+
+
+def _told(frame: DataFrame, work: Callable[[int, pa.Table], Any]) -> list[Any]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        kept = list(batches)
+        table = pa.Table.from_batches(kept) if kept else pa.table({})
+        done = work(0 if context is None else context.partitionId(), table)
+        yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
+
+    told = frame.mapInArrow(settled(run), "done binary").toArrow()
+    return [pickle.loads(one) for one in told.column("done").to_pylist()]

@@ -1,0 +1,184 @@
+"""One batch of windows after another: planned, run by tasks, committed, and told of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import RLock
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dtoss.buckets import BUCKETS, bucket_of
+from dtoss.commits.chain import Commit
+from dtoss.commits.listed import Listed
+from dtoss.commits.source import Source
+from dtoss.errors import InputError
+from dtoss.watch.settings import Settings
+from dtoss.windows.stored.commit import commit_batch, must_run
+from dtoss.windows.stored.files import PARTS
+from dtoss.windows.stored.home import Home
+from dtoss.windows.stored.panes_task import Told, tell
+from dtoss.windows.stored.plan import Options, Plan, plan_batch, types_of
+from dtoss.windows.stored.spec_file import Fixed
+from dtoss.windows.stored.task import Done, run_task
+from dtoss.windows.tracks.rows_in import WindowRows
+from pipelines.rows.positions import Positions
+from pipelines.spark.by_bucket import done_by_bucket, done_by_number
+from pipelines.watching.fitted import first_settings, fitted
+from pipelines.watching.tasks import rows_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_PATCHES = 2_000_000
+"""Rows of patches whose results are made in the driver; those of more are made by tasks."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a batch has done, for whoever looks on.
+
+    Parameters
+    ----------
+    commit
+        Its commit.
+    seconds
+        From plan to commit.
+    busiest
+        Seconds of the task that took longest.
+    """
+
+    commit: Commit
+    seconds: float
+    busiest: float
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """By name."""
+        counts: Mapping[str, int] = self.commit.document["counts"]
+        return counts
+
+
+class Windowing:
+    """Windows that are being run: one batch at a time.
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+    fixed
+        What they are asked for.
+    options
+        Of this run.
+    wrap
+        Take 360 from longitudes above 180.
+    unit
+        Of times that are numbers: "ms", or seconds when None.
+    say
+        Is told of each batch that has committed.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        fixed: Fixed,
+        options: Options,
+        wrap: bool = False,
+        unit: str | None = None,
+        say: Callable[[Ran], None] = lambda ran: None,
+    ) -> None:
+        self.home, self.fixed, self.options, self.wrap, self.unit, self.say = home, fixed, options, wrap, unit, say
+        self._turn = RLock()
+        self._over = False
+
+    def settings(self) -> Settings | None:
+        """Return the types of ids and times, as rows are fitted to them; None before the first batch."""
+        types = types_of(self.home)
+        return None if types is None else Settings(self.fixed.spec.space, *types)
+
+    def batch(
+        self, session: SparkSession, positions: Positions, source: Source, check: Callable[[], None] = lambda: None
+    ) -> Ran | None:
+        """Run a batch of rows and commit it; None where it was committed before.
+
+        Between the two ``check`` may raise that the rows are not those of the source: nothing of the batch counts then.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As the functions of :mod:`dtoss.windows.stored`; nothing of the batch counts then.
+        """
+        from pipelines.spark.session import cores
+
+        with self._turn:
+            if self._over:
+                raise InputError(f"the query that ran windows {self.home.name} has ended: nothing of this batch counts")
+            begun, now_us = time.perf_counter(), time.time_ns() // 1000
+            settings = self.settings() or first_settings(positions, self.fixed.spec.space, None, False, True)
+            if settings.time is None:
+                raise InputError("these rows have no column of times: name it (--time COLUMN)")
+            tasks = max(min(cores(session), BUCKETS), 1)
+            types = str(settings.id_type), settings.time
+            plan = plan_batch(self.home, self.fixed, types, source, self.options, now_us, tasks)
+            if plan is None:
+                return None
+            frame = fitted(positions, settings, self.wrap, self.unit)
+            done = run_tasks(frame, plan, settings)
+            check()
+            commit = commit_batch(plan, done, lambda *patches: _second(session, plan, *patches))
+            ran = Ran(commit, time.perf_counter() - begun, max((one.seconds for one in done), default=0.0))
+            self.say(ran)
+            return ran
+
+    def end(self) -> None:
+        """Let the batch in hand end, and have no other: whoever runs them next may begin."""
+        with self._turn:
+            self._over = True
+
+
+def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[Done]:
+    """Return what the tasks of a batch have done, those without rows among them where their buckets are new.
+
+    Parameters
+    ----------
+    frame
+        Of :func:`pipelines.watching.fitted.fitted`.
+    plan
+        Of the batch.
+    settings
+        Types of the rows.
+    """
+    from pyspark.sql import functions as F
+
+    light = _light(plan)
+
+    def work(task: int, table: pa.Table) -> Done | None:
+        return _run(light, task, table, settings) if table.num_columns and len(table) else None
+
+    done = [one for one in done_by_bucket(frame, F.col("id"), plan.tasks, work) if one is not None]
+    if must_run(plan):
+        ran = {one.task for one in done}
+        done += [_run(light, task, pa.table({}), settings) for task in range(plan.tasks) if task not in ran]
+    return done
+
+
+def _light(plan: Plan) -> Plan:
+    """Return a plan without the commit before and the ledger, which may be long: no task asks for them."""
+    return replace(plan, after=None, source=Source())
+
+
+def _run(plan: Plan, task: int, table: pa.Table, settings: Settings) -> Done:
+    rows, raw, bad = rows_in(table, settings)
+    assert rows.ids is not None
+    assert rows.t is not None
+    return run_task(plan, task, WindowRows(rows.ids, rows.t, rows.positions, bucket_of(rows.ids)), raw, bad)
+
+
+def _second(session: SparkSession, plan: Plan, watermark: int | None, patches: Sequence[Listed]) -> list[Told]:
+    """Make the results of a batch here, or in tasks where patches are many."""
+    if sum(file.rows for file in patches) <= MOST_PATCHES:
+        return [tell(plan, watermark, patches, range(PARTS))]
+    light = _light(plan)
+    return done_by_number(session, PARTS, lambda part: tell(light, watermark, patches, [part]))

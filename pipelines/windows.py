@@ -1,0 +1,319 @@
+"""Positions in, windows out: batch after batch of files or of a stream, each row counted exactly once.
+
+Also a script for spark-submit: ``spark-submit pipelines/windows.py run POSITIONS --store STORE --name NAME``, with the
+options of ``dtoss windows``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dtoss.commits.lease import Writer, take
+from dtoss.commits.named import path_in
+from dtoss.commits.source import Source
+from dtoss.errors import InputError
+from dtoss.geometry.space import Space
+from dtoss.snapshots.store import Store, on_stderr
+from dtoss.windows.spec import Spec, spec_of
+from dtoss.windows.stored.home import Home
+from dtoss.windows.stored.keys_file import write_keys
+from dtoss.windows.stored.plan import Options, ledger_of
+from dtoss.windows.stored.spec_file import Fixed, check_same, fix, fixed_of
+from pipelines.loop.batches import Loop, go_round
+from pipelines.loop.stopping import Stopping
+from pipelines.rows.positions import Columns, Positions, from_frame
+from pipelines.stream import QUERY
+from pipelines.watching.fitted import types_wanted
+from pipelines.windowing.batches import Ran, Windowing
+from pipelines.windowing.keys_of import material_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from pipelines.rows.inputs import Inputs
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run has done.
+
+    Parameters
+    ----------
+    batches
+        That were committed.
+    counts
+        Of these, by name.
+    stopped
+        Whether a signal has ended it.
+    """
+
+    batches: int
+    counts: Mapping[str, int]
+    stopped: bool = False
+
+
+def run_windows(
+    positions: str,
+    store: str,
+    name: str,
+    sessions: Callable[[], SparkSession],
+    wanted: Mapping[str, Any] | None = None,
+    *,
+    space: Space | None = None,
+    every: float = 10.0,
+    once: bool = False,
+    columns: Columns | None = None,
+    wrap: bool = False,
+    unit: str | None = None,
+    schema: str = "union",
+    max_bad: float = 0.1,
+    most_rows: int | None = None,
+    stopping: Stopping | None = None,
+    renew: Callable[[], None] | None = None,
+    patient: bool | None = None,
+    say: Callable[[Ran], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> Summary:
+    """Count the rows of files that arrive in a folder in windows, until a signal comes.
+
+    The commit of a batch names the files that it has read, results, and the state after, so that all of them count in
+    one step. A run that was killed goes on where its commits are: there is no checkpoint beside them.
+
+    Parameters
+    ----------
+    positions
+        The folder in which files arrive, :func:`pipelines.loop.arriving.arrived`; a file or a glob, too.
+    store
+        Path or URI of the store.
+    name
+        Of the windows.
+    sessions
+        Returns the session, or a new one where there is none; it is asked once there are rows.
+    wanted
+        Arguments of :func:`dtoss.windows.spec.spec_of` but the space and the keys; None where the windows are there and
+        stay as they are.
+    space
+        Of the positions; None takes the store's, or degrees.
+    every
+        Seconds from look to look.
+    once
+        Read what there is, and end.
+    columns
+        Which columns mean what, and how text is written.
+    wrap
+        Take 360 from longitudes above 180.
+    unit
+        Of times that are numbers: "ms", or seconds when None.
+    schema
+        Of Parquet files: "union" or "strict".
+    max_bad
+        Share of bad rows above which a batch fails.
+    most_rows
+        Rows of a batch, about, of whole files; None takes all there are.
+    stopping
+        Whether somebody has asked to end; signals when None.
+    renew
+        Is called before Spark is started anew, after it has gone.
+    patient
+        A batch that fails for no reason of its rows is tried again, three times in a row; unless ``once`` when None.
+    say
+        Is told of each batch.
+    warn
+        Is told what looks wrong but is legal; stderr when None.
+
+    Raises
+    ------
+    InputError
+        If options are not legal, the windows stand for another spec, or the first batch cannot be made of its rows.
+    StoreError
+        If another process runs these windows (the message says which), or a file is damaged.
+    BatchesFailed
+        If three batches in a row have failed.
+    """
+    if not every > 0.0:
+        raise InputError(f"--every is {every:g} s: more than 0 is wanted")
+    if most_rows is not None and most_rows < 1:
+        raise InputError(f"--max-rows-per-batch is {most_rows}: 1 or more is wanted")
+    warn = warn or on_stderr
+    home = Home(Store(store).absolute.path, name)
+    spec, material = _spec(home, wanted, space)
+    stopping = stopping or Stopping(grace=600.0)
+    asked = replace(columns or Columns(), attributes="none")
+    done = Summary(0, {})
+
+    def counted(ran: Ran | None) -> bool:
+        nonlocal done
+        if ran is None:
+            return False
+        counts = {key: done.counts.get(key, 0) + value for key, value in ran.counts.items()}
+        done = Summary(done.batches + 1, counts)
+        return True
+
+    lease = _leased(home, warn)
+    try:
+        windowing = Windowing(home, _fixed(home, spec, material), Options(max_bad), wrap, unit, say or (lambda _: None))
+        for note in spec.notes:
+            warn(note)
+
+        def chosen(session: SparkSession, inputs: Inputs) -> tuple[Columns, Mapping[str, str]]:
+            return asked, types_wanted(windowing.settings(), asked)
+
+        def batch(session: SparkSession, read: Positions, source: Source, check: Callable[[], None]) -> bool:
+            return counted(windowing.batch(session, read, source, check))
+
+        with stopping.listening():
+            loop = Loop(
+                positions,
+                sessions,
+                lambda: ledger_of(home),
+                chosen,
+                batch,
+                lambda: False,
+                stopping,
+                warn,
+                asked.encoding,
+                schema,
+                most_rows,
+                renew,
+                not once if patient is None else patient,
+            )
+            return replace(done, stopped=stopped) if (stopped := go_round(loop, every, every, once)) else done
+    finally:
+        lease.release()
+
+
+def _spec(home: Home, wanted: Mapping[str, Any] | None, space: Space | None) -> tuple[Spec, Mapping[str, Any] | None]:
+    """Return the spec of windows, and what their keys are made of; None where that is there."""
+    held = fixed_of(home)
+    if wanted is None and held is None:
+        raise InputError(f"there are no windows {home.name!r} yet: say which are wanted (--lengths 5min,1h)")
+    by = held.spec.by if wanted is None and held is not None else dict(wanted or {}).get("by", "partition")
+    material = material_of(home.store, by, space if held is None else space or held.spec.space)
+    if wanted is None:
+        assert held is not None
+        spec = replace(held.spec, keys=material.digest)
+    else:
+        try:
+            spec = spec_of(**{**wanted, "space": material.space, "keys": material.digest})
+        except ValueError as error:
+            raise InputError(str(error)) from None
+    if held is not None and home.batches.head() is not None:
+        check_same(home, held.spec, spec)
+        return held.spec, None
+    return spec, material.tables
+
+
+def _fixed(home: Home, spec: Spec, tables: Mapping[str, Any] | None) -> Fixed:
+    if tables is not None:
+        fix(home, Fixed(spec, write_keys(home, dict(tables))))
+    held = fixed_of(home)
+    assert held is not None
+    return held
+
+
+def _leased(home: Home, warn: Callable[[str], None]) -> Writer:
+    home.folder.make()
+    return take(home.folder, f"windows {home.name} of {home.store}", warn, lambda: None)
+
+
+def windows(
+    frame: DataFrame,
+    store: str,
+    name: str,
+    wanted: Mapping[str, Any] | None = None,
+    *,
+    checkpoint: str | None = None,
+    space: Space | None = None,
+    every: float | None = 10.0,
+    columns: Mapping[str, Any] | None = None,
+    wrap: bool = False,
+    unit: str | None = None,
+    max_bad: float = 0.1,
+    say: Callable[[Ran], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+    new_source: bool = False,
+) -> StreamingQuery:
+    """Start a query that counts the rows of a streaming DataFrame in windows, and return it.
+
+    Each micro-batch is one commit, which names the query and the number of the batch: one that Spark gives again is
+    skipped.
+
+    Parameters
+    ----------
+    frame
+        A streaming DataFrame with columns of ids, positions and times.
+    store
+        Path or URI of the store.
+    name
+        Of the windows.
+    wanted, space, wrap, unit, max_bad, say, warn
+        As :func:`run_windows`.
+    checkpoint
+        The folder in which Spark keeps how far it has read; ``STORE/windows/NAME/checkpoint`` when None.
+    every
+        Seconds from batch to batch; None reads what there is now, and ends.
+    columns
+        Of :class:`pipelines.rows.positions.Columns`.
+    new_source
+        Take batches of a query that the windows do not know beside those of another; else that is an error, because a
+        query without its checkpoint reads all of its source again.
+
+    Raises
+    ------
+    InputError
+        If the frame is not a stream, or options do not go together.
+    StoreError
+        If another process runs these windows.
+    """
+    if not frame.isStreaming:
+        raise InputError("the frame is not a stream: read it with spark.readStream")
+    warn = warn or on_stderr
+    home = Home(Store(store).absolute.path, name)
+    spec, material = _spec(home, wanted, space)
+    asked = replace(Columns(**dict(columns or {})), attributes="none")
+    lease = _leased(home, warn)
+    try:
+        windowing = Windowing(
+            home, _fixed(home, spec, material), Options(max_bad, new_source), wrap, unit, say or (lambda _: None)
+        )
+
+        def batch(batch_frame: DataFrame, number: int) -> None:
+            session = batch_frame.sparkSession
+            query = session.sparkContext.getLocalProperty(QUERY)
+            if query is None:
+                raise InputError(f"batch {number} says no query ({QUERY}): this Spark is not one of those known")
+            read = from_frame(batch_frame, asked, wanted=types_wanted(windowing.settings(), asked))
+            windowing.batch(session, read, Source(query=query, batch=number))
+
+        kept = checkpoint or path_in(home.path, "checkpoint")
+        writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", kept)
+        trigger: dict[str, Any] = {"availableNow": True}
+        if every is not None:
+            trigger = {"processingTime": f"{round(every * 1000)} milliseconds"}
+        query = writer.trigger(**trigger).start()
+    except BaseException:
+        lease.release()
+        raise
+    threading.Thread(target=_held, args=(query, windowing, lease), name="dtoss-windows", daemon=True).start()
+    return query
+
+
+def _held(query: StreamingQuery, windowing: Windowing, lease: Writer) -> None:
+    """Hold the lease until the query has ended, and its last batch with it."""
+    try:
+        query.awaitTermination()
+    except Exception:
+        return  # the query tells of its own error
+    finally:
+        windowing.end()  # Spark does not wait for the function that it has given its last batch
+        lease.release()
+
+
+if __name__ == "__main__":
+    from pipelines.command.main import run_script
+
+    run_script("windows")
