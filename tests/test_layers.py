@@ -226,6 +226,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "watch": {"", "measuring", "peers"},
         "windows": {"", "measuring", "peers", "windows/enorm"},
         "windows/enorm": {"windows", "measuring"},
+        "windows/enorm/figures": {"windows", "windows/enorm", "measuring"},
         "vendor": set(),
         "ceps": {"", "measuring"},
         "suites": {"", "measuring", "watch"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,6 +33,7 @@ class Moved:
     states: bytes
 
 
+Carry = Callable[[bytes], bytes]
 Message = Any
 """A row, which is a tuple, or one of the above."""
 
@@ -50,13 +52,13 @@ class Channel:
     ----------
     receiver, node : what is at its end, and where.
     ready : channels with messages, which the run goes through.
-    pickled : rows between components become bytes.
+    carry : what brings the bytes of a row to another component; None where rows go as they are.
     """
 
-    __slots__ = ("blocked", "listed", "messages", "node", "pickled", "ready", "receiver", "sent", "time")
+    __slots__ = ("blocked", "carry", "listed", "messages", "node", "ready", "receiver", "sent", "time")
 
-    def __init__(self, receiver: Receiver, node: int, ready: list[Channel], pickled: bool) -> None:
-        self.receiver, self.node, self.ready, self.pickled = receiver, node, ready, pickled
+    def __init__(self, receiver: Receiver, node: int, ready: list[Channel], carry: Carry | None) -> None:
+        self.receiver, self.node, self.ready, self.carry = receiver, node, ready, carry
         self.messages: deque[Message] = deque()
         self.blocked = self.listed = False
         self.sent = 0
@@ -73,7 +75,7 @@ class Channel:
             self.messages.append(message)
         elif type(message) is tuple:
             self.sent += 1
-            self.messages.append(pickle.dumps(message, -1) if self.pickled else message)
+            self.messages.append(message if self.carry is None else self.carry(pickle.dumps(message, -1)))
         else:
             self.messages.append(message)
         self.list()

@@ -74,7 +74,9 @@ class Instance:
         self.time = -FOREVER
         self.active_at: dict[int, int] = {}
         """Of each change the time here: windows that end later were active then."""
-        self.moved_bytes = self.moving_ns = self.resent = 0
+        self.moved_bytes = self.resent = 0
+        self.paused_ns = self.resending_ns = 0
+        """Processor time in which changes held rows up here; in which what was kept was sent again."""
 
     def begin(self, now: Configuration) -> None:
         """Make the work, under the first configuration."""
@@ -85,6 +87,8 @@ class Instance:
             self.work = ComputeWork(self.operator, self.job, self, self.rules.closes)
         else:
             self.work = ConsolidateWork(self.operator, self.job, self, self.rules.closes, self.rules.on_arrival)
+        self.to_consolidates = [edge for edge in self.edges if edge.partial]
+        self.to_others_at_once = [edge for edge in self.edges if not edge.partial]
         self.configure(now)
 
     def configure(self, now: Configuration) -> None:
@@ -111,13 +115,11 @@ class Instance:
 
     def emit(self, row: Row, *, partial: bool, inside_only: bool = False) -> None:
         """Send a row on: partial results to consolidates, others to what is none."""
-        for edge in self.edges:
-            if edge.partial is not partial:
-                continue
+        for edge in self.to_consolidates if partial else self.to_others_at_once:
             if edge.longest and (len(self.entries) == 1 or self.has(row[0], row[2])):
                 edge.kept[row[2], row[3]].append(row)
             if edge.near:
-                if self.may_rekey and edge.entries[0].node_of(row[0]) != self.node:
+                if self.may_rekey and edge.entries[0].by and edge.entries[0].node_of(row[0]) != self.node:
                     raise ValueError(f"{self.operator.name} changes attributes by which {self.component} is divided")
                 edge.channels[self.node].put(row, True)
             elif len(edge.entries) == 1:
@@ -184,6 +186,7 @@ class Instance:
 
     def _apply(self, change: Modification) -> None:
         """Change to another configuration: state goes to where it belongs, and the word to those after."""
+        begin = process_time_ns()
         before, after, how = self.now, change.after, change.how
         name = self.operator.name
         old, new = before.spreads[name][-1], after.spreads[name][-1]
@@ -196,7 +199,11 @@ class Instance:
             if how == DIRECT:
                 self._send_state(old, new)
             elif how == INSTANT and isinstance(self.work, ConsolidateWork):
-                self.work.taken_out(key for key in self.work.held_keys() if new.node_of(key) != self.node)
+                if self.node in new.nodes:
+                    self.work.taken_out(key for key in self.work.held_keys() if new.node_of(key) != self.node)
+                else:
+                    self.work.states = {}
+        self.paused_ns += process_time_ns() - begin
         for edge, was_near in zip(self.edges, near, strict=True):
             for channel in edge.channels:
                 channel.put(change, channel.node == self.node and was_near)
@@ -208,15 +215,16 @@ class Instance:
         old, new = before.spreads[edge.name][-1], after.spreads[edge.name][-1]
         if not edge.partial or how != INSTANT or old.same(new):
             return
+        begin = process_time_ns()
         for rows in edge.kept.values():
             for row in rows:
                 if old.node_of(row[0]) != new.node_of(row[0]):
                     edge.channels[new.node_of(row[0])].put(row)
                     self.resent += 1
+        self.resending_ns += process_time_ns() - begin
 
     def _send_state(self, old: Entry, new: Entry) -> None:
         """Pause, and send the state of keys that go to each other node (direct migration)."""
-        begin = process_time_ns()
         going: dict[int, list[Key]] = {node: [] for node in self.to_others}
         for key in self.work.held_keys():
             if old.node_of(key) == self.node != new.node_of(key):
@@ -226,7 +234,6 @@ class Instance:
             self.moved_bytes += len(packed) if keys else 0
             self.to_others[node].messages.append(Moved(packed))
             self.to_others[node].list()
-        self.moving_ns += process_time_ns() - begin
         self.expected = set(self.moves.values())
         for channel in [*self.inputs, *self.expected]:
             (channel.block if channel in self.inputs else channel.unblock)()
@@ -234,7 +241,7 @@ class Instance:
     def _state_came(self, channel: Channel, message: Moved) -> None:
         begin = process_time_ns()
         self.work.put_in(pickle.loads(message.states))
-        self.moving_ns += process_time_ns() - begin
+        self.paused_ns += process_time_ns() - begin
         channel.block()
         self.expected.remove(channel)
         if not self.expected:

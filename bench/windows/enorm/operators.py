@@ -41,10 +41,8 @@ class Aggregate:
     remove: Callable[[Any, Any], Any] | None = None
     result: Callable[[Any], Any] = field(default=lambda state: state)
 
-    def taking(self, state: Any, value: Any) -> Any:
-        """Return the state with a value, or without one that is withdrawn."""
-        if type(value) is not Withdrawn:
-            return self.add(state, value)
+    def without(self, state: Any, value: Withdrawn) -> Any:
+        """Return the state without a value that is withdrawn."""
         if self.remove is None:
             raise ValueError("a value is withdrawn from an aggregate that has no way back (remove=None)")
         return self.remove(state, value.value)

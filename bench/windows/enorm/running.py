@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from time import process_time_ns
 
 from bench.windows.enorm.changing import DIRECT, INSTANT, SMOOTH, check, lasting
-from bench.windows.enorm.channels import Channel, Modification, Timestamp
+from bench.windows.enorm.channels import Carry, Channel, Modification, Timestamp
 from bench.windows.enorm.instances import Edge, Instance
 from bench.windows.enorm.operators import Consolidate, Row
 from bench.windows.enorm.placing import Configuration, configured, smoothly
@@ -89,7 +89,7 @@ class Run:
     nodes : how many there are.
     rules : by which reading of the paper.
     seed : of the order in which connections are served and sources send.
-    pickled : rows between components become bytes.
+    carry : what brings the bytes of a row to another component; None where rows go as they are.
     most : messages of a connection at a time.
     """
 
@@ -101,7 +101,7 @@ class Run:
         *,
         rules: Rules | None = None,
         seed: int = 0,
-        pickled: bool = False,
+        carry: Carry | None = None,
         most: int = 1,
     ) -> None:
         self.now, self.rules, self.most = start, rules or Rules(), most
@@ -111,7 +111,7 @@ class Run:
         self.node_ns: dict[int, int] = defaultdict(int)
         self.source_ns = 0
         self.results: list[Row] = []
-        self.pickled = pickled
+        self.carry = carry
         job = start.job
         self.instances = {
             one.name: [Instance(one, job, node, self.rules) for node in range(nodes)]  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ class Run:
                     instance.out = self.results
                 for other in instances:
                     if other is not instance:
-                        channel = instance.to_others[other.node] = Channel(other, other.node, self.ready, False)
+                        channel = instance.to_others[other.node] = Channel(other, other.node, self.ready, None)
                         channel.block()
                         other.moves[instance.node] = channel
         firsts = [one.name for one in job.operators if not job.before(one.name)]
@@ -138,7 +138,7 @@ class Run:
 
     def _edge(self, name: str, kept: int) -> Edge:
         receivers = self.instances[name]
-        channels = [Channel(one, one.node, self.ready, self.pickled) for one in receivers]
+        channels = [Channel(one, one.node, self.ready, self.carry) for one in receivers]
         for one, channel in zip(receivers, channels, strict=True):
             one.inputs.append(channel)
         partial = isinstance(receivers[0].operator, Consolidate)

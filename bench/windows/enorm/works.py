@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bench.windows.enorm.jobs import Job
 from bench.windows.enorm.merging import pieces
-from bench.windows.enorm.operators import Compute, Consolidate, Key, Map, Row
+from bench.windows.enorm.operators import Compute, Consolidate, Key, Map, Row, Withdrawn
 from bench.windows.enorm.spans import FOREVER, Span, longest
 
 States = dict[Span, dict[Key, Any]]
@@ -106,6 +106,8 @@ class ComputeWork(_Stateful):
         self.merges_along = False
         """While windows of a key are at two nodes: whether its consolidate goes with it, and needs panes at both."""
         self.each, self.begins = operator.spanning == "each", operator.spanning == "begin"
+        only = self.units[0]
+        self.tumbling = only if len(self.units) == 1 and only.length == only.frequency and not self.each else None
         self.held_back = 0 if operator.spanning == "end" else operator.longest_row - 1
         self.taken = 0
         """Rows times the instances that they were counted in."""
@@ -118,23 +120,35 @@ class ComputeWork(_Stateful):
         if not self.each:
             begin = begin if self.begins else end - 1
             end = begin + 1
-        aggregate, choosing = self.operator.aggregate, self.place.chooses() and not self.merges_along
+        if (one := self.tumbling) is not None:
+            begin -= (begin - one.start) % one.length
+            if begin >= one.start:
+                self._count((begin, begin + one.length), row, key, value)
+            return
         for window in self.units:
             for span in window.touching(begin, end) if self.each else window.holding(begin, end):
-                if choosing and not self.place.has(key, span[0]):
-                    continue
-                held = self.states.get(span)
-                if held is None:
-                    closes = self.closes(span)
-                    if closes <= self.completed:
-                        self.lost += 1
-                        continue
-                    self.wait_for(span, closes)
-                    held = self.states[span] = {}
-                self.taken += 1
-                state = held[key] = aggregate.taking(held.get(key, aggregate.zero), value)
-                if self.eager:
-                    self.place.emit((key, self.operator.eager(state, row), row[2], row[3]), partial=False)
+                self._count(span, row, key, value)
+
+    def _count(self, span: Span, row: Row, key: Key, value: Any) -> None:
+        place = self.place
+        if place.chooses() and not self.merges_along and not place.has(key, span[0]):
+            return
+        held = self.states.get(span)
+        if held is None:
+            closes = self.closes(span)
+            if closes <= self.completed:
+                self.lost += 1
+                return
+            self.wait_for(span, closes)
+            held = self.states[span] = {}
+        self.taken += 1
+        aggregate = self.operator.aggregate
+        state = held.get(key, aggregate.zero)
+        state = held[key] = (
+            aggregate.add(state, value) if type(value) is not Withdrawn else aggregate.without(state, value)
+        )
+        if self.eager:
+            place.emit((key, self.operator.eager(state, row), row[2], row[3]), partial=False)
 
     def close(self, upto: int) -> None:
         """Send the states of what ends until then to the consolidates."""

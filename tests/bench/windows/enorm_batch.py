@@ -31,7 +31,7 @@ def folded(aggregate, values):
     """The state of values; those that are withdrawn come last."""
     state = aggregate.zero
     for value in sorted(values, key=lambda value: isinstance(value, Withdrawn)):
-        state = aggregate.taking(state, value)
+        state = aggregate.without(state, value) if isinstance(value, Withdrawn) else aggregate.add(state, value)
     return state
 
 

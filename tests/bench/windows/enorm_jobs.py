@@ -166,7 +166,7 @@ def played(start, rng, changes=4, nodes=2, rules=None, **options):
         seed=rng.randrange(1 << 30),
         rules=rules,
         most=rng.randrange(1, 6),
-        pickled=rng.random() < 0.5,
+        carry=rng.choice([None, bytes]),
         **options,
     )
     made = []

@@ -70,7 +70,7 @@ def test_each_component_moves_in_the_ways_that_section_5_allows(what, how):
         assert kind(start, start.component_of(operator)) == what
     rng = random.Random(3)
     feeding = sources(start.job, rng)
-    run = Run(start, feeding, 3, seed=5, pickled=True)
+    run = Run(start, feeding, 3, seed=5, carry=bytes)
     while min(one.newest for one in run.sources) < 17:
         run.step()
     run.drain()

@@ -1,0 +1,138 @@
+"""Figures 10 to 12: what migrations pause, how long split and combine take, and what they cost in all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from bench.windows.enorm.changing import DIRECT, INSTANT, SMOOTH
+from bench.windows.enorm.figures.drawing import Figure
+from bench.windows.enorm.figures.simple import MINUTE, TWO, apart, combined, least, running, uniform, until
+from bench.windows.enorm.operators import Row
+from bench.windows.enorm.placing import Configuration, combine, repartition, split
+from bench.windows.enorm.running import Run
+from bench.windows.enorm.spans import every, longest
+
+SIZES = (1_000, 5_000, 10_000, 25_000, 50_000, 100_000)
+"""Keys of a key group."""
+SHARES = (0, 20, 40, 60, 80, 100)
+"""Per cent of the key groups that move in Figure 12."""
+
+
+def paused_ms(run: Run, operator: str) -> float:
+    """Return for how long an operator's instances have not processed: state as bytes and back, or none."""
+    return sum(one.paused_ns for one in run.instances[operator]) / 1e6
+
+
+def one_group(keys: int, start: Configuration) -> Run:
+    """Return a run in the fifth minute, in which a single key group has that many keys."""
+    rows = [((key,), 1, at, at + 1) for at in (10, 4 * MINUTE + 30) for key in range(keys)]
+    run = running(start, [*rows, ((0,), 1, 4 * MINUTE + 50, 4 * MINUTE + 51)], nodes=2)
+    until(run, 4 * MINUTE + 50)
+    return run
+
+
+def elsewhere(now: Configuration, component: str = "C1", share: int = 100) -> Configuration:
+    """Return it with a share of a component's key groups at the next node."""
+    nodes = now.components[component].nodes
+    moved = len(nodes) * share // 100
+    return repartition(now, component, [(node + (at < moved)) % (max(nodes) + 1) for at, node in enumerate(nodes)])
+
+
+def moved_in(keys: int, how: str, times: int) -> float:
+    """Return the least pause of moving one key group of the split job, in ms."""
+    found = []
+    for _ in range(times):
+        run = one_group(keys, apart(groups=1, nodes=1))
+        run.change(repartition(run.now, "C1", (1,)), how)
+        run.drain()
+        found.append(paused_ms(run, "compute"))
+    return min(found)
+
+
+def pauses(times: int) -> Figure:
+    """Figure 10: the pause of a migration by the size of the key group."""
+    lines = {how: {float(keys): moved_in(keys, how, times) for keys in SIZES} for how in (DIRECT, INSTANT)}
+    first, last = SIZES[0], SIZES[-1]
+    said = [
+        "paper: disruptive depends on the size, instant is negligible; here disruptive grows "
+        f"{lines[DIRECT][last] / lines[DIRECT][first]:.0f} times from {first:,} to {last:,} keys, "
+        f"instant is at most {max(lines[INSTANT].values()):.2f} ms",
+        "no network: a pause is the processor's time for bytes and back",
+    ]
+    names = {DIRECT: "disruptive", INSTANT: "instant"}
+    return Figure(
+        *("10", "migration latency", "keys of the key group", "pause, ms"),
+        {names[how]: points for how, points in lines.items()},
+        said,
+        log=True,
+    )
+
+
+def split_and_combine(times: int) -> tuple[Figure, Figure]:
+    """Figure 11: the pause and the completion of split, and of combine in both ways, by the size of the group."""
+    changes: dict[str, tuple[Configuration, Callable[[Configuration], Configuration], str]] = {
+        "split, instant": (_two(combined), lambda now: split(now, "consolidate"), INSTANT),
+        "combine, disruptive": (_two(apart), lambda now: combine(now, "consolidate"), DIRECT),
+        "combine, smooth": (_two(apart), lambda now: combine(now, "consolidate"), SMOOTH),
+    }
+    pause: dict[str, dict[float, float]] = {name: {} for name in changes}
+    done: dict[str, dict[float, float]] = {name: {} for name in changes}
+    again = []
+    for name, (start, change, how) in changes.items():
+        for keys in SIZES:
+            found = []
+            for _ in range(times):
+                run = one_group(keys, start)
+                run.change(change(run.now), how)
+                run.drain()
+                found.append(paused_ms(run, "consolidate"))
+                if how == INSTANT and keys == SIZES[-1]:
+                    again.append(sum(one.resending_ns for one in run.instances["compute"]) / 1e6)
+            pause[name][keys] = min(found)
+            lasts = longest(TWO) if how == SMOOTH else min(found) / 1e3
+            done[name][keys] = lasts
+    said = [
+        "paper: split always is efficient; combine pauses by its state, or lasts the longest window "
+        f"({longest(TWO):,} s here)",
+        f"a split sends the panes of the longest window again: {min(again):.0f} ms of work at {SIZES[-1]:,} keys, "
+        "which the paper does not count; nothing waits for it but the windows",
+    ]
+    x = "keys of the key group"
+    return (
+        Figure("11a", "split and combine: latency", x, "pause, ms", pause, said),
+        Figure("11b", "split and combine: completion", x, "seconds", done, log=True),
+    )
+
+
+def _two(way: Callable[..., Configuration]) -> Configuration:
+    """Return the job with one key group, whose second component is at another node than the first."""
+    return repartition(way(groups=1, nodes=1), "C2", (1,))
+
+
+def _with_a_move(rows: list[Row], start: Configuration, how: str, share: int) -> None:
+    run = running(start, rows)
+    until(run, 20 * MINUTE + 30)
+    if share:
+        run.change(elsewhere(run.now, share=share), how)
+    run.run()
+
+
+def overhead(rows: int, keys: int, times: int) -> Figure:
+    """Figure 12: by how much the completion grows where a share of the groups moves in the 21st minute."""
+    held = uniform(rows, keys, 30)
+    start = apart([every(5 * MINUTE)])
+    ways = [(how, share) for how in (INSTANT, DIRECT) for share in SHARES if share]
+    works: dict[str, Callable[[], object]] = {"": partial(_with_a_move, held, start, INSTANT, 0)}
+    works |= {f"{how} {share}": partial(_with_a_move, held, start, how, share) for how, share in ways}
+    spent = least(works, times)
+    lines: dict[str, dict[float, float]] = {"instant": {0: 0.0}, "disruptive": {0: 0.0}}
+    for how, share in ways:
+        name = "instant" if how == INSTANT else "disruptive"
+        lines[name][share] = 100 * (spent[f"{how} {share}"] / spent[""] - 1)
+    said = [
+        "paper: similar for both; here all groups cost "
+        f"{lines['instant'][100]:.1f} % more instant, {lines['disruptive'][100]:.1f} % disruptive "
+        f"({rows:,} rows, {keys:,} keys)"
+    ]
+    return Figure("12", "overhead of one migration", "% of the key groups", "% more processor seconds", lines, said)

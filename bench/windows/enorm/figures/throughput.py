@@ -1,0 +1,101 @@
+"""Figures 9 and 16, and section 7.7: rows a second by what is consolidated and by how many operators are fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from bench.windows.enorm.channels import Carry
+from bench.windows.enorm.figures.drawing import Figure
+from bench.windows.enorm.figures.simple import (
+    BY_KEY,
+    KEY,
+    MINUTE,
+    SIX,
+    TWO,
+    apart,
+    by_socket,
+    combined,
+    least,
+    placed,
+    running,
+    uniform,
+)
+from bench.windows.enorm.jobs import chain
+from bench.windows.enorm.operators import COUNT, Compute, Map, Row
+from bench.windows.enorm.placing import Configuration
+from bench.windows.enorm.spans import every
+
+KEYS = (1_000, 2_000, 4_000, 8_000, 16_000)
+"""Of a pane; the paper's numbers are lost with its figure."""
+MINUTES = 30
+
+
+def _run(start: Configuration, rows: Sequence[Row], carry: Carry = bytes) -> None:
+    running(start, rows, carry=carry).run()
+
+
+def consolidating(rows: int, times: int) -> Figure:
+    """Figure 9: throughput by the keys of a pane, for two and six windows, combined and split."""
+    ways = {"combined, 2 windows": combined(TWO), "combined, 6 windows": combined(SIX)}
+    ways |= {"split, 2 windows": apart(TWO), "split, 6 windows": apart(SIX)}
+    lines: dict[str, dict[float, float]] = {name: {} for name in ways}
+    for keys in KEYS:
+        held = uniform(rows, keys, MINUTES)
+        works: dict[str, Callable[[], object]] = {name: partial(_run, start, held) for name, start in ways.items()}
+        for name, spent in least(works, times).items():
+            lines[name][keys] = rows / spent
+    first, last = KEYS[0], KEYS[-1]
+    lost = {name: 1 - (points[last] / points[first]) ** (1 / 4) for name, points in lines.items()}
+    behind = [
+        1 - lines[f"split, {n} windows"][keys] / lines[f"combined, {n} windows"][keys] for n in "26" for keys in KEYS
+    ]
+    more = [
+        1 - lines[f"{way}, 6 windows"][keys] / lines[f"{way}, 2 windows"][keys]
+        for way in ("combined", "split")
+        for keys in KEYS
+    ]
+    said = [
+        "paper: doubling what is consolidated costs very little, more of it where split; "
+        + "here a doubling costs " + ", ".join(f"{share:.1%} ({name})" for name, share in lost.items()),
+        f"paper: split is lower throughout; here by {min(behind):.1%} to {max(behind):.1%}",
+        f"paper: the number of windows has little impact; here six cost {min(more):.1%} to {max(more):.1%} against two",
+    ]  # fmt: skip
+    return Figure("9", "consolidation overhead", "keys a pane", "rows a second", lines, said)
+
+
+def one_or_two_components(rows: int, keys: int, times: int) -> str:
+    """Section 7.7: seconds of the simple job as one component and as two; the paper has 456 and 512."""
+    held = uniform(rows, keys, MINUTES)
+    spent = least({"one": partial(_run, combined(), held), "two": partial(_run, apart(), held)}, times)
+    more = spent["two"] / spent["one"] - 1
+    return (
+        f"Section 7.7: {rows:,} rows, {keys:,} keys: one component {spent['one']:.2f} s, two {spent['two']:.2f} s, "
+        f"{more:+.1%}; the paper: 18,000,000 rows, 456 and 512 s, +12.3 %"
+    )
+
+
+def fast(*components: str) -> Configuration:
+    """Return the fast job: four computes of 1, 5, 10 and 20 minutes, rows sent along at once."""
+    names = "abcd"
+    computes = [
+        Compute(name, KEY, BY_KEY, COUNT, windows=(every(MINUTE * minutes),))
+        for name, minutes in zip(names, (1, 5, 10, 20), strict=True)
+    ]
+    return placed(chain(*computes, Map("end", KEY, BY_KEY, lambda row: ())), *components[:-1], [*components[-1], "end"])
+
+
+def fused(rows: int, keys: int, times: int) -> Figure:
+    """Figure 16: completion of the fast job with 0, 2, 3 and 4 operators fused."""
+    held = uniform(rows, keys, MINUTES)
+    ways = {0: fast("a", "b", "c", "d"), 2: fast("ab", "c", "d"), 3: fast("abc", "d"), 4: fast("abcd")}
+    lines: dict[str, dict[float, float]] = {}
+    with by_socket() as through:
+        for name, carry in {"rows as bytes": bytes, "each through a socket": through}.items():
+            works: dict[str, Callable[[], object]] = {
+                str(count): partial(_run, start, held, carry) for count, start in ways.items()
+            }
+            lines[name] = {float(count): spent for count, spent in least(works, times).items()}
+    gains = [f"{points[0] / points[4]:.2f} times ({name})" for name, points in lines.items()]
+    said = [f"paper: more than 3 times the throughput with four fused; here {' and '.join(gains)}"]
+    return Figure("16", f"completion of {rows:,} rows", "operators fused", "processor seconds", lines, said)

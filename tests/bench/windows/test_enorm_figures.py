@@ -1,0 +1,121 @@
+"""The figures of the paper again, small: which lines they have, and what does not depend on speed."""
+
+import numpy as np
+import pytest
+
+from bench.windows.enorm.changing import DIRECT, INSTANT
+from bench.windows.enorm.figures.drawing import Figure, table
+from bench.windows.enorm.figures.fusing import components_and_traffic
+from bench.windows.enorm.figures.lagging import GROUPS, NODES, SHOWN, START, lag, latencies, loads
+from bench.windows.enorm.figures.migration import elsewhere, one_group, overhead, paused_ms, split_and_combine
+from bench.windows.enorm.figures.simple import apart, by_socket, combined, running, seconds, uniform
+from bench.windows.enorm.figures.throughput import consolidating, fast, fused, one_or_two_components
+from bench.windows.enorm.placing import repartition
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr("bench.windows.enorm.figures.throughput.KEYS", (10, 20))
+    monkeypatch.setattr("bench.windows.enorm.figures.migration.SIZES", (10, 20))
+    monkeypatch.setattr("bench.windows.enorm.figures.migration.SHARES", (0, 100))
+    monkeypatch.setattr("bench.windows.enorm.figures.fusing.SIZES", (8, 12))
+
+
+def test_throughput(small):
+    figure = consolidating(2_000, 1)
+    assert {name: set(points) for name, points in figure.lines.items()} == {name: {10, 20} for name in figure.lines}
+    assert len(figure.lines) == 4
+    assert "one component" in one_or_two_components(2_000, 10, 1)
+    assert set(fused(1_000, 10, 1).lines["each through a socket"]) == {0, 2, 3, 4}
+
+
+def test_fewer_rows_go_between_components_the_more_are_fused():
+    held = uniform(500, 10, 30)
+    sent = []
+    for way in (("a", "b", "c", "d"), ("ab", "c", "d"), ("abc", "d"), ("abcd",)):
+        run = running(fast(*way), held)
+        run.run()
+        edges = [edge for instances in run.instances.values() for one in instances for edge in one.edges]
+        sent.append(sum(channel.sent for edge in edges for channel in edge.channels))
+    assert sent == [1500, 1000, 500, 0]
+
+
+def test_windows_of_the_simple_job_are_the_same_combined_and_split():
+    held = uniform(3_000, 40, 30)
+    taken = []
+    for start in (combined(), apart()):
+        with by_socket() as carry:
+            run = running(start, held, carry=carry)
+            run.run()
+        taken.append((run.total("taken"), run.total("merged"), run.lost))
+    assert taken[0] == taken[1]
+    assert taken[0][0] == 3_000
+    assert taken[0][2] == 0
+
+
+def test_state_that_moves_pauses_and_what_moves_at_once_does_not():
+    bytes_moved = {}
+    for how in (DIRECT, INSTANT):
+        for keys in (10, 1_000):
+            run = one_group(keys, apart(groups=1, nodes=1))
+            run.change(repartition(run.now, "C1", (1,)), how)
+            run.drain()
+            assert paused_ms(run, "compute") > 0
+            bytes_moved[how, keys] = run.total("moved_bytes")
+    assert bytes_moved[DIRECT, 1_000] > 20 * bytes_moved[DIRECT, 10]
+    assert bytes_moved[INSTANT, 1_000] == bytes_moved[INSTANT, 10] == 0
+
+
+def test_migrations(small):
+    latency, completion = split_and_combine(1)
+    assert latency.lines.keys() == completion.lines.keys()
+    assert set(completion.lines["combine, smooth"].values()) == {600}
+    assert overhead(600, 10, 1).lines["instant"].keys() == {0, 100}
+    nodes = apart().components["C1"].nodes
+    moved = elsewhere(apart(), share=40).components["C1"].nodes
+    assert sum(one != other for one, other in zip(nodes, moved, strict=True)) == 24
+
+
+def stay(loads, node_of, nodes):
+    return node_of
+
+
+def to_the_least(loads, node_of, nodes):
+    held = np.bincount(node_of, loads, nodes)
+    after = node_of.copy()
+    after[np.flatnonzero(node_of == held.argmax())[0]] = held.argmin()
+    return after
+
+
+def test_waiting_at_nodes():
+    """Without a change nobody waits but for chance; who never moves waits more and more; a pause counts at both."""
+    needed = loads()
+    assert needed.shape == (SHOWN * 60, GROUPS)
+    assert needed[: START * 60].sum(axis=1) == pytest.approx(0.7 * NODES)
+    assert needed[-1].sum() == pytest.approx(0.7 * NODES + 3 * 0.35)
+    still = lag(needed, stay, 60, 1.0, False)
+    assert still.moves == 0
+    assert still.mean[: START * 60].max() < 0.001
+    assert still.worst[-1] > 1
+    paused = lag(needed, to_the_least, 60, 0.5, False)
+    at_once = lag(needed, to_the_least, 60, 0.5, True)
+    assert paused.moves == at_once.moves == 15
+    assert paused.mean.mean() > at_once.mean.mean()
+    assert at_once.behind == pytest.approx(15 * 0.5, rel=0.2)
+    figure = latencies(to_the_least, 0.1)
+    assert all(len(points) == SHOWN * 6 for points in figure.lines.values())
+
+
+def test_fusion_of_random_jobs(small):
+    components, traffic = components_and_traffic(3)
+    assert traffic.lines["summed rates (ours)"][12] <= traffic.lines["score = PA"][12]
+    assert components.lines.keys() == traffic.lines.keys()
+
+
+def test_a_figure_is_a_table():
+    figure = Figure("9", "title", "x", "y", {"one": {1.0: 2.5, 2.0: 1234.5}, "two": {2.0: 3.0}}, ["said"])
+    assert table(figure).split("\n") == [
+        "Figure 9: title", "", "| x / y | 1 | 2 |", "| --- | --- | --- |", "| one | 2.5 | 1,234 |", "| two |  | 3 |",
+        "", "- said",
+    ]  # fmt: skip
+    assert seconds(lambda: None) >= 0
