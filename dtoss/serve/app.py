@@ -35,6 +35,7 @@ from dtoss.serve.routes import (
     shapes,
     subscriptions,
     tiles,
+    windows,
 )
 from dtoss.serve.state import WorkerState
 
@@ -46,6 +47,7 @@ _BOUND = re.compile(r"(?:<=|>=|<|>) ?(-?[0-9.e+]+)$")
 _MISSING = re.compile(r"Missing required query parameter '([^']+)'")
 GROUPS = {
     "Standing questions": {"events", "subscriptions"},
+    "Windows": {"windows"},
     "Care": {"snapshot", "healthz", "readyz", "metrics", "openapi.json"},
     "The map": {"", "docs", "live", "map", "report", "static", "tiles"},
 }
@@ -75,6 +77,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             *map.handlers(state),
             *events.handlers(state),
             *subscriptions.handlers(state, held),
+            *windows.handlers(state),
             *care.handlers(state),
             *page.handlers(),
             *report.handlers(state),

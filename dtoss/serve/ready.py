@@ -55,11 +55,19 @@ def tag_of(request: Asker, served: Served) -> bytes | None:
 def unchanged(request: Asker, served: Served) -> Ready | None:
     """Return an answer that says that the client's own is still right, if it is."""
     tag = tag_of(request, served)
+    return not_modified(served, tag) if tag is not None and is_known(request, tag) else None
+
+
+def is_known(request: Asker, tag: bytes) -> bool:
+    """Return whether a client says that it has the answer of an ETag."""
     known = request.headers.get("if-none-match")
-    if tag is None or known is None:
-        return None
-    if known.strip() != "*" and tag.decode() not in (one.strip().removeprefix("W/") for one in known.split(",")):
-        return None
+    if known is None:
+        return False
+    return known.strip() == "*" or tag.decode() in (one.strip().removeprefix("W/") for one in known.split(","))
+
+
+def not_modified(served: Served, tag: bytes) -> Ready:
+    """Return an answer that says that the client's own is still right."""
     return Ready(b"", [header for header in headers_of(served, None, tag) if header[0] != b"content-type"], 304)
 
 

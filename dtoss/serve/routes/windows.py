@@ -1,0 +1,153 @@
+"""``GET /windows``: what happened in each place over the last minutes, hours and days; moves between places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeAlias
+from zlib import crc32
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import PathParameter, QueryParameter
+from litestar.response.base import ASGIResponse
+
+from dtoss.serve.answers import ARROW_TYPE, JSON_TYPE, headers_of
+from dtoss.serve.pool import Stop
+from dtoss.serve.ready import Asker, Ready, is_known, not_modified, target_of, wants_arrow
+from dtoss.serve.routes.schemas import Schema, array, responses, told
+from dtoss.serve.state import WorkerState
+from dtoss.serve.windows.bodies import arrow_body, checked, end_text, facts, json_body, moment_of
+from dtoss.serve.windows.opened import Opened
+from dtoss.windows.stored.asked import Windows, time_text
+
+_TEXT: Schema = {"type": "string"}
+_WHOLE: Schema = {"type": "integer"}
+_THING: Schema = {"type": "object"}
+_TIME: Schema = {"type": ["string", "null"]}
+NAMES = told(windows=array(_THING))
+_HEAD = {"windows": _TEXT, "batch": _WHOLE, "watermark": _TIME, "window": _TEXT}
+AT = told(**_HEAD, end=_TIME, rows=array({"type": "object", "required": ["key", "end", "revision", "final"]}))
+SERIES = told(**_HEAD, key=_WHOLE, rows=array({"type": "object", "required": ["key", "end", "revision", "final"]}))
+FLOW = told(**_HEAD, end=_TIME, rows=array({"type": "object", "required": ["from", "to", "moves"]}))
+Name: TypeAlias = Annotated[str, PathParameter(max_length=64, description="Of the windows, such as fleet.")]
+Window: TypeAlias = Annotated[
+    str | None,
+    QueryParameter(max_length=40, description="How long, such as 15min; the shortest length when left out."),
+]
+End: TypeAlias = Annotated[
+    str | None,
+    QueryParameter(max_length=40, description="When the window ends, such as 2026-01-31T12:00:00; the last one due."),
+]
+Key: TypeAlias = Annotated[int | None, QueryParameter(description="Of one place, such as 17; all when left out.")]
+Format: TypeAlias = Annotated[
+    Literal["json", "arrow"] | None, QueryParameter(description="What the header Accept says when left out.")
+]
+
+
+def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
+    """Return the routes of windows."""
+    most = state.settings.limits.hits
+    opened = Opened(state.settings.store, lambda why: state.log.event("windows not read", detail=why))
+
+    async def answer(
+        request: Asker,
+        name: str,
+        format_: str | None,
+        make: Callable[[Windows], tuple[dict[str, Any], pa.Table]],
+    ) -> Ready:
+        """Return the answer of one commit, which its ETag names, or that the client's own is still right."""
+        arrow = format_ == "arrow" or (format_ is None and wants_arrow(request))
+        served, target = state.serving.now, target_of(request)
+
+        def work(stop: Stop) -> tuple[bytes, bytes | None]:
+            windows = opened.find(name)
+            tag = b'"%s-%d-%08x"' % (name.encode(), windows.head.commit.number, crc32(target, arrow))
+            if is_known(request, tag):
+                return tag, None
+
+            def body() -> bytes:
+                head, rows = make(windows)
+                write = arrow_body if arrow else json_body
+                return write(served.name, windows, head, checked(rows, most))
+
+            return tag, opened.body(windows, tag, body)
+
+        tag, body = await state.pool.run(request, work)
+        if body is None:
+            return not_modified(served, tag)
+        return Ready(body, headers_of(served, len(body), tag, ARROW_TYPE if arrow else JSON_TYPE))
+
+    @get("/windows", opt={"responses": responses(NAMES, kept=False)})
+    async def all_of_them(request: Asker) -> ASGIResponse:
+        """Return which windows the store has, how far they are, and what was counted and set aside."""
+        served = state.serving.now
+
+        def work(stop: Stop) -> bytes:
+            found = []
+            for name in opened.names():
+                stop.check()
+                found += [facts(windows) for windows in opened.begun(name)]
+            return orjson.dumps({"snapshot": served.name, "windows": found})
+
+        body = await state.pool.run(request, work)
+        return Ready(body, headers_of(served, len(body), None))
+
+    @get("/windows/{name:str}", opt={"responses": responses(AT, arrow=True)})
+    async def at(
+        request: Asker,
+        name: Name,
+        window: Window = None,
+        end: End = None,
+        key: Key = None,
+        format: Format = None,
+    ) -> ASGIResponse:
+        """Return one window: a row for each place in which anything happened."""
+
+        def make(windows: Windows) -> tuple[dict[str, Any], pa.Table]:
+            length = window or windows.spec.names[0]
+            rows = windows.at(moment_of(end), length)
+            ends = rows["end"].slice(0, 1).to_pylist()
+            if key is not None:
+                rows = rows.filter(pc.equal(rows["key"], key))
+            return {"window": length, "end": time_text(ends[0]) if ends else end_text(windows, end)}, rows
+
+        return await answer(request, name, format, make)
+
+    @get("/windows/{name:str}/series", opt={"responses": responses(SERIES, arrow=True)})
+    async def series(
+        request: Asker,
+        name: Name,
+        key: Annotated[int, QueryParameter(description="Of the place, such as 17.")],
+        since: Annotated[str, QueryParameter(max_length=40, description="The first end, such as 2026-01-31T00:00:00.")],
+        until: Annotated[
+            str | None, QueryParameter(max_length=40, description="The last end; the watermark when left out.")
+        ] = None,
+        window: Window = None,
+        format: Format = None,
+    ) -> ASGIResponse:
+        """Return one place over time: a row for each end."""
+
+        def make(windows: Windows) -> tuple[dict[str, Any], pa.Table]:
+            length = window or windows.spec.names[0]
+            rows = windows.series(key, length, moment_of(since), moment_of(until))
+            return {"window": length, "key": key}, rows
+
+        return await answer(request, name, format, make)
+
+    @get("/windows/{name:str}/flow", opt={"responses": responses(FLOW, arrow=True)})
+    async def flow(
+        request: Asker, name: Name, window: Window = None, end: End = None, format: Format = None
+    ) -> ASGIResponse:
+        """Return how many moves there were between places in a window; -1 is in none of them."""
+
+        def make(windows: Windows) -> tuple[dict[str, Any], pa.Table]:
+            length = window or windows.spec.names[0]
+            rows = windows.flow(moment_of(end), length)
+            return {"window": length, "end": end_text(windows, end)}, rows
+
+        return await answer(request, name, format, make)
+
+    return [all_of_them, at, series, flow]
