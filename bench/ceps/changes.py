@@ -14,7 +14,7 @@ import numpy as np
 
 import ceps
 from bench.ceps.instances import WORKLOADS, mediums
-from bench.ceps.verdicts import Goals
+from bench.measuring.verdicts import Goals
 from ceps.incremental import insert, repair
 from ceps.packing import Effort
 from ceps.plans import Plan

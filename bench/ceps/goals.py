@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 
 from bench.ceps.instances import NOISE_FREE, UNITS, WORKLOADS, cases, catalogue, mediums, patterns
-from bench.ceps.verdicts import EXACT, Goals
+from bench.measuring.verdicts import EXACT, Goals
 from ceps.bounds.configurations import configuration_bound
 from ceps.bounds.exact import exact_plan
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound

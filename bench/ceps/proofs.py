@@ -11,7 +11,7 @@ from time import process_time
 import numpy as np
 
 from bench.ceps.instances import cases, catalogue, mediums, patterns
-from bench.ceps.verdicts import EXACT, Goals
+from bench.measuring.verdicts import EXACT, Goals
 from ceps import Patterns, ServerType
 from ceps.bounds.configurations import configuration_bound
 from ceps.bounds.lower_bounds import fleet_bound

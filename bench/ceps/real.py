@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 import ceps
 from bench.ceps.instances import catalogue
-from bench.ceps.verdicts import Goals
 from bench.measuring.points import DATA
+from bench.measuring.verdicts import Goals
 from datasets.workloads import kd_leaves
 
 PEAK = 12_400.0  # requests/s that the busiest slot is scaled to

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 import ceps
 from bench.ceps.instances import catalogue
-from bench.ceps.verdicts import Goals
 from bench.measuring.points import DATA
+from bench.measuring.verdicts import Goals
 from ceps.bounds.lower_bounds import fleet_bound
 from ceps.overload import overloaded_slots
 from ceps.plans import Plan

@@ -17,7 +17,7 @@ from time import process_time
 import numpy as np
 
 from bench.ceps.instances import catalogue, mediums, patterns
-from bench.ceps.verdicts import Goals
+from bench.measuring.verdicts import Goals
 from ceps.packing import Effort
 from ceps.planners.ahr import agglomerate
 from ceps.planning import run

@@ -10,7 +10,6 @@ Exits with 1 where summed rates send more than algorithm 1 in the mean, or at 12
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +18,7 @@ from time import process_time
 
 import numpy as np
 
+from bench.measuring.verdicts import Goals
 from ceps.fusion import Fusion, Job, fuse, fusion_of, job_of, merge_by_rates
 
 ATTRIBUTES = 30
@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=20, help="of each size; the paper takes 500 (default: 20)")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the solver a job (default: 60)")
     options = parser.parse_args()
-    missed = []
+    goals = Goals()
     print("share of rows between components (components), mean of the jobs")
     for operators in options.operators:
         ways, spent, proved = table(operators, options.jobs, options.seconds)
@@ -204,12 +204,11 @@ def main() -> None:
         )
         if operators in GOALS:
             print("      a prototype on jobs of its own: summed rates {:.3f}, exact {:.3f}".format(*GOALS[operators]))
-        if left["summed rates"] > left["score = COMM"] + 1e-12:
-            missed.append(f"{operators} operators: summed rates leave more than algorithm 1")
-        if operators in PROVED and proved < options.jobs:
-            missed.append(f"{operators} operators: {options.jobs - proved} not proved")
-    if missed:
-        sys.exit("missed: " + "; ".join(missed))
+        aim = goals.ask(f"{operators} operators, summed rates", left["summed rates"], most=left["score = COMM"])
+        print(f"      summed rates {left['summed rates']:.4f} {aim}, algorithm 1 {left['score = COMM']:.4f}")
+        if operators in PROVED:
+            print(f"      proved {proved} {goals.ask(f'{operators} operators, proved', proved, least=options.jobs)}")
+    goals.end()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.ceps import changes, goals, proofs, times
-from bench.ceps.verdicts import Goals
+from bench.measuring.verdicts import Goals
 
 
 def test_met_goals_end_quietly(capsys):
