@@ -21,8 +21,8 @@ NEAR = 1e-6
 NOISE = 1e-14
 """Below that a product of three unit vectors may have any sign."""
 KINDS = {"leave": 0, "enter": 1, "inside": 2}
-TICK = 1 << 20
-"""Microseconds in which clocks go."""
+TICK_BITS, MOST_TICKS = 20, 1 << 16
+"""Clocks go in ticks of 2^20 microseconds, or of twice, four times and so on where a batch has too many of these."""
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,10 @@ def track_of(rows: Rows, ends: list[int], expire: int | None = None) -> Track:
             del last[id]
         times = sorted(t[begin:end])
         if times:
-            median = times[(len(times) - 1) // 2] // TICK * TICK
+            bits = TICK_BITS
+            while len({when >> bits for when in times}) > MOST_TICKS:
+                bits += 1
+            median = times[(len(times) - 1) // 2] >> bits << bits
             clock = median if clock is None else max(clock, median)
         counts.append(count)
         begin = end
