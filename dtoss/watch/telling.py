@@ -38,7 +38,7 @@ def events(
     Raises
     ------
     InputError
-        If the cursor, the name or a kind is none, or events behind the cursor were removed.
+        If the cursor, the name or a kind is none, or events behind the cursor were removed or are another watch's.
     StoreError
         If there is no such watch, or something of it is missing or damaged.
     OSError

@@ -32,6 +32,22 @@ class View:
     head: Document
     contents: Contents
 
+    def check_behind(self, after: Cursor) -> None:
+        """Check that all events behind a cursor are there, and that it is one of this watch.
+
+        Raises
+        ------
+        InputError
+            If retention has removed some, or there has been no such event yet; the message says where to begin.
+        """
+        self.contents.check_kept(after)
+        if after.batch > self.head.number:
+            raise InputError(
+                f"{after} is behind all events, there are {self.head.number:,} batches: the watch was begun anew, or "
+                "restored from an older copy, and numbers now mean other events; begin without --after, or with the id "
+                "of an event that is there"
+            )
+
 
 @dataclass(frozen=True)
 class Told:
@@ -101,7 +117,7 @@ def events(
     Raises
     ------
     InputError
-        If a kind is not known, or retention has removed events behind the cursor.
+        If a kind is not known, retention has removed events behind the cursor, or there is no such event yet.
     StoreError
         If a commit or a file is missing or damaged; the message names it.
     OSError
@@ -148,7 +164,7 @@ def told_events(
         until = end
     if after is None:
         after = view.contents.gone or BEGINNING
-    view.contents.check_kept(after)
+    view.check_behind(after)
     at = after
     asked = Asked(after, until, subscription, None if kinds is None else tuple(kinds))
     while True:
@@ -163,7 +179,7 @@ def told_events(
             if again is None or again.head.folded == view.head.folded:
                 raise
             view = again
-            view.contents.check_kept(at)
+            view.check_behind(at)
 
 
 def _told(home: Home, view: View, asked: Asked, at: Cursor, columns: Sequence[str] | None) -> Iterator[Told]:

@@ -21,7 +21,7 @@ def event_paths(home: Home, after: Cursor | None = None) -> list[str]:
     Raises
     ------
     InputError
-        If retention has removed events behind the cursor.
+        If retention has removed events behind the cursor, or there is no such event yet.
     StoreError
         If a commit or a list is missing or damaged.
     OSError
@@ -35,7 +35,7 @@ def event_paths(home: Home, after: Cursor | None = None) -> list[str]:
     if view is None:
         return []
     if after is not None:
-        view.contents.check_kept(after)
+        view.check_behind(after)
     names = [file.file.name for file in view.contents.files if after is None or file.last > after]
     first = max(view.contents.last + 1, 1 if after is None else after.batch)
     for document in documents(home, first, view.head.number):

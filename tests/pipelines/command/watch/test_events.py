@@ -69,6 +69,9 @@ def test_lines_of_all_events_and_of_some(capfd, home):
 def test_what_is_wrong_is_one_line(capfd, home, tmp_path):
     for arguments, why in (
         (["--after", "x"], "is no cursor"),
+        (["--after", "99-3"], "99-3 is behind all events, there are 7 batches: the watch was begun anew, or restored"),
+        (["--after", "8", "--files"], "8-end is behind all events"),
+        (["--after", "99", "--follow"], "99-end is behind all events"),
         (["--kind", "entr"], "'entr' is none of events"),
         (["--watch", "other"], "is no watch yet"),
         (["--watch", "a/b"], "cannot be a name"),
