@@ -25,7 +25,7 @@ from dtoss.windows.stored.files import PARTS, read_objects, read_panes
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.result_files import results_between, with_final
 from dtoss.windows.stored.spec_file import known
-from dtoss.windows.stored.visitors import visitors_of
+from dtoss.windows.tracks.visitors import visitors_of
 from dtoss.windows.watermark import horizon_of
 
 MOST_ENDS = 1_000_000
