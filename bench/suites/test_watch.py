@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bench.watch.baselines import BoxTree, Reversed
+from bench.watch.baselines import BoxTree, Reversed, circles_of
 from bench.watch.circles import in_pieces, metres, places_of, same
 from bench.watch.gi2 import GI2
 from bench.watch.words import formulas, matched, squares, towns
@@ -53,8 +53,8 @@ def test_circles(name, order, race):
     few = world.rows[:: ROWS // SOME].copy()
     others = {
         "GI2": GI2(world.centres, world.radius, level).match,
-        "STRtree": BoxTree(world.centres, world.radius).match,
-        "kd-tree of rows": Reversed(world.centres, world.radius).match,
+        "STRtree": BoxTree(circles_of(world.centres, world.radius)).match,
+        "kd-tree of rows": Reversed(circles_of(world.centres, world.radius)).match,
     }
     wanted = matcher.match(Rows(few))
     assert all(same(wanted, other(few)) for other in others.values())
@@ -139,7 +139,7 @@ def test_building(race):
         {
             "GI2": lambda: GI2(world.centres, world.radius, 11),
             "a tenth in place": change,
-            "STRtree": lambda: BoxTree(world.centres, world.radius),
+            "STRtree": lambda: BoxTree(circles_of(world.centres, world.radius)),
         },
         rounds=3,
     )

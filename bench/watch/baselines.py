@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import shapely
 from numpy.typing import NDArray
@@ -16,11 +18,18 @@ from dtoss.watch.matching.matches import Matches
 Floats = NDArray[np.float64]
 
 
-def _exact(vectors: Floats, centres: Floats, radius: Floats, row: NDArray[np.int64], sub: NDArray[np.int64]) -> Matches:
-    """Return of pairs those that are within the radius."""
-    far = distance(operand(vectors[row]), operand(centres[sub]))
-    held = far <= radius[sub]
-    return Matches(0, len(vectors), row[held], sub[held].astype(np.int32), far[held])
+class Circles(NamedTuple):
+    """Circles of the sphere: vectors of their centres, radii in metres, and squared chords beyond which nothing is."""
+
+    centres: Floats
+    radius: Floats
+    chords: Floats
+
+
+def circles_of(centres: Floats, radius: Floats) -> Circles:
+    """Return circles of float64 (n, 2) in degrees and (n,) in metres."""
+    space = space_of()
+    return Circles(space.vectors(operand(centres)), radius, squared_chords(radius, space))
 
 
 class BoxTree:
@@ -28,15 +37,13 @@ class BoxTree:
 
     Parameters
     ----------
-    centres, radius
-        float64 (n, 2) in degrees and (n,) in metres.
+    circles
+        That rows are asked for.
     """
 
-    def __init__(self, centres: Floats, radius: Floats) -> None:
-        space = space_of()
-        self._centres = space.vectors(operand(centres))
-        self._radius, self._chords = radius, squared_chords(radius, space)
-        rects = circle_rects(centres, self._centres, radius, space)
+    def __init__(self, circles: Circles) -> None:
+        self._circles = circles
+        rects = circle_rects(circles.centres[:, :2], circles.centres, circles.radius, space_of())
         west, south, east, north = rects.T
         across = np.flatnonzero(west > east)
         # two boxes where the antimeridian cuts one
@@ -46,7 +53,7 @@ class BoxTree:
             np.concatenate([np.where(west > east, 180.0, east), east[across]]),
             np.concatenate([north, north[across]]),
         )
-        self._owner = np.concatenate([np.arange(len(radius)), across])
+        self._owner = np.concatenate([np.arange(len(west)), across])
         self._tree = shapely.STRtree(shapely.box(*sides))
         self._tree.query(shapely.points([0.0], [0.0]))  # which builds it
 
@@ -55,9 +62,16 @@ class BoxTree:
         vectors = space_of().vectors(positions)
         row, box = self._tree.query(shapely.points(positions))
         sub = self._owner[box]
-        gap = vectors[row] - self._centres[sub]
-        near = np.einsum("ij,ij->i", gap, gap) <= self._chords[sub]
-        return _exact(vectors, self._centres, self._radius, row[near], sub[near])
+        gap = vectors[row] - self._circles.centres[sub]
+        near = np.einsum("ij,ij->i", gap, gap) <= self._circles.chords[sub]
+        return _exact(vectors, self._circles, row[near], sub[near])
+
+
+def _exact(vectors: Floats, circles: Circles, row: NDArray[np.int64], sub: NDArray[np.int64]) -> Matches:
+    """Return of pairs those that are within the radius."""
+    far = distance(operand(vectors[row]), operand(circles.centres[sub]))
+    held = far <= circles.radius[sub]
+    return Matches(0, len(vectors), row[held], sub[held].astype(np.int32), far[held])
 
 
 class Reversed:
@@ -65,19 +79,17 @@ class Reversed:
 
     Parameters
     ----------
-    centres, radius
-        float64 (n, 2) in degrees and (n,) in metres.
+    circles
+        That ask.
     """
 
-    def __init__(self, centres: Floats, radius: Floats) -> None:
-        space = space_of()
-        self._centres = space.vectors(operand(centres))
-        self._radius, self._chords = radius, np.sqrt(squared_chords(radius, space))
+    def __init__(self, circles: Circles) -> None:
+        self._circles, self._chords = circles, np.sqrt(circles.chords)
 
     def match(self, positions: Floats) -> Matches:
         """Return the matches of rows, by circle."""
         vectors = space_of().vectors(positions)
-        lists = cKDTree(vectors).query_ball_point(self._centres, self._chords)
+        lists = cKDTree(vectors).query_ball_point(self._circles.centres, self._chords)
         sizes = np.fromiter(map(len, lists), np.int64, len(lists))
         row = np.concatenate([np.zeros(0, np.int64), *(some for some in lists[sizes > 0])]).astype(np.int64)
-        return _exact(vectors, self._centres, self._radius, row, np.repeat(np.arange(len(lists)), sizes))
+        return _exact(vectors, self._circles, row, np.repeat(np.arange(len(lists)), sizes))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.watch.baselines import BoxTree, Reversed
+from bench.watch.baselines import BoxTree, Reversed, circles_of
 from bench.watch.gi2 import GI2, count_lists
 from bench.watch.worlds import WORLDS, World, elsewhere, shuffled
 from dtoss.geometry.space import space_of
@@ -185,8 +185,8 @@ def beside_others(world: World, built: Built, level: int, rounds: int) -> None:
     matcher = Matcher(built, np.ones(len(built), np.bool_))
     others = {
         "GI2": GI2(world.centres, world.radius, level),
-        "STRtree": BoxTree(world.centres, world.radius),
-        "kd-tree of rows": Reversed(world.centres, world.radius),
+        "STRtree": BoxTree(circles_of(world.centres, world.radius)),
+        "kd-tree of rows": Reversed(circles_of(world.centres, world.radius)),
     }
     for asked in (world, shuffled(world), elsewhere(world)):
         check = _stretches(asked.rows, _LEAST_ROWS)

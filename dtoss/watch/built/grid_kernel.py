@@ -45,6 +45,17 @@ def place_in(key, room):
 
 
 @kernel
+def entry_of(slots, room, key):
+    """Return what stands under a key of a table, of which ``slots`` is the pointer; 0 for nothing."""
+    at = place_in(key, room)
+    while slots[2 * at] != key:
+        if slots[2 * at] == EMPTY:
+            return 0
+        at = (at + 1) & (room - 1)
+    return slots[2 * at + 1]
+
+
+@kernel
 def reach_of(frame, level, row, rect):
     """Return the columns of a row that a rectangle, of which ``rect`` is the pointer, touches."""
     columns = columns_of(frame, level, row)

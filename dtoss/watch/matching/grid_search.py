@@ -14,7 +14,7 @@ from dtoss.geometry.space import QUARTER_TURN
 from dtoss.queries.kernels.zone_kernel import IN, OUT, Tables, polygon_holds
 from dtoss.watch.built.covers import CIRCULAR, RECTANGULAR
 from dtoss.watch.built.frame import cell_key, column_of, columns_of, row_of
-from dtoss.watch.built.grid_kernel import EMPTY, PLACE_FACTS, begin_of, count_of, frame_in, place_in
+from dtoss.watch.built.grid_kernel import PLACE_FACTS, begin_of, count_of, entry_of, frame_in, place_in
 
 UNSURE_FROM = -2.0
 """Distances from here down stand for polygons that rational numbers must tell of: -2 for polygon 0."""
@@ -174,17 +174,6 @@ def _row_at(positions, vectors, number, wants, dimension):
 
 
 @kernel
-def _entry_of(slots, room, key):
-    """Return what stands in a cell's slot, 0 where there is no such cell."""
-    at = place_in(key, room)
-    while slots[2 * at] != key:
-        if slots[2 * at] == EMPTY:
-            return 0
-        at = (at + 1) & (room - 1)
-    return slots[2 * at + 1]
-
-
-@kernel
 def _cells_noted(cells, order, positions, begin, end, looks):
     """Note the keys of the cells that hold some rows, a number a level each, and ask for their slots."""
     used = 0
@@ -204,7 +193,7 @@ def _cells_noted(cells, order, positions, begin, end, looks):
 def _cells_looked_up(cells, looks, used, facts, tags):
     """Turn keys of cells into what stands in their slots, and ask for the first of what stands in the cells."""
     for at in range(used):
-        entry = looks[at] = _entry_of(cells.slots, cells.room, looks[at])
+        entry = looks[at] = entry_of(cells.slots, cells.room, looks[at])
         count, begin = count_of(entry), begin_of(entry)
         for line in range(min((count + _PLACES_A_LINE - 1) // _PLACES_A_LINE, _LINES)):
             prefetch(facts, PLACE_FACTS * (begin + _PLACES_A_LINE * line))

@@ -8,7 +8,7 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer, prefetch, shifted
 from dtoss.geometry.space import QUARTER_TURN
 from dtoss.watch.built.frame import Frame
-from dtoss.watch.built.grid_kernel import EMPTY, PLACE_FACTS, begin_of, count_of, frame_in, place_in
+from dtoss.watch.built.grid_kernel import EMPTY, PLACE_FACTS, begin_of, count_of, entry_of, frame_in, place_in
 from dtoss.watch.built.word_cells import BITS_OF_SIFT, LAST_BIT, MARKS, bit_of, cell_at
 from dtoss.watch.words.compiled import ACCEPT, TESTS
 from dtoss.watch.words.messages import put_in_order
@@ -187,17 +187,6 @@ def _look(spot, text, asked, word, begin, end, hits, filled):
     return filled
 
 
-@kernel
-def _entry_of(table, room, key):
-    """Return what stands under a key: where it begins and how much it is; 0 for nothing."""
-    at = place_in(key, room)
-    while table[2 * at] != key:
-        if table[2 * at] == EMPTY:
-            return 0
-        at = (at + 1) & (room - 1)
-    return table[2 * at + 1]
-
-
 def _read(kind: str, dimensions: int = 1) -> str:
     return f"Array({kind}, {dimensions}, 'C', readonly=True)"
 
@@ -278,7 +267,7 @@ def _looked_up(found, asked, looks, used):
                 looks[WORD_LOOKS * i + 2] = looks[WORD_LOOKS * i + _LAST] = 0
     for i in range(used):
         if looks[WORD_LOOKS * i + _LAST] == _KEYED:
-            entry = _entry_of(found.table, found.room, looks[WORD_LOOKS * i + 2])
+            entry = entry_of(found.table, found.room, looks[WORD_LOOKS * i + 2])
             begin = begin_of(entry)
             looks[WORD_LOOKS * i + 2] = begin
             looks[WORD_LOOKS * i + _LAST] = begin + count_of(entry)
