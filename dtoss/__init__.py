@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dtoss.opening import open_index as open
     from dtoss.watch.telling import events
     from dtoss.watch.watching import Watch, subscriptions
+    from dtoss.windows.stored.asked import Windows, open_windows
 
 __version__ = "0.1.0"
 __all__ = [
@@ -34,11 +35,13 @@ __all__ = [
     "RemoteIndex",
     "StoreError",
     "Watch",
+    "Windows",
     "build",
     "connect",
     "events",
     "history",
     "open",
+    "open_windows",
     "sjoin_nearest",
     "subscriptions",
 ]
@@ -48,10 +51,12 @@ _HOMES = {
     "Index": ("dtoss.index", "Index"),
     "RemoteIndex": ("dtoss.client.remote_index", "RemoteIndex"),
     "Watch": ("dtoss.watch.watching", "Watch"),
+    "Windows": ("dtoss.windows.stored.asked", "Windows"),
     "build": ("dtoss.in_process", "build"),
     "connect": ("dtoss.client.remote_index", "connect"),
     "events": ("dtoss.watch.telling", "events"),
     "open": ("dtoss.opening", "open_index"),
+    "open_windows": ("dtoss.windows.stored.asked", "open_windows"),
     "sjoin_nearest": ("dtoss.frames.sjoin_nearest", "sjoin_nearest"),
     "subscriptions": ("dtoss.watch.watching", "subscriptions"),
 }

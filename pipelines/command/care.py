@@ -11,7 +11,7 @@ from pipelines.command.options import Json, Keep, KeepFor, Lease, Store, seconds
 
 
 def gc(store: Store, keep: Keep = 3, keep_for: KeepFor = "10min", lease: Lease = "on", as_json: Json = False) -> None:
-    """Remove old snapshots and what unfinished work has left, and fold old commits."""
+    """Remove old snapshots and what unfinished work has left, of windows too, and fold old commits."""
     from dtoss.snapshots.store import Store as StorePlace
 
     if keep < 1:
@@ -21,12 +21,29 @@ def gc(store: Store, keep: Keep = 3, keep_for: KeepFor = "10min", lease: Lease =
     if not place.folder.there():
         place.current()  # which says so: no store is made where there is none
     removed = place.clear(keep, keep_for=seconds or 0.0, lease=lease == "on")
+    windows = _clear_windows(store)
     if as_json:
-        print(json.dumps({"removed": removed, "snapshots": place.snapshots()}))
+        of_windows = {"windows": windows} if windows else {}
+        print(json.dumps({"removed": removed, "snapshots": place.snapshots(), **of_windows}))
         return
     for name in removed:
         print(f"{name} is removed")
+    for name, files in windows.items():
+        if files:
+            print(f"{files:,} files of windows {name} are removed")
     print(f"{len(place.snapshots()):,} snapshots stay")
+
+
+def _clear_windows(store: str) -> dict[str, int]:
+    """Remove what nothing needs of all windows of a store, and return how many files of each went."""
+    from dtoss.windows.stored.home import Home, windows_of
+
+    names = windows_of(store)
+    if not names:
+        return {}
+    from dtoss.windows.stored.debris import clear_debris
+
+    return {name: clear_debris(Home(store, name)) for name in names}
 
 
 def log(

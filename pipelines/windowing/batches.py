@@ -12,11 +12,14 @@ import pyarrow as pa
 
 from dtoss.buckets import BUCKETS, bucket_of
 from dtoss.commits.chain import Commit
+from dtoss.commits.folding import fold
 from dtoss.commits.listed import Listed
 from dtoss.commits.source import Source
 from dtoss.errors import InputError
 from dtoss.watch.settings import Settings
 from dtoss.windows.stored.commit import commit_batch, must_run
+from dtoss.windows.stored.debris import clear_state
+from dtoss.windows.stored.document import head_of
 from dtoss.windows.stored.files import PARTS
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.panes_task import Told, tell
@@ -32,6 +35,8 @@ from pipelines.watching.tasks import rows_in
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+TENDED_EVERY_US = 60_000_000
+"""How often state that was replaced is removed, and old commits are folded."""
 MOST_PATCHES = 2_000_000
 """Rows of patches whose results are made in the driver; those of more are made by tasks."""
 
@@ -92,6 +97,7 @@ class Windowing:
         self.home, self.fixed, self.options, self.wrap, self.unit, self.say = home, fixed, options, wrap, unit, say
         self._turn = RLock()
         self._over = False
+        self._tended_us = 0
 
     def settings(self) -> Settings | None:
         """Return the types of ids and times, as rows are fitted to them; None before the first batch."""
@@ -130,7 +136,15 @@ class Windowing:
             commit = commit_batch(plan, done, lambda *patches: _second(session, plan, *patches))
             ran = Ran(commit, time.perf_counter() - begun, max((one.seconds for one in done), default=0.0))
             self.say(ran)
+            self._tend(now_us)
             return ran
+
+    def _tend(self, now_us: int) -> None:
+        """Remove state that was replaced, and fold old commits, every minute."""
+        if now_us - self._tended_us >= TENDED_EVERY_US:
+            self._tended_us = now_us
+            clear_state(self.home, head_of(self.home))
+            fold(self.home.batches)
 
     def end(self) -> None:
         """Let the batch in hand end, and have no other: whoever runs them next may begin."""

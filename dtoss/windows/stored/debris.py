@@ -1,0 +1,70 @@
+"""Files of windows that nothing needs: what batches that ended early have left, and state that later ones replaced."""
+
+from __future__ import annotations
+
+from dtoss.commits.unneeded import SPARED_DEBRIS_SECONDS, clear_unneeded
+from dtoss.windows.stored.document import Document, documents, head_of
+from dtoss.windows.stored.home import KEYS, OBJECTS, PANES, PATCHES, QUARANTINED, RESULTS, Home
+from dtoss.windows.stored.spec_file import fixed_of
+
+SPARED_STATE_SECONDS = 600.0
+"""State that was replaced stays so long after it was written: whoever has opened the windows may be reading it."""
+
+
+def clear_debris(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> int:
+    """Remove files that no commit names, and state that the newest one does not; return how many went.
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+    spare_seconds
+        Files stay so long after they were written.
+
+    Raises
+    ------
+    StoreError
+        If a commit is missing or damaged: nothing is removed then.
+    OSError
+        If something cannot be read or removed.
+
+    Notes
+    -----
+    Safe while others write and read, as long as no batch takes longer than is spared. Cost O(files + commits).
+    """
+    head = head_of(home)
+    named: dict[str, set[str]] = {RESULTS: set(), QUARANTINED: set()}
+    for document in () if head is None else documents(home, 1, head.number):
+        for room, names in named.items():
+            names |= _names(document, room)
+    fixed = fixed_of(home)
+    gone = clear_state(home, head, spare_seconds)
+    gone += clear_unneeded(home.folder, KEYS, set() if fixed is None else {fixed.keys.name}, spare_seconds)
+    return gone + sum(clear_unneeded(home.folder, room, names, spare_seconds) for room, names in named.items())
+
+
+def clear_state(home: Home, head: Document | None, spare_seconds: float = SPARED_STATE_SECONDS) -> int:
+    """Remove state that the newest commit does not name, and return how many files went. Cost O(files of state).
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+    head
+        The newest commit; None where there is none.
+    spare_seconds
+        Files stay so long after they were written.
+
+    Raises
+    ------
+    OSError
+        If something cannot be read or removed.
+    """
+    return sum(
+        clear_unneeded(home.folder, room, set() if head is None else _names(head, room), spare_seconds)
+        for room in (OBJECTS, PATCHES, PANES)
+    )
+
+
+def _names(document: Document, room: str) -> set[str]:
+    return {part.file.name for part in document.files[room]}

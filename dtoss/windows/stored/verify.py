@@ -1,0 +1,135 @@
+"""Whether windows are whole: every byte of every file that their commits list, and what was counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dtoss.commits.looking import Look
+from dtoss.commits.verify import verify_chain
+from dtoss.errors import DtossError, StoreError
+from dtoss.windows.stored.bundle import unbundled
+from dtoss.windows.stored.document import Document, Part, document_of
+from dtoss.windows.stored.home import KEYS, OBJECTS, PANES, PATCHES, QUARANTINED, RESULTS, Home
+from dtoss.windows.stored.spec_file import known
+
+
+@dataclass
+class VerifiedWindows:
+    """What was looked at, and what is wrong.
+
+    Parameters
+    ----------
+    commits
+        How many there are.
+    files, bytes
+        That were compared.
+    results
+        That these files hold.
+    damaged
+        A line for each thing that is wrong; it names the file.
+    """
+
+    commits: int = 0
+    files: int = 0
+    bytes: int = 0
+    results: int = 0
+    damaged: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return dict(vars(self))
+
+
+def verify_windows(home: Home) -> VerifiedWindows:
+    """Return what is wrong with windows; nothing of what is found is an error.
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+
+    Raises
+    ------
+    StoreError
+        If there are none of this name.
+    OSError
+        If something cannot be read.
+
+    Notes
+    -----
+    Looked at are the chain of commits, the spec and what the keys are made of; size, SHA-256 and rows of each file that
+    a commit lists; that the ends of results are those that are listed; that each row that was read was counted, lost to
+    another one or set aside. State that a later commit has made needless may be missing. Cost: everything is read once.
+    """
+    found = VerifiedWindows()
+    look = Look(found)
+    if not home.folder.there() or (not any(home.batches.listed()) and not home.folder.is_file("spec.json")):
+        known(home)  # which says that there are none
+    try:
+        _arrow(home, look, KEYS, Part(known(home).keys, ()), needed=True)
+    except DtossError as error:
+        look.wrong(str(error))
+    for line in verify_chain(home.batches):
+        look.wrong(line)
+    files, logs = home.batches.listed()
+    last = max([*files, *(end for _, end in logs)], default=0)
+    found.commits = last
+    before: Document | None = None
+    for number in range(1, last + 1):
+        try:
+            document = document_of(home, home.batches.read(number))
+        except StoreError as error:
+            look.wrong(str(error))
+            before = None
+            continue
+        _document(home, look, document, before, newest=number == last)
+        before = document
+    return found
+
+
+def _document(
+    home: Home, look: Look[VerifiedWindows], document: Document, before: Document | None, *, newest: bool
+) -> None:
+    for room in (OBJECTS, PATCHES, PANES):
+        for part in document.files[room]:
+            _arrow(home, look, room, part, needed=newest and room != PATCHES)
+    for part in document.files[RESULTS]:
+        _results(home, look, part)
+    for part in document.files[QUARANTINED]:
+        data = look.bytes_of(home.folder, QUARANTINED, part.file, needed=True)
+        if data is not None:
+            look.parquet(home.folder.path(QUARANTINED, part.file.name), data, part.file.rows)
+    path, counts = home.batches.path(document.number), document.counts
+    if counts.get("rows") != counts.get("counted", 0) + counts.get("losers", 0) + counts.get("quarantined", 0):
+        look.wrong(f"{path} is damaged: its rows are not those that count, were lost and were set aside")
+    if before is not None and document.watermark_before != before.watermark:
+        look.wrong(f"{path} is damaged: the watermark before it is not that of the commit before")
+
+
+def _arrow(home: Home, look: Look[VerifiedWindows], room: str, part: Part, *, needed: bool) -> None:
+    data = look.bytes_of(home.folder, room, part.file, needed=needed)
+    if data is None:
+        return
+    path = home.folder.path(room, part.file.name)
+    try:
+        unbundled(pa.py_buffer(data), path)
+    except StoreError as error:
+        look.wrong(str(error))
+
+
+def _results(home: Home, look: Look[VerifiedWindows], part: Part) -> None:
+    data = look.bytes_of(home.folder, RESULTS, part.file, needed=True)
+    if data is None:
+        return
+    path = home.folder.path(RESULTS, part.file.name)
+    table = look.parquet(path, data, part.file.rows)
+    if table is None:
+        return
+    look.found.results += len(table)
+    bounds = pc.min_max(table["end"]).as_py() if "end" in table.column_names else {"min": None, "max": None}
+    if (bounds["min"], bounds["max"]) != part.of:
+        look.wrong(f"{path} is damaged: its ends are not those that its commit says")
