@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dtoss.windows.patches import GROUPS, Patch, group_of
+from dtoss.windows.patches import GROUPS, NO_KEY, Patch, group_of
 from dtoss.windows.tracks.cells_kernel import EMPTY, grown, kept_cells
 from dtoss.windows.tracks.labels import Numbers, offsets
 from dtoss.windows.tracks.walk_kernel import HIGHER
@@ -42,6 +42,10 @@ class Groups:
     def of(self, labels: Numbers) -> Numbers:
         """Return the keys of labels."""
         return labels if self.keys is None else self.keys[labels]
+
+    def of_ranks(self, ranks: Numbers) -> Numbers:
+        """Return the keys of labels plus one; -1 of 0."""
+        return ranks - 1 if self.keys is None else np.append(NO_KEY, self.keys)[ranks]
 
 
 def groups_of(count: int, keys: Numbers | None) -> Groups:
@@ -131,6 +135,9 @@ def highest(patch: Patch, buckets: Numbers) -> Patch:
     buckets
         int64 (columns,).
     """
+    if len(buckets) == 1:
+        label = np.column_stack([patch.labels[:, 0], np.full(len(patch), buckets[0])])
+        return Patch(patch.offsets, patch.pane, label, patch.values - HIGHER)
     row, column = np.nonzero(patch.values)
     labels = np.stack([patch.labels[row, 0], buckets[column]], axis=1)
     value = patch.values[row, column][:, None] - HIGHER
@@ -142,18 +149,17 @@ def _slots(count: int, columns: int) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def patch_of(table: Table, groups: Groups) -> Patch:
-    """Return the cells of a table that are not all 0. Cost O(cells), or O(n log n) for n slots that are not free."""
+    """Return the cells of a table that are not all 0, and use its memory for them.
+
+    Cost O(cells), or O(n log n) for n slots that are not free.
+    """
     columns = table.values.shape[1]
     if columns == 0:
         return Patch.none(1, 0)
     if table.facts[1]:
-        cells = len(table.values)
-        pane, label, values = np.empty(cells, np.int64), np.empty(cells, np.int64), np.empty((cells, columns), np.int64)
-        ends = np.zeros(GROUPS, np.int64)
-        count = kept_cells(
-            table.values, table.facts[2], table.facts[3], groups.first, groups.ordered, pane, label, values, ends
-        )
-        pane, label, values = pane[:count], label[:count], values[:count]
+        (pane, label), ends = np.empty((2, len(table.values)), np.int64), np.zeros(GROUPS, np.int64)
+        count = kept_cells(table.values, *table.facts[2:].tolist(), groups.first, groups.ordered, pane, label, ends)
+        pane, label, values = pane[:count], label[:count], table.values[:count]
         return Patch(np.append(0, ends), pane, groups.of(label)[:, None], values)
     slots = np.flatnonzero((table.labels != EMPTY) & table.values.any(axis=1))
     pane, label = table.panes[slots], table.labels[slots]

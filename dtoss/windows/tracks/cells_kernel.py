@@ -98,12 +98,9 @@ def grown(panes, labels, values, new_panes, new_labels, new_values):
     used[0] += 0
 
 
-@kernel(
-    f"int64(Array(int64, 2, 'C', readonly=True), int64, int64, {_READ}, {_READ}, int64[::1], int64[::1],"
-    " int64[:, ::1], int64[::1])"
-)
-def kept_cells(values, pane0, panes, first, ordered, out_pane, out_label, out_values, ends):
-    """Write the rows of a dense table that are not all 0, in their order, and return how many.
+@kernel(f"int64(int64[:, ::1], int64, int64, {_READ}, {_READ}, int64[::1], int64[::1], int64[::1])")
+def kept_cells(values, pane0, panes, first, ordered, out_pane, out_label, ends):
+    """Move the rows of a dense table that are not all 0 to its beginning, in their order, and return how many.
 
     Parameters
     ----------
@@ -113,8 +110,8 @@ def kept_cells(values, pane0, panes, first, ordered, out_pane, out_label, out_va
         The first pane, and how many.
     first, ordered
         int64 (groups + 1,) and (labels,). Group g has the labels ``ordered[first[g]:first[g + 1]]``.
-    out_pane, out_label, out_values
-        Where they are written.
+    out_pane, out_label
+        Where their panes and labels are written.
     ends
         int64 (groups,). Where those of each group end.
     """
@@ -129,59 +126,8 @@ def kept_cells(values, pane0, panes, first, ordered, out_pane, out_label, out_va
                 if found != 0:
                     out_pane[count], out_label[count] = pane0 + pane, ordered[i]
                     for column in range(columns):
-                        out_values[count, column] = values[row, column]
+                        values[count, column] = values[row, column]
                     count += 1
                 row += 1
         ends[group] = count
     return count
-
-
-@kernel("void(int64[::1], int64[::1], int64)")
-def sort_codes(codes, spare, bits):
-    """Sort numbers of at most so many bits, none negative, by their digits. Cost O(n) a digit."""
-    wide, values = 11, 2048
-    counts = np.zeros(values, np.int64)
-    read, write = pointer(codes), pointer(spare)
-    flips = 0
-    for shift in range(0, bits, wide):
-        for value in range(values):
-            counts[value] = 0
-        for i in range(codes.size):
-            counts[(read[i] >> shift) & (values - 1)] += 1
-        if counts[(read[0] >> shift) & (values - 1)] == codes.size:
-            continue
-        place = 0
-        for value in range(values):
-            place, counts[value] = place + counts[value], place
-        for i in range(codes.size):
-            value = (read[i] >> shift) & (values - 1)
-            write[counts[value]] = read[i]
-            counts[value] += 1
-        read, write = write, read
-        flips += 1
-    if flips % 2:
-        for i in range(codes.size):
-            codes[i] = spare[i]
-
-
-@kernel(f"int64({_READ}, int64[::1], int64[::1])")
-def counted_codes(codes, out, count):
-    """Write each different code, without its lowest bit, and its sum: +1 of each where that bit is 0, -1 where it is 1.
-
-    Parameters
-    ----------
-    codes
-        int64 (n,), ascending.
-    out, count
-        int64 (n,). Sums of 0 are left out; how many others there are is returned.
-    """
-    at = found = 0
-    while at < codes.size:
-        code, total = codes[at] >> 1, 0
-        while at < codes.size and codes[at] >> 1 == code:
-            total += 1 - 2 * (codes[at] & 1)
-            at += 1
-        if total != 0:
-            out[found], count[found] = code, total
-            found += 1
-    return found

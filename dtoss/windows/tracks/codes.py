@@ -7,71 +7,57 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.windows.patches import GROUPS, NO_KEY, Patch
+from dtoss.windows.patches import GROUPS, Patch
 from dtoss.windows.tracks.cells import Groups
-from dtoss.windows.tracks.cells_kernel import counted_codes, sort_codes
+from dtoss.windows.tracks.codes_kernel import counted_codes, sort_codes
 from dtoss.windows.tracks.labels import Numbers
-from dtoss.windows.tracks.walk_kernel import BIN_COUNT
+from dtoss.windows.tracks.walk_kernel import BIN_BITS
 
-_BITS = 62
+_MOST_BITS = 63
 
 
 @dataclass(frozen=True)
 class Codes:
-    """How a group, a pane and two labels are a number.
+    """How a group, a pane and two labels are a number: by their bits.
 
     Parameters
     ----------
     place
         int64 (n,). What stands for the pane of each row.
-    places
-        How many there are.
-    ranks
-        One more than there are labels: 0 is none.
+    place_bits, rank_bits
+        How many it takes to tell places apart, and labels: 0 is none of them.
     panes
-        int64 (places,). The pane of each place; or its first one, where they follow one another.
+        int64 (places,). The pane of each place; or the first one, where they follow one another.
     """
 
     place: Numbers
-    places: int
-    ranks: int
+    place_bits: int
+    rank_bits: int
     panes: Numbers | int
 
-    def patch(self, codes: Numbers, groups: Groups, room: int) -> Patch:
-        """Return the sums of codes as a patch. Cost O(n) a digit; the codes are written over.
+    def flow(self, codes: Numbers, groups: Groups) -> Patch:
+        """Return the sums of codes of moves from label to label. Cost O(n) a digit; the codes are written over."""
+        found = self._counted(codes, self.rank_bits)
+        found.labels[:] = groups.of_ranks(found.labels)
+        return found
 
-        Parameters
-        ----------
-        codes
-            int64 (n,). Twice the number, and one more where it is taken back.
-        groups
-            The labels.
-        room
-            How many values the second label has: ranks, where it is a label, or bins.
-        """
+    def bins(self, codes: Numbers, groups: Groups) -> Patch:
+        """Return the sums of codes of moves by label and bin. Cost O(n) a digit; the codes are written over."""
+        found = self._counted(codes, BIN_BITS)
+        found.labels[:, 0] = groups.of_ranks(found.labels[:, 0])
+        return found
+
+    def _counted(self, codes: Numbers, second_bits: int) -> Patch:
         if len(codes) == 0:
             return Patch.none(2, 1)
-        sort_codes(codes, np.empty_like(codes), int(codes.max()).bit_length())
-        found, count = np.empty_like(codes), np.empty_like(codes)
-        total = counted_codes(codes, found, count)
-        found, count = found[:total], count[:total]
-        found, second = _parted(found, room)
-        found, first = _parted(found, self.ranks)
-        group, place = _parted(found, self.places)
-        labels = np.empty((total, 2), np.int64)
-        labels[:, 0] = _keys(groups, first)
-        labels[:, 1] = _keys(groups, second) if room != BIN_COUNT else second
+        spare = np.empty_like(codes)
+        if sort_codes(codes, spare, int(codes.max()).bit_length()):
+            codes, spare = spare, codes
+        labels, ends, count = np.empty((len(codes), 2), np.int64), np.zeros(GROUPS, np.int64), np.empty_like(codes)
+        total = counted_codes(codes, second_bits, self.rank_bits, self.place_bits, ends, spare, labels, count)
+        place = spare[:total]
         pane = place + self.panes if isinstance(self.panes, int) else self.panes[place]
-        return Patch(np.searchsorted(group, np.arange(GROUPS + 1)).astype(np.int64), pane, labels, count[:, None])
-
-
-def _parted(numbers: Numbers, room: int) -> tuple[Numbers, Numbers]:
-    whole = numbers // room
-    return whole, numbers - whole * room
-
-
-def _keys(groups: Groups, ranks: Numbers) -> Numbers:
-    return np.where(ranks == 0, NO_KEY, groups.of(np.maximum(ranks - 1, 0)))
+        return Patch(np.append(0, ends), pane, labels[:total], count[:total, None])
 
 
 def codes_of(pane: NDArray[np.int64], groups: Groups) -> Codes:
@@ -80,14 +66,14 @@ def codes_of(pane: NDArray[np.int64], groups: Groups) -> Codes:
     Raises
     ------
     ValueError
-        If there are more than numbers of 62 bits.
+        If there are more than 63 bits tell apart.
     """
-    ranks = len(groups) + 1
+    ranks = len(groups).bit_length()
+    most = GROUPS.bit_length() + ranks + max(ranks, BIN_BITS)
     first, last = int(pane.min()), int(pane.max())
-    most = GROUPS * ranks * max(ranks, BIN_COUNT)
-    if most * (last - first + 1) < 1 << _BITS:
-        return Codes(pane - first, last - first + 1, ranks, first)
+    if most + (last - first).bit_length() <= _MOST_BITS:
+        return Codes(pane - first, (last - first).bit_length(), ranks, first)
     panes, place = np.unique(pane, return_inverse=True)
-    if most * len(panes) >= 1 << _BITS:
+    if most + len(panes).bit_length() > _MOST_BITS:
         raise ValueError(f"{len(panes):,} panes and {len(groups):,} keys are too many for one batch: give fewer rows")
-    return Codes(place.astype(np.int64), len(panes), ranks, panes)
+    return Codes(place.astype(np.int64), len(panes).bit_length(), ranks, panes)

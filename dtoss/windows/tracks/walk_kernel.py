@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import pointer
+from dtoss.compiled.kernel import kernel, step
+from dtoss.compiled.pointers import pointer, prefetch
 from dtoss.geometry.distance import plane_distance, sphere_distance
 from dtoss.geometry.place import SPHERE
 from dtoss.windows.bins import BOUNDS
@@ -18,18 +18,23 @@ from dtoss.windows.tracks.cells_kernel import Cells, cell_of
 NEVER = -(1 << 62)
 """The pane of a visit that there is none of."""
 SINGLE, DIMENSION, PANE, HORIZON, MAX_GAP, MAX_SPEED, EXPIRE, MOVES, FLOW, BINS, PLACES, RANKS, MAXIMA = range(13)
-"""What is asked for, in an array: times in microseconds; the horizon as a pane; -1 where nothing expires; how many
-places and labels codes tell apart."""
+"""What is asked for, in an array: times in microseconds; the horizon as a pane; -1 where nothing expires; the bits of
+places and of labels in codes."""
 ROWS, ARRIVALS, DEPARTURES, DISTANCE, MOVING, HERE, OBJECTS = range(7)
 """Where an array says the column of each sum; -1 where it is not asked for."""
 COLUMNS, DENSE, PANE0, MASK = range(4)
 """Of a table, in an array."""
-FLOWS, BINNED, JUMPS = range(3)
+FLOWS, BINNED, JUMPS, LATER = range(4)
 """What is counted."""
+WAITING = 32
+"""Numbers that wait for their memory: each twice and one more, and one more where it is taken back; 0 is none."""
 HIGHER = 2
 """What is added to a speed in the table of the greatest: 0 is a cell that nothing touched, 1 one without moves."""
+AHEAD = 12
+"""Rows between one that is added and the one whose memory is asked for."""
 _MM, _PER_SECOND = 1000.0, 1_000_000
 BIN_COUNT = len(BOUNDS)
+BIN_BITS = BIN_COUNT.bit_length()
 _READ = "Array(int64, 1, 'C', readonly=True)"
 
 
@@ -92,7 +97,7 @@ class Sums(NamedTuple):
 
 
 class World(NamedTuple):
-    """All that a walk reads and writes: rows, rules, the two tables, and pointers to codes and counts."""
+    """All that a walk reads and writes: rows, rules, the two tables, and pointers to codes, counts and who waits."""
 
     pool: Any
     rules: Any
@@ -102,6 +107,7 @@ class World(NamedTuple):
     flow: Any
     bins: Any
     counts: Any
+    waiting: Any
 
 
 class Chain(NamedTuple):
@@ -145,7 +151,7 @@ class Move(NamedTuple):
     speed: Any
 
 
-@kernel
+@step
 def keys_of(pool, single, row):
     """Return where the labels of a row begin and end."""
     if single:
@@ -153,7 +159,7 @@ def keys_of(pool, single, row):
     return pool.first[row], pool.first[row + 1]
 
 
-@kernel
+@step
 def _holds(pool, begin, end, key):
     for i in range(begin, end):  # noqa: SIM110
         if pool.key[i] == key:
@@ -161,7 +167,7 @@ def _holds(pool, begin, end, key):
     return False
 
 
-@kernel
+@step
 def _measured(pool, rules, a, b):
     """Return length and speed of the move from row a to b, in mm and mm/s; -1 and 0 of none, -1 and 1 of a jump."""
     lasting = pool.t[b] - pool.t[a]
@@ -182,7 +188,7 @@ def _measured(pool, rules, a, b):
     return mm, speed
 
 
-@kernel
+@step
 def _bin(bounds, speed):
     low, high = 0, BIN_COUNT
     while high - low > 1:
@@ -194,11 +200,29 @@ def _bin(bounds, speed):
     return low
 
 
+@step
+def _fetch(world, b, a):
+    """Ask for the memory of the cells that a row will touch."""
+    cells, pane, key, before = world.cells, world.pool.pane[b], world.pool.key[b], world.pool.key[a]
+    if key >= 0:
+        cell = cell_of(cells, pane, key)
+        prefetch(cells.values, cell)
+        prefetch(cells.values, cell + cells.columns - 1)
+        if world.rules.maxima and world.high.dense:
+            prefetch(world.high.values, cell_of(world.high, pane, key))
+    if before >= 0 and before != key:
+        cell = cell_of(cells, pane, before)
+        prefetch(cells.values, cell)
+        prefetch(cells.values, cell + cells.columns - 1)
+
+
 @kernel
 def _add(world, chain):
     """Add, or take back, what rows from the start on are, and what they change of the row before."""
     pool, rules, sums, cells, sign = world.pool, world.rules, world.sums, world.cells, chain.sign
     for at in range(chain.start, chain.end):
+        if rules.single and cells.dense and at + AHEAD < chain.end:
+            _fetch(world, chain.order[at + AHEAD], chain.order[at + AHEAD - 1])
         b = chain.order[at]
         pane = pool.pane[b]
         kb, kb_end = keys_of(pool, rules.single, b)
@@ -231,7 +255,19 @@ def _add(world, chain):
         _left(world, a, ka, ka_end, -NEVER, sign)
 
 
-@kernel
+@step
+def _later(world, at, sign):
+    """Add a sign to a number of the table once its memory has come: some other numbers later."""
+    turn = world.counts[LATER] & (WAITING - 1)
+    world.counts[LATER] += 1
+    waiting = world.waiting[turn]
+    if waiting != 0:
+        world.cells.values[(waiting - 1) >> 1] += 1 - 2 * ((waiting - 1) & 1)
+    world.waiting[turn] = 2 * at + int(sign < 0) + 1
+    prefetch(world.cells.values, at)
+
+
+@step
 def _visited(world, chain, cell, pane, key):
     """Add a visit: of windows that are longer than the time since the last one the object is still the same."""
     rules, cells, objects = world.rules, world.cells, world.sums.objects
@@ -243,8 +279,7 @@ def _visited(world, chain, cell, pane, key):
         elif pane - before > length:
             cells.values[cell + objects + i] += chain.sign
             if before + length >= rules.horizon:
-                gone = cell_of(cells, before + length, key)
-                cells.values[gone + objects + i] -= chain.sign
+                _later(world, cell_of(cells, before + length, key) + objects + i, -chain.sign)
     if before == NEVER:
         chain.touched[chain.count[0]] = key
         chain.count[0] += 1
@@ -257,10 +292,10 @@ def _ended(world, key, last, sign):
     for i in range(world.rules.count):
         gone = last + world.rules.lengths[i]
         if gone >= world.rules.horizon:
-            world.cells.values[cell_of(world.cells, gone, key) + world.sums.objects + i] -= sign
+            _later(world, cell_of(world.cells, gone, key) + world.sums.objects + i, -sign)
 
 
-@kernel
+@step
 def _left(world, a, ka, ka_end, pane, sign):
     """Take an object from where row a is, at the pane of its next row or where it expires."""
     rules = world.rules
@@ -272,7 +307,7 @@ def _left(world, a, ka, ka_end, pane, sign):
         world.cells.values[cell_of(world.cells, pane, world.pool.key[i]) + world.sums.here] -= sign
 
 
-@kernel
+@step
 def _moved(world, move, bucket, sign):
     """Add a move to all that is asked of moves."""
     pool, rules, sums, cells = world.pool, world.rules, world.sums, world.cells
@@ -290,8 +325,9 @@ def _moved(world, move, bucket, sign):
             cells.values[cell + sums.distance] += sign * move.mm
             cells.values[cell + sums.moving] += sign * move.us
         if rules.bins:
-            code = ((rules.groups[key] * rules.places + place) * rules.ranks + key + 1) * BIN_COUNT
-            world.bins[world.counts[BINNED]] = 2 * (code + _bin(rules.bounds, move.speed)) + int(sign < 0)
+            code = (((rules.groups[key] << rules.places) | place) << rules.ranks) | (key + 1)
+            code = (code << BIN_BITS) | _bin(rules.bounds, move.speed)
+            world.bins[world.counts[BINNED]] = (code << 1) | int(sign < 0)
             world.counts[BINNED] += 1
         if rules.maxima:
             cell = cell_of(world.high, pane, key) + bucket
@@ -302,8 +338,9 @@ def _moved(world, move, bucket, sign):
         entered = pool.key[move.kb] if move.kb_end > move.kb else NO_KEY
         if left != entered:
             group = rules.groups[entered if entered >= 0 else left]
-            code = ((group * rules.places + place) * rules.ranks + left + 1) * rules.ranks + entered + 1
-            world.flow[world.counts[FLOWS]] = 2 * code + int(sign < 0)
+            code = (((group << rules.places) | place) << rules.ranks) | (left + 1)
+            code = (code << rules.ranks) | (entered + 1)
+            world.flow[world.counts[FLOWS]] = (code << 1) | int(sign < 0)
             world.counts[FLOWS] += 1
 
 
@@ -385,17 +422,19 @@ def walk(
     )
     table = _cells_in(values, facts, offset, stride, panes, labels, pointer(used))
     highest = _cells_in(high, high_facts, high_offset, high_stride, high_panes, high_labels, pointer(high_used))
-    world = World(pool, rules, columns, table, highest, pointer(flow), pointer(bins), pointer(counts))
+    world = World(pool, rules, columns, table, highest, pointer(flow), pointer(bins), pointer(counts), pointer(work[4]))
     last_new, last_old, touched, count = pointer(work[0]), pointer(work[1]), pointer(work[2]), pointer(work[3])
     rows, old_rows, visits = pointer(order), pointer(olds), (pointer(visit_key), pointer(visit_pane))
-    while chain < begin.size:
+    stays = True
+    while stays and chain < begin.size:
         here = end[chain] - start[chain] + old_end[chain] - old_begin[chain]
         known = start[chain] - begin[chain] + visit_end[chain] - visit_begin[chain]
         need = (here * (lengths.size + HIGHER * HIGHER) + known * lengths.size + HIGHER) * most * HIGHER
-        if not table.dense and HIGHER * (used[0] + need) > labels.size:
-            return chain
-        if rules.maxima and not highest.dense and HIGHER * (high_used[0] + here * most) > high_labels.size:
-            return chain
+        stays = table.dense or HIGHER * (used[0] + need) <= labels.size
+        if rules.maxima and not highest.dense:
+            stays = stays and HIGHER * (high_used[0] + here * most) <= high_labels.size
+        if not stays:
+            continue
         prefix = start[chain] - begin[chain]
         new = Chain(rows, begin[chain], start[chain], end[chain], 1, bucket[chain], last_new, touched, count)
         old = Chain(
@@ -404,4 +443,9 @@ def walk(
         )  # fmt: skip
         _walk_one(world, new, old, visits, visit_begin[chain], visit_end[chain])
         chain += 1
+    for turn in range(WAITING):
+        waiting = world.waiting[turn]
+        world.waiting[turn] = 0
+        if waiting != 0:
+            table.values[(waiting - 1) >> 1] += 1 - 2 * ((waiting - 1) & 1)
     return chain

@@ -19,7 +19,7 @@ from dtoss.windows.tracks.highest_kernel import raise_others
 from dtoss.windows.tracks.labels import Labels, Numbers, ranges, together
 from dtoss.windows.tracks.rows_in import Met, Placed
 from dtoss.windows.tracks.state import ObjectState
-from dtoss.windows.tracks.walk_kernel import BIN_COUNT, BINNED, FLOWS, JUMPS, NEVER, walk
+from dtoss.windows.tracks.walk_kernel import BINNED, FLOWS, JUMPS, NEVER, WAITING, walk
 
 _LAST = (1 << 62) - 1
 _SUMS = ("rows", "arrivals", "departures", "distance_mm", "moving_us", "here", "objects_0")
@@ -147,15 +147,15 @@ def walked(
     most = max(pool.labels.most, 1)
     flow = np.empty(entries if "flow" in spec.measures else 0, np.int64)
     bins = np.empty(entries * most if spec.bins else 0, np.int64)
-    counts = np.zeros(3, np.int64)
+    counts = np.zeros(4, np.int64)
     asked = np.array([
         single, pool.vectors.shape[1], spec.pane, first,
         spec.max_gap, _LAST if spec.max_speed is None else spec.max_speed, -1 if spec.expire is None else spec.expire,
-        spec.moves, "flow" in spec.measures, spec.bins, codes.places, codes.ranks, maxima,
+        spec.moves, "flow" in spec.measures, spec.bins, codes.place_bits, codes.rank_bits, maxima,
     ], np.int64)  # fmt: skip
     columns = np.array([spec.sums.index(name) if name in spec.sums else -1 for name in _SUMS], np.int64)
-    work = np.full((4, 2 * len(groups) + 1), NEVER, np.int64)
-    work[3] = 0
+    work = np.full((5, max(2 * len(groups), WAITING)), NEVER, np.int64)
+    work[3:] = 0
     lengths = np.array([length // spec.pane for length in spec.lengths], np.int64)
     chain = 0
     while True:
@@ -176,8 +176,8 @@ def walked(
             *high.arrays,
         )  # fmt: skip
     patches = Patches(
-        patch_of(table, groups), codes.patch(flow[: counts[FLOWS]], groups, codes.ranks),
-        codes.patch(bins[: counts[BINNED]], groups, BIN_COUNT),
+        patch_of(table, groups), codes.flow(flow[: counts[FLOWS]], groups),
+        codes.bins(bins[: counts[BINNED]], groups),
         highest(patch_of(high, groups), buckets) if maxima else Patches.none(spec).maxima,
     )  # fmt: skip
     return Walked(patches, int(counts[JUMPS]))

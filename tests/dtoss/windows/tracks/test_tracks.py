@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dtoss.windows.tracks import cells
 from dtoss.windows.tracks.state import ObjectState
 from dtoss.windows.tracks.step import objects_step
 from dtoss.windows.watermark import added, horizon_of, watermark_of
@@ -56,6 +59,11 @@ def held_to_the_oracle(stream, tasks, text, beyond=12):
 
 
 @settings(max_examples=60, deadline=None)
-@given(streams(), st.sampled_from([1, 2, 7]), st.booleans())
-def test_patches_add_up_to_the_windows_of_all_rows(stream, tasks, text):
-    held_to_the_oracle(stream, tasks, text)
+@given(streams(), st.sampled_from([1, 2, 7]), st.booleans(), st.booleans())
+def test_patches_add_up_to_the_windows_of_all_rows(stream, tasks, text, hashed):
+    """Also where panes and keys are so many that cells are found by their hash, in a table that has to grow."""
+    if hashed:
+        with mock.patch.multiple(cells, _FEWEST=-1, _OF_ROW=0, _SLOTS=4):
+            held_to_the_oracle(stream, tasks, text)
+    else:
+        held_to_the_oracle(stream, tasks, text)
