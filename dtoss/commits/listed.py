@@ -10,11 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from dtoss.commits.folder import Folder, LocalFolder
+from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
 from dtoss.errors import StoreError
 
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 """Of files that a document lists: never a path."""
+HASHED_BYTES = 8 << 20
+"""Files up to this size are read whole, and their hash is compared; of larger ones the size, and checksums of pages."""
 HASH_DIGITS = 16
 """Hexadecimal digits of a hash in a name."""
 _HALF = 2
@@ -129,6 +131,37 @@ def checked_bytes(data: bytes | None, file: Listed, path: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != file.sha256:
         raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with")
     return data
+
+
+def opened(folder: Folder, room: str, file: Listed) -> pa.NativeFile:
+    """Return a file of which some is read: a small one with its bytes compared, a large one with its size.
+
+    Parameters
+    ----------
+    folder, room
+        Where it is.
+    file
+        As it is listed. What reads a large one compares the checksums of its pages.
+
+    Raises
+    ------
+    Missing
+        If it is not there.
+    StoreError
+        If it is another one.
+    OSError
+        If it cannot be read.
+    """
+    path = folder.path(room, file.name)
+    if file.bytes <= HASHED_BYTES or not isinstance(folder, LocalFolder | RemoteFolder):
+        return pa.BufferReader(checked_bytes(folder.read(room, file.name), file, path))
+    try:
+        found = pa.OSFile(path) if isinstance(folder, LocalFolder) else folder.filesystem.open_input_file(path)
+    except FileNotFoundError:
+        return pa.BufferReader(checked_bytes(None, file, path))
+    if found.size() != file.bytes:
+        raise StoreError(f"{path} is damaged: it has {found.size():,} bytes, its commit says {file.bytes:,}")
+    return found
 
 
 def mapped(folder: Folder, room: str, name: str, remedy: str) -> pa.Buffer:

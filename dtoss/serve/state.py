@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dtoss.serve.serving import Serving
 from dtoss.serve.settings import Settings
+from dtoss.watch.asked.paging import Pages
 from dtoss.watch.home import Home
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class WorkerState:
     def home(self) -> Home | None:
         """Where the watch is whose events and subscriptions are told; None where none is."""
         return self.settings.home()
+
+    @cached_property
+    def asked(self) -> Pages | None:
+        """What it is asked, by id; None where no watch is told of."""
+        return None if self.home is None else Pages(self.home)
 
     @cached_property
     def tail(self) -> Tail | None:

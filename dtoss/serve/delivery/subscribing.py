@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dtoss.commits.chain import Conflict
 from dtoss.serve.limits import Limits
@@ -16,18 +15,17 @@ from dtoss.serve.problems import Problem
 from dtoss.watch.asked.changing import Changed, subscribe, unsubscribe
 from dtoss.watch.asked.checking import Bad
 from dtoss.watch.asked.known import known_of
-from dtoss.watch.asked.live import change_number, standing_of, table_at
+from dtoss.watch.asked.paging import Pages
 from dtoss.watch.asked.reading import Bounds, read_body
 from dtoss.watch.asked.writing import written
 from dtoss.watch.home import Home
-from dtoss.watch.told.counts import tally_of
+from dtoss.watch.told.counts import Tallies, tallies_of
 from dtoss.watch.told.document import head_of
 
 NAMED_BAD = 20
 """Bad rows that a problem names; of more the count is told."""
 SUBSCRIPTIONS_PAGE_BYTES = 4 << 20
 """Of a page, about: one with large polygons has fewer subscriptions."""
-_AT_ONCE = 1_000
 _AGAIN = "others have changed the subscriptions time and again meanwhile: nothing was changed, ask again"
 
 
@@ -95,12 +93,12 @@ def removed(home: Home, subscription: str) -> Changed:
     return done
 
 
-def one(home: Home, subscription: str) -> dict[str, Any]:
+def one(pages: Pages, subscription: str) -> dict[str, Any]:
     """Return a subscription as ``dtoss subscriptions --json`` prints it; in a thread.
 
     Parameters
     ----------
-    home
+    pages
         Of the watch.
     subscription
         Its id.
@@ -109,23 +107,21 @@ def one(home: Home, subscription: str) -> dict[str, Any]:
     ------
     Problem
         404 if there is none.
-    StoreError
-        If something of the watch is damaged.
-    OSError
-        If something cannot be read.
+    StoreError, OSError
+        As of :meth:`dtoss.watch.asked.paging.Pages.behind`.
     """
-    found = standing_of(home, change_number(home), pa.array([subscription], pa.string()))
+    found = pages.one(pages.now(), subscription)
     if not len(found):
-        raise _unknown(home, subscription)
-    return _rows(home, found, _tally(home))[0]
+        raise _unknown(pages.home, subscription)
+    return _rows(found, tallies_of(pages.home))[0]
 
 
-def listed(home: Home, after: str | None, limit: int, snapshot: str, stop: Stop) -> bytes:
+def listed(pages: Pages, after: str | None, limit: int, snapshot: str, stop: Stop) -> bytes:
     """Return a page of subscriptions by id, as JSON; in a thread.
 
     Parameters
     ----------
-    home
+    pages
         Of the watch.
     after
         The id before the first; from the first one on when None.
@@ -138,70 +134,54 @@ def listed(home: Home, after: str | None, limit: int, snapshot: str, stop: Stop)
 
     Raises
     ------
-    StoreError
-        If something of the watch is damaged.
-    OSError
-        If something cannot be read.
+    StoreError, OSError
+        As of :meth:`dtoss.watch.asked.paging.Pages.behind`.
     """
-    number = change_number(home)
-    table, tally, head = table_at(home, number), _tally(home), head_of(home)
-    stop.check()
-    first = 0 if after is None else _place(table.column("id"), after)
+    stand, head, counts = pages.now(), head_of(pages.home), tallies_of(pages.home)
     rows: list[bytes] = []
-    size, last = 0, min(first + limit, len(table))
-    while first < last and size < SUBSCRIPTIONS_PAGE_BYTES:
+    size, last, more = 0, "", False
+    for some in _bites(pages.behind(stand, after)):
         stop.check()
-        # of large polygons a thousand would be too many
-        some = table.slice(first, min(_AT_ONCE, last - first))
-        some = some.slice(
-            0, max(1, int(len(some) * SUBSCRIPTIONS_PAGE_BYTES / max(some.nbytes, SUBSCRIPTIONS_PAGE_BYTES)))
-        )
-        made = [orjson.dumps(row) for row in _rows(home, some, tally)]
-        rows += made
-        size += sum(map(len, made))
-        first += len(some)
+        room = limit - len(rows) if size < SUBSCRIPTIONS_PAGE_BYTES else 0
+        more = room < len(some)
+        shown = some.slice(0, room)
+        if len(shown):
+            made = [orjson.dumps(row) for row in _rows(shown, counts)]
+            rows += made
+            size += sum(map(len, made))
+            last = shown.column("id")[-1].as_py()
+        if more:
+            break
     told: dict[str, Any] = {
         "snapshot": snapshot,
-        "watch": home.name,
-        "change": number,
+        "watch": pages.home.name,
+        "change": stand.number,
         "adopted": 0 if head is None else head.changes,
-        "count": len(table),
+        "count": stand.count,
         "subscriptions": [orjson.Fragment(row) for row in rows],
     }
-    if first < len(table):
-        told["next"] = table.column("id")[first - 1].as_py()
+    if more:
+        told["next"] = last
     return orjson.dumps(told)
 
 
-def _place(ids: pa.ChunkedArray, after: str) -> int:
-    """Return the number of the first id that comes after another, in the order of their bytes."""
-    low, high = 0, len(ids)
-    wanted = after.encode()
-    while low < high:
-        middle = (low + high) // 2
-        if ids[middle].as_py().encode() > wanted:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+def _bites(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield rows of tables, fewer at a time where they are large: of large polygons a thousand would be too many."""
+    for table in tables:
+        many = max(int(len(table) * SUBSCRIPTIONS_PAGE_BYTES / max(table.nbytes, SUBSCRIPTIONS_PAGE_BYTES)), 1)
+        yield from (table.slice(first, many) for first in range(0, len(table), many))
 
 
-def _tally(home: Home) -> pa.Table | None:
-    """Return how many events each subscription had; None before the first batch."""
-    return tally_of(home) if home.folder.there() and head_of(home) is not None else None
-
-
-def _rows(home: Home, table: pa.Table, tally: pa.Table | None) -> list[dict[str, Any]]:
+def _rows(table: pa.Table, counts: Tallies | None) -> list[dict[str, Any]]:
     """Return subscriptions as people write them, with counts of their events where there are batches."""
     rows = written(table)
-    if tally is None:
+    if counts is None:
         return rows
-    ids = table.column("id").combine_chunks()
-    mine = tally.filter(pc.is_in(tally.column("subscription"), ids))
-    counts: dict[str, dict[str, int]] = {}
+    had: dict[str, dict[str, int]] = {}
+    mine = counts.among(table.column("id"))
     for name, kind, events in zip(*(column.to_pylist() for column in mine.columns), strict=True):
-        counts.setdefault(name, {})[kind] = events
-    return [row | {"counts": counts.get(row["id"], {})} for row in rows]
+        had.setdefault(name, {})[kind] = events
+    return [row | {"counts": had.get(row["id"], {})} for row in rows]
 
 
 def _refused(bad: Sequence[Bad], rows: int) -> Problem:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dtoss.errors import InputError, StoreError
 from dtoss.serve.problems import Problem
 from dtoss.serve.state import WorkerState
+from dtoss.watch.asked.paging import Pages
 from dtoss.watch.home import Home
 
 
@@ -22,6 +23,19 @@ def home_of(state: WorkerState) -> Home:
     if state.home is None:
         raise Problem(404, "the server tells of no watch: --watch names one", limit="watch")
     return state.home
+
+
+def asked_of(state: WorkerState) -> Pages:
+    """Return what the watch is asked.
+
+    Raises
+    ------
+    Problem
+        As of :func:`home_of`.
+    """
+    home_of(state)
+    assert state.asked is not None
+    return state.asked
 
 
 @contextmanager

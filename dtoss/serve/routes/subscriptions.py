@@ -14,7 +14,7 @@ from litestar.response.base import ASGIResponse
 from dtoss.serve.answers import headers_of
 from dtoss.serve.bulk.bodies import Bodies
 from dtoss.serve.delivery.subscribing import added, listed, one, removed
-from dtoss.serve.delivery.watched import home_of, of_watch
+from dtoss.serve.delivery.watched import asked_of, home_of, of_watch
 from dtoss.serve.front import ADMITTED, REQUEST_ID
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
@@ -107,17 +107,17 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     @get("/subscriptions", opt={"responses": responses(SUBSCRIPTIONS_SAID, kept=False)})
     async def all_of_them(request: Asker, after: After = None, limit: Limit = USUALLY_LISTED) -> ASGIResponse:
         """Return the subscriptions of the watch by id, with counts of their events, page by page."""
-        home, served = home_of(state), serving.now
+        pages, served = asked_of(state), serving.now
         with of_watch(state):
-            body = await state.pool.run(request, lambda stop: listed(home, after, limit, served.name, stop))
+            body = await state.pool.run(request, lambda stop: listed(pages, after, limit, served.name, stop))
         return Ready(body, headers_of(served, len(body), None))
 
     @get("/subscriptions/{subscription_id:path}", opt={"responses": responses(ONE_SUBSCRIPTION, kept=False)})
     async def single(request: Asker, subscription_id: Id) -> ASGIResponse:
         """Return a subscription, with counts of its events."""
-        home, name = home_of(state), subscription_id.removeprefix("/")
+        pages, name = asked_of(state), subscription_id.removeprefix("/")
         with of_watch(state):
-            found = await state.pool.run(request, lambda stop: one(home, name))
+            found = await state.pool.run(request, lambda stop: one(pages, name))
         return answer(found)
 
     @post("/subscriptions", status_code=200, opt={"responses": responses(CHANGED, kept=False), "body": BODY})

@@ -43,8 +43,8 @@ BASE_NAME = "base-"
 """How names of files of bases begin."""
 SPARED_SECONDS = 3600.0
 """A base that is no longer named stays for so long."""
-_GROUP = 1 << 16
-"""Rows of a row group: of a base those are read that may hold an id."""
+GROUP_ROWS, GROUP_BYTES = 1 << 13, 4 << 20
+"""Of a row group, at the most and about: of a file those are read that may hold an id."""
 _COMPARED = [name for name in SUBSCRIPTION_SCHEMA.names if name not in ("id", "version")]
 
 
@@ -165,6 +165,7 @@ def _commit(
             "rows": file["rows"],
             "added": len(added),
             "removed": counts.removed,
+            "count": _count(home, head) + counts.added - counts.removed,
             "replace": whole,
             "space": _space_in(head) if space is None else _as_json(space),
             "base": base.as_json(),
@@ -179,6 +180,14 @@ def _commit(
         f"the subscriptions of watch {home.name!r} were changed by others {CHANGE_TRIES} times meanwhile: nothing was "
         "changed, start again"
     )
+
+
+def _count(home: Home, head: Commit | None) -> int:
+    """Return how many stand after a change; of one that does not say so all are read."""
+    if head is None:
+        return 0
+    said = head.document.get("count")
+    return said if isinstance(said, int) else len(table_at(home, head.number))
 
 
 def _base(home: Home, head: Commit | None) -> tuple[Base, int]:
@@ -219,7 +228,8 @@ def _written(home: Home, table: pa.Table, prefix: str) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", row_group_size=_GROUP)
+    rows = max(min(GROUP_ROWS, GROUP_BYTES * len(table) // max(table.nbytes, 1)), 1)
+    pq.write_table(table, sink, compression="zstd", row_group_size=rows, write_page_checksum=True)
     data = sink.getvalue().to_pybytes()
     sha256 = hashlib.sha256(data).hexdigest()
     name = f"{prefix}{sha256[:16]}.parquet"

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit
+from dtoss.commits.listed import Listed
 from dtoss.errors import StoreError
 from dtoss.watch.home import CHANGES, Home
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
@@ -87,6 +88,20 @@ def base_of(commit: Commit, path: str = "") -> Base:
     return base
 
 
+def file_of_change(commit: Commit, path: str) -> Listed:
+    """Return the file of a change.
+
+    Raises
+    ------
+    StoreError
+        If the commit is another one; the message names its path.
+    """
+    try:
+        return Listed.of(commit.document | {"name": commit.document["file"]})
+    except (KeyError, ValueError):
+        raise StoreError(f"{path} is no change of subscriptions") from None
+
+
 def named_files(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the files that a change's document names, each with ``name``, ``sha256``, ``bytes`` and ``rows``.
 
@@ -119,7 +134,7 @@ def table_at(home: Home, number: int) -> pa.Table:
     """
     if number == 0:
         return SUBSCRIPTION_SCHEMA.empty_table()
-    base = _there(home, base_of(home.changes.read(number), home.changes.path(number)))
+    base = base_there(home, base_of(home.changes.read(number), home.changes.path(number)))
     table = base_table(home, base)
     if base.number == number:
         return table
@@ -130,7 +145,7 @@ def table_at(home: Home, number: int) -> pa.Table:
     return by_id(pa.concat_tables([kept, delta.table])) if len(delta.table) else kept
 
 
-def _there(home: Home, base: Base) -> Base:
+def base_there(home: Home, base: Base) -> Base:
     """Return a base, or what is before all changes where its file has gone because there is a later one."""
     if base.entry is not None and not home.asked.is_file(CHANGES, base.entry["name"]):
         return Base(0, None)
@@ -188,7 +203,7 @@ def changes_between(home: Home, first_excl: int, last_incl: int) -> Delta:
     if not parts:
         return Delta(SUBSCRIPTION_SCHEMA.empty_table(), pa.array([], pa.string()))
     together = pa.concat_tables(parts[::-1])
-    together = together.take(pa.array(_last_of_each(together.column("id")))) if len(parts) > 1 else together
+    together = together.take(pa.array(last_of_each(together.column("id")))) if len(parts) > 1 else together
     together = by_id(together)
     alive = together.filter(pc.invert(together.column(REMOVED_COLUMN))).select(SUBSCRIPTION_SCHEMA.names)
     return Delta(alive, _one_array(together.column("id")), replaced)
@@ -213,7 +228,7 @@ def standing_of(home: Home, number: int, ids: pa.Array) -> pa.Table:
     """
     if number == 0:
         return SUBSCRIPTION_SCHEMA.empty_table()
-    base = _there(home, base_of(home.changes.read(number), home.changes.path(number)))
+    base = base_there(home, base_of(home.changes.read(number), home.changes.path(number)))
     delta = changes_between(home, base.number, number)
     left = ids.filter(pc.invert(pc.is_in(ids, delta.removed))) if len(delta.removed) else ids
     old = SUBSCRIPTION_SCHEMA.empty_table()
@@ -265,8 +280,8 @@ def by_id(table: pa.Table) -> pa.Table:
     return table.take(pc.sort_indices(table, sort_keys=[("id", "ascending")]))
 
 
-def _last_of_each(ids: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return the last row of each id."""
+def last_of_each(ids: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return the last row of each id, int64 (m,)."""
     coded = _one_array(ids).dictionary_encode()
     last = np.zeros(len(coded.dictionary), np.int64)
     np.maximum.at(last, coded.indices.to_numpy(), np.arange(len(coded)))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dtoss.commits.listed import Listed, checked_bytes
@@ -18,7 +21,45 @@ TALLY = pa.schema([("subscription", pa.string()), ("kind", pa.string()), ("event
 """Of a table of counts, by subscription and kind."""
 MOST_WATCHES_COUNTED = 16
 """Watches whose counts a process keeps, to count only what has come since."""
-_known: dict[tuple[str, str], tuple[int, str, pa.Table]] = {}
+LEAST_SINCE, SHARE_SINCE = 10_000, 8
+"""Rows of what has come since up to which it is a table of its own, or that share of the older one: a new batch costs
+what it has told, and not as much as there are subscriptions."""
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """Counts of events up to a batch.
+
+    Parameters
+    ----------
+    number, sha256
+        Of the batch, and of its commit.
+    older, since
+        Tables of :data:`TALLY`, each sorted, whose sums are the counts.
+    """
+
+    number: int
+    sha256: str
+    older: pa.Table
+    since: pa.Table
+
+    def whole(self) -> pa.Table:
+        """Return all of them as one table of :data:`TALLY`, sorted. Cost O(n)."""
+        return added([self.older, self.since]) if len(self.since) else self.older
+
+    def among(self, ids: pa.ChunkedArray) -> pa.Table:
+        """Return those of some subscriptions, sorted. Cost: as many rows as lie between the first id and the last.
+
+        Parameters
+        ----------
+        ids
+            Texts.
+        """
+        parts = [_between(table, ids) for table in (self.older, self.since)] if len(ids) else []
+        return added([TALLY.empty_table(), *parts])
+
+
+_known: dict[tuple[str, str], Tallies] = {}
 _lock = threading.Lock()
 
 
@@ -46,7 +87,19 @@ def event_counts(home: Home) -> dict[str, dict[str, int]]:
 
 
 def tally_of(home: Home) -> pa.Table:
-    """Return the counts of :func:`event_counts` as a table of :data:`TALLY`.
+    """Return the counts of :func:`event_counts` as a table of :data:`TALLY`, sorted.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`event_counts`.
+    """
+    tallies = tallies_of(home)
+    return TALLY.empty_table() if tallies is None else tallies.whole()
+
+
+def tallies_of(home: Home) -> Tallies | None:
+    """Return the counts of :func:`event_counts`, of which some are asked for; None where the watch has not begun.
 
     Raises
     ------
@@ -55,32 +108,33 @@ def tally_of(home: Home) -> pa.Table:
     """
     view = view_of(home)
     if view is None:
-        return TALLY.empty_table()
+        return None
     key, number = (home.store, home.name), view.head.number
     with _lock:
         known = _known.get(key)
-    if known is not None and known[0] == number and known[1] == view.head.commit.sha256:
-        return known[2]
+    if known is not None and known.number == number and known.sha256 == view.head.commit.sha256:
+        return known
     contents = view.contents
-    follows = known is not None and number > known[0] >= contents.last and _stands(home, known[0], known[1])
-    if known is not None and follows:
-        start, tally = known[0], known[2]
+    if known is not None and number > known.number >= contents.last and _stands(home, known.number, known.sha256):
+        start, older, parts = known.number, known.older, [known.since]
     else:
-        start, tally = contents.last, read_tally(home, contents)
+        start, older, parts = contents.last, read_tally(home, contents), []
     after = Cursor(start, END_OF_BATCH) if start else BEGINNING
     upto = Cursor(number, END_OF_BATCH)
-    parts = [tally]
     for told in told_events(home, after, until=upto, columns=["subscription", "kind"]):
         if told.events is not None and told.events.num_rows:
             parts.append(counted(told.events))
             if len(parts) > 64:
                 parts = [added(parts)]
-    tally = added(parts)
+    since = added([TALLY.empty_table(), *parts])
+    if len(since) > max(LEAST_SINCE, len(older) // SHARE_SINCE):
+        older, since = added([older, since]), TALLY.empty_table()
+    found = Tallies(number, view.head.commit.sha256, older, since)
     with _lock:
         if key not in _known and len(_known) >= MOST_WATCHES_COUNTED:
             del _known[next(iter(_known))]
-        _known[key] = (number, view.head.commit.sha256, tally)
-    return tally
+        _known[key] = found
+    return found
 
 
 def counted(events: pa.Table) -> pa.Table:
@@ -96,6 +150,19 @@ def added(parts: list[pa.Table]) -> pa.Table:
     found = together.group_by(["subscription", "kind"], use_threads=False).aggregate([("events", "sum")])
     keys = [("subscription", "ascending"), ("kind", "ascending")]
     return found.rename_columns(TALLY.names).cast(TALLY).sort_by(keys)
+
+
+def _between(tally: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
+    """Return the rows of some subscriptions."""
+    names, bounds = tally.column("subscription"), pc.min_max(ids).as_py()
+
+    def name(row: int) -> str:
+        return str(names[row].as_py())
+
+    first = bisect_left(range(len(tally)), bounds["min"], key=name)
+    last = bisect_right(range(len(tally)), bounds["max"], key=name)
+    some = tally.slice(first, last - first)
+    return some.filter(pc.is_in(some.column("subscription"), ids.combine_chunks()))
 
 
 def encoded_tally(tally: pa.Table) -> bytes:

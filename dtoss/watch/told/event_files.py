@@ -10,14 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from dtoss.commits.folder import LocalFolder, RemoteFolder
-from dtoss.commits.listed import Listed, checked_bytes
+from dtoss.commits.listed import Listed, opened
 from dtoss.errors import StoreError
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.told.cursor import Cursor
 
-HASHED_BYTES = 8 << 20
-"""Files up to this size are read whole, and their hash is compared; of larger ones the size, and checksums of pages."""
 EVENT_COLUMNS = (
     "batch",
     "number",
@@ -110,7 +107,7 @@ def read_events(
         If it cannot be read.
     """
     path = home.folder.path(EVENTS, file.name)
-    source = _source(home, file, path)
+    source = opened(home.folder, EVENTS, file)
     try:
         footer = pq.read_metadata(source)
         if footer.num_rows != file.rows:
@@ -143,16 +140,3 @@ def read_events(
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise StoreError(f"{path} is damaged: {str(error).splitlines()[0]:.200}") from None
-
-
-def _source(home: Home, file: Listed, path: str) -> pa.NativeFile:
-    folder = home.folder
-    if file.bytes <= HASHED_BYTES or not isinstance(folder, LocalFolder | RemoteFolder):
-        return pa.BufferReader(checked_bytes(folder.read(EVENTS, file.name), file, path))
-    try:
-        found = pa.OSFile(path) if isinstance(folder, LocalFolder) else folder.filesystem.open_input_file(path)
-    except FileNotFoundError:
-        return pa.BufferReader(checked_bytes(None, file, path))
-    if found.size() != file.bytes:
-        raise StoreError(f"{path} is damaged: it has {found.size():,} bytes, its commit says {file.bytes:,}")
-    return found

@@ -213,10 +213,8 @@ def test_counts_are_not_counted_anew(tmp_path, monkeypatch):
     opened = []
     from dtoss.watch.told import event_files
 
-    source = event_files._source
-    monkeypatch.setattr(
-        event_files, "_source", lambda home, file, path: opened.append(path) or source(home, file, path)
-    )
+    source = event_files.opened
+    monkeypatch.setattr(event_files, "opened", lambda *file: opened.append(file[-1].name) or source(*file))
     assert event_counts(home) == expected
     assert len(opened) == 3 * 2 + 1  # of the batches that are not folded
     opened.clear()
