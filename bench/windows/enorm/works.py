@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from bench.windows.enorm.jobs import Job
@@ -56,14 +56,16 @@ class MapWork:
 
 
 class _Stateful:
-    """Instances of windows that are open: active until the time has come, then processed in order of their ends."""
+    """Instances of windows: active until the time has come, then processing in order of their ends, then completed."""
 
-    def __init__(self) -> None:
+    def __init__(self, closes: Callable[[Span], int]) -> None:
+        self.closes = closes
         self.states: States = {}
         self.waiting: list[tuple[int, int, Span]] = []
         self.known: set[Span] = set()
         self.completed = -FOREVER
-        """Windows that end until then are; others are active."""
+        """Windows that are complete at a time until then are; others are active."""
+        self.processing: Span | None = None
         self.lost = 0
 
     def wait_for(self, span: Span, closes: int) -> None:
@@ -77,8 +79,16 @@ class _Stateful:
         while self.waiting and self.waiting[0][0] <= upto:
             span = heapq.heappop(self.waiting)[2]
             self.known.remove(span)
+            self.processing = span
             yield span
+            self.processing = None
         self.completed = max(self.completed, upto)
+
+    def stage(self, span: Span) -> str:
+        """Return "active", "processing" or "completed" (section 6.2): only the first is changed by a modification."""
+        if span == self.processing:
+            return "processing"
+        return "active" if span in self.known or self.closes(span) > self.completed else "completed"
 
     def held_keys(self) -> set[Key]:
         """Return all keys with a state."""
@@ -97,9 +107,9 @@ class _Stateful:
 class ComputeWork(_Stateful):
     """A compute: one state a key and pane, or a key and window."""
 
-    def __init__(self, operator: Compute, job: Job, place: Place, closes: Any) -> None:
-        super().__init__()
-        self.operator, self.place, self.closes = operator, place, closes
+    def __init__(self, operator: Compute, job: Job, place: Place, closes: Callable[[Span], int]) -> None:
+        super().__init__(closes)
+        self.operator, self.place = operator, place
         self.units = job.units(operator.name)
         self.eager = [name for name in job.after(operator.name) if name not in job.merged_by(operator.name)]
         self.partial = bool(job.merged_by(operator.name))
@@ -171,9 +181,11 @@ class ComputeWork(_Stateful):
 class ConsolidateWork(_Stateful):
     """A consolidate: pieces until no window needs them; merged when they arrive, or listed and merged at the end."""
 
-    def __init__(self, operator: Consolidate, job: Job, place: Place, closes: Any, on_arrival: bool) -> None:
-        super().__init__()
-        self.operator, self.place, self.closes, self.on_arrival = operator, place, closes, on_arrival
+    def __init__(
+        self, operator: Consolidate, job: Job, place: Place, closes: Callable[[Span], int], on_arrival: bool
+    ) -> None:
+        super().__init__(closes)
+        self.operator, self.place, self.on_arrival = operator, place, on_arrival
         self.given = job.given(operator.name)
         self.longest = longest(operator.windows)
         self.own: States = {}

@@ -285,3 +285,29 @@ def test_a_modification_stands_between_the_same_timestamps_everywhere():
             seed=seed,
         )
         assert len({one.active_at[1] for held in run.instances.values() for one in held}) == 1
+
+
+def test_windows_are_active_then_processing_then_completed():
+    """A modification comes upon the same active ones everywhere, and changes no other."""
+    seen = []
+
+    def logic(key, state, begin, end):
+        seen.append([one.work.stage((begin, end)) for one in run.instances["o"]])
+        return [(key, state, begin, end)]
+
+    held = at_rate(20)
+    job = chain(Compute("p", AREA, BY_AREA, SUM), Consolidate("o", AREA, BY_AREA, SUM, (every(5),), logic))
+    run = Run(placed(job, "p", "o"), [Source(held, 0, 4)], 2)
+    while run.sources[0].newest < 12:
+        run.sources[0].step()
+    run.drain()
+    for one in run.instances["o"]:
+        assert [one.work.stage((at, at + 5)) for at in (0, 5, 10, 15)] == ["completed"] * 2 + ["active"] * 2
+    assert seen
+    assert all(set(stages) <= {"active", "processing", "completed"} and "processing" in stages for stages in seen)
+    run.change(repartition(run.now, "C2", (1, 1, 0, 0)), DIRECT)
+    run.drain()
+    for one in run.instances["o"]:
+        assert [one.work.stage((at, at + 5)) for at in (0, 5, 10, 15)] == ["completed"] * 2 + ["active"] * 2
+    run.run()
+    assert is_right(run, held)
