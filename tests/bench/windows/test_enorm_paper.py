@@ -4,8 +4,10 @@ import random
 from collections import Counter
 from itertools import count
 
+import numpy as np
 import pytest
 
+from bench.windows.balance import flux
 from bench.windows.enorm.changing import DIRECT, INSTANT
 from bench.windows.enorm.costs import INSTANCES, PANES, WRITTEN, Load, rows_to_share
 from bench.windows.enorm.jobs import chain
@@ -17,6 +19,7 @@ from bench.windows.enorm.running import Run, Source
 from bench.windows.enorm.spans import FOREVER, Window, every, pane_of
 from bench.windows.fusion import RandomJob, algorithm_1, told
 from ceps.fusion import fuse, fusion_of, job_of, merge_by_rates
+from ceps.rebalance import rebalance
 from tests.bench.windows.enorm_batch import expected
 from tests.bench.windows.enorm_jobs import AREA, BY_AREA, jobs, placed, rows, simple
 
@@ -251,6 +254,21 @@ def test_error_9_global_operators_may_share_a_place():
     )
     held = [((1,), 1, 0, 1)]
     assert is_right(run_with(both, held), held)
+
+
+def test_error_10_flux_asks_neither_for_bytes_nor_for_noise():
+    """It moves the largest group that evens loads, whatever its state is; also where nothing but chance differs."""
+    loads, size = np.array([6.0, 5.0, 3.0, 4.0]) * 10_000, np.array([1e9, 1e3, 1e3, 1e3])
+    home = np.array([0, 0, 0, 1])
+    after = flux(loads, home, 2)
+    assert size[after != home].sum() == 1e9
+    assert np.bincount(after, loads).max() == 100_000
+    found = rebalance(loads, size, home, 2, budget=1e6)
+    assert found.bytes_moved == 1e3
+    assert np.bincount(found.worker_of, loads).max() == 90_000
+    even, equal = np.random.default_rng(0).poisson(10, 64).astype(float), np.arange(64) % 4
+    assert (flux(even, equal, 4) != equal).any()
+    assert (rebalance(even, np.ones(64), equal, 4, budget=64).worker_of == equal).all()
 
 
 def test_components_may_stand_in_a_circle():
