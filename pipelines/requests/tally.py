@@ -111,7 +111,9 @@ class Reader:
             if self.index is not None:
                 far = furthest_hits(self.index, places[looks], limit[looks], k[looks])
             pairs = reads_of(self.manifest, self.regions, vectors[looks], home[looks], far)
-            stays = np.setdiff1d(request, looks)
+            alone = np.ones(len(places), np.bool_)
+            alone[looks] = False
+            stays = np.flatnonzero(alone)
             request = np.concatenate([looks[pairs[0]], stays])
             partition = np.concatenate([pairs[1], home[stays]])
         counted = weight

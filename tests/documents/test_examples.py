@@ -109,7 +109,7 @@ def runs(page):
 
 
 def needs_spark(page):
-    commands = r"spark|pipelines|dtoss (rebuild|cycle|run|patterns|export|watch)"
+    commands = r"spark|pipelines|dtoss (rebuild|cycle|run|patterns(?! --live)|export|watch)"
     return any(re.search(commands, one.code) for one in runs(page))
 
 
@@ -254,15 +254,34 @@ def watched(names, folder):
 
 
 def patterns(names, folder):
-    """Patterns of a fleet, and a catalogue."""
+    """Patterns of a fleet, a catalogue, and a store whose two servers have kept a log of two days."""
     import ceps
 
+    a_log(folder / "fleet")
     rng = np.random.default_rng(0)
     hours = np.cos(2 * np.pi * (np.arange(24) - rng.uniform(0, 24, (40, 1))) / 24)
     ceps.write_patterns(folder / "patterns.parquet", ceps.Patterns(loads=100 * (1.1 + hours), sizes=np.full(40, 1e9)))
     (folder / "servers.toml").write_text(
         '[[server]]\nname = "small"\nrequests_per_second = 1000.0\nbytes = 64e9\ndollars_per_hour = 0.1\n'
     )
+
+
+def a_log(store):
+    """A store of two partitions with a log: twelve files, of 30 requests each that stand for more."""
+    rng = np.random.default_rng(0)
+    places = rng.uniform((2.2, 48.8), (2.4, 48.9), (500, 2))
+    stored(dtoss.build(np.arange(500), places, partitions=2), store)
+    for number in range(12):
+        at, k = places[rng.integers(0, 500, 30)], np.full(30, 8, np.int32)
+        begin = np.datetime64(f"2026-03-0{number // 6 + 1}T{8 + number % 6:02d}:15:00", "us")
+        table = {
+            "t": pa.array(begin + rng.integers(0, 60_000_000, 30), pa.timestamp("us", "UTC")),
+            "lon": at[:, 0], "lat": at[:, 1], "k": k, "radius": pa.nulls(30, pa.float64()),
+            "weight": np.full(30, 7 + number),
+        }  # fmt: skip
+        folder = store / "accesses" / str(begin)[:10]
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(table), folder / f"{(8 + number % 6) * 12 + 3:03d}-s{number % 2}-0-{number}.parquet")
 
 
 def queries(names, folder):

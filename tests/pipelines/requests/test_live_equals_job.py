@@ -81,7 +81,7 @@ def test_live_patterns_equal_the_job(spark, tmp_path, kind):
     wanted = of_the_job(spark, world, asks, tmp_path / "job.parquet")
     found = said[-1]
     assert (tmp_path / "live.parquet").read_bytes() == (tmp_path / "job.parquet").read_bytes()
-    assert sum(found.bad.values()) == 13
+    assert sum(found.bad.values()) == (12 if kind == "plane" else 13)  # -90.5 is a y like any other
     assert {**vars(found), "patterns": 0} == {**vars(wanted), "patterns": 0}
 
 
