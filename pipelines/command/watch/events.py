@@ -102,9 +102,11 @@ class _Reader:
         if found is not None:
             self.at = found
             return
+        head = head_of(home)
+        if head is None:
+            return  # there is nothing to keep yet, and the name of the watch may be another one's
         if self.at is None:
-            head = head_of(home)
-            self.at = (contents_of(home, head.folded).gone if head is not None else None) or BEGINNING
+            self.at = contents_of(home, head.folded).gone or BEGINNING
         self.keep(self.at, now=True)  # from here on nothing is removed that it has not read
 
     def keep(self, cursor: Cursor, *, now: bool = False) -> None:

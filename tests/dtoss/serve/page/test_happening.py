@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -234,7 +235,8 @@ def test_streams_hear_of_a_watch_when_it_begins(tmp_path, monkeypatch):
         change(home, [circle("a", 10.0, 50.0, 500.0)])
 
         def next_of(holds):
-            for _ in range(200):
+            ends = time.monotonic() + 60
+            while time.monotonic() < ends:
                 events = read(chunk())
                 if found := [one for one in events if one["type"] == "watch" and holds(one)]:
                     return found[0], events

@@ -181,10 +181,12 @@ def test_one_who_follows_ends_when_nobody_reads(home):
 
 
 def test_one_who_follows_what_has_not_begun(tmp_path):
+    """It makes no watch of this name, and is a reader from the first batch on."""
     home = Home(str(tmp_path / "later"))
-    process = following(home)
+    process = following(home, "--as", "me")
     try:
         assert b"waiting for the first batch" in process.stderr.readline()
+        assert not Path(home.path).exists()
         home.folder.make()
         batch_of(home, [[], [event("a", "enter", 1)]])
         assert json.loads(process.stdout.readline())["subscription"] == "a"
@@ -193,6 +195,7 @@ def test_one_who_follows_what_has_not_begun(tmp_path):
     finally:
         process.kill()
         process.communicate()
+    assert cursor_of_reader(home, "me").batch == 1
 
 
 def full(pipe):
