@@ -36,6 +36,12 @@ def processor_seconds() -> float:
     return ticks / _TICK
 
 
+def seconds_by_process(root: int) -> dict[int, float]:
+    """Return the processor time of a process and of each of its descendants that runs, without ended children."""
+    found = {process: _stat(process)[11:13] for process in family(root)}
+    return {process: sum(map(int, ticks)) / _TICK for process, ticks in found.items() if ticks}
+
+
 def processor_kinds() -> dict[str, float]:
     """Return the same by kind of process: this one, Java, and those that Java started."""
     ticks = {"driver": 0, "java": 0, "workers": 0}
