@@ -158,7 +158,8 @@ def times_as(micros: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return microseconds since 1970 as times of a type, which is that of timestamps or of seconds."""
     if pa.types.is_timestamp(kind):
         return micros.cast(kind)
-    return pc.divide(micros.cast(pa.float64()), pa.scalar(float(_TICKS)))
+    # times after 2255 have more microseconds than a float64 has digits for
+    return pc.divide(micros.cast(pa.float64(), safe=False), pa.scalar(float(_TICKS)))
 
 
 def with_types(rows: Rows, types: Mapping[str, pa.DataType]) -> Rows:

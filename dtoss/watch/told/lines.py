@@ -132,7 +132,8 @@ def _quoted(texts: pa.Array) -> pa.Array:
 def _times(values: pa.Array, time: str | None) -> pa.Array:
     """Return microseconds as ISO 8601, or as seconds, as the rows of the watch have their time."""
     if time == "double":
-        return _real(pc.divide(values.cast(pa.float64()), _SECOND))
+        # times after 2255 have more microseconds than a float64 has digits for
+        return _real(pc.divide(values.cast(pa.float64(), safe=False), _SECOND))
     return _moments(values.cast(pa.timestamp("us")), "Z")
 
 

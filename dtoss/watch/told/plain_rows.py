@@ -17,7 +17,7 @@ from dtoss.watch.told.lines import carried_columns, json_values
 ROWS_AT_ONCE = 4096
 """Rows of a table that are Python's values at a time."""
 _START = datetime(1970, 1, 1, tzinfo=UTC)
-_MICRO = 1e-6
+_SECOND = 1e6
 
 
 def plain_rows(events: pa.Table, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -96,7 +96,7 @@ def moment_of(microseconds: int | None, time: str | None) -> datetime | float | 
     if microseconds is None:
         return None
     if time == "double":
-        return microseconds * _MICRO
+        return microseconds / _SECOND
     try:
         return _START + timedelta(microseconds=microseconds)
     except OverflowError:

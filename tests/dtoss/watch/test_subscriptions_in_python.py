@@ -281,3 +281,11 @@ def test_of_a_moment_the_greatest_row_counts_whatever_the_order(order):
         rows = pa.table({"id": [1] * 4, "t": [0] * 4, "lon": [0.0] * 4, "lat": [0.0] * 4, "v": column})
         found = watch.events(None, rows.take(order), carry=["v"])["v"]
         assert [str(value) for value in found.to_pylist()] == [greatest]
+
+
+@pytest.mark.parametrize("t", [9_007_199_255.5, -9_007_199_255.5, 9e12, -9e12])
+def test_seconds_of_any_year_are_given_back(t):
+    """Also where they have more microseconds than a float64 has digits for."""
+    watch = dtoss.subscriptions([{"id": "a", "events": ["enter"]}])
+    events = watch.events(None, {"id": [1], "lon": [0.0], "lat": [0.0], "t": [t]})
+    assert events["t"].to_pylist() == [t]

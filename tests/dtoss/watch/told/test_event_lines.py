@@ -76,6 +76,9 @@ def test_seconds_planes_and_texts():
     assert line["subscription"] == 'say "hi"\\'
     assert "lon" not in line
     assert [expected_of(row) for row in plain_rows(table, plane)] == [line]
+    for t in (1_700_000_000_123_457, 9_007_199_254_740_993, -9_007_199_254_740_993, 253_402_300_799_000_000):
+        far = table_of([event("a", "inside", "o", t)], 1, 2, plane)
+        assert [row["t"] for row in plain_rows(far, plane)] == [line["t"] for line in lines_of(far, plane)] == [t / 1e6]
 
 
 def test_what_is_carried_along_has_its_type():
