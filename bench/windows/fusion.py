@@ -187,7 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operators", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--jobs", type=int, default=20, help="of each size; the paper takes 500 (default: 20)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of the solver a job (default: 60)")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of the solver a job (default: 120)")
     options = parser.parse_args()
     goals = Goals()
     print("share of rows between components (components), mean of the jobs")
