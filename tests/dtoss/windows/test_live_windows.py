@@ -99,10 +99,10 @@ def shown(spec, row):
     for measure in spec.measures:
         if measure == "speed":
             moving = row["moving_us_w"]
-            found["speed"] = row["distance_mm_w"] / MM_OF_METRE / (moving / 1e6) if moving else None
+            found["speed"] = float(row["distance_mm_w"]) / MM_OF_METRE / (moving / 1e6) if moving else None
         elif measure.endswith("_speed"):
             value = row[f"{measure}_w"]
-            found[measure] = None if value is None else value / MM_OF_METRE
+            found[measure] = None if value is None else float(value) / MM_OF_METRE
         elif measure != "flow":
             found[measure] = row["here" if measure == "here" else f"{measure}_w"]
     return found
