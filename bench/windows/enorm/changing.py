@@ -77,9 +77,22 @@ def _check_smooth(before: Configuration, after: Configuration, name: str) -> Non
         job.before(name)
     ):
         raise ValueError(f"{name} reads what is beside it and what is elsewhere: instant or direct")
+    if isinstance(one, Compute) and (made := _made_beside(after, name)):
+        raise ValueError(f"{name} counts what {made} beside it makes of windows, of which some are elsewhere: direct")
     for other in set(job.after(name)) & set(moved(before, after)):
         if {c.component_of(name) == c.component_of(other) for c in (before, after)} != {True}:
             raise ValueError(f"{name} and {other} would move at once, and apart: one after the other, or direct")
+
+
+def _made_beside(now: Configuration, name: str) -> str | None:
+    """Return a consolidate of the same component whose results an operator reads, straight or through maps."""
+    for other in now.job.before(name):
+        if now.component_of(other) == now.component_of(name):
+            if isinstance(now.job.by_name[other], Consolidate):
+                return other
+            if found := _made_beside(now, other):
+                return found
+    return None
 
 
 def doubled(now: Configuration, name: str) -> bool:

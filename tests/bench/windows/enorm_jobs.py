@@ -68,6 +68,15 @@ def jobs():
         Consolidate("o", ZONE, frozenset(ZONE), SUM, (every(5), Window(20, 5))),
     )
     found["other keys"] = placed(zones, "m", "po")
+    pair = frozenset(BOTH)
+    found["two attributes"] = configured(
+        chain(
+            Compute("p", BOTH, pair, SUM),
+            Consolidate("o", BOTH, pair, SUM, (every(5), every(10))),
+            Map("d", BOTH, BY_AREA),
+        ),
+        {"C1": Component(frozenset("po"), BOTH, (0, 1, 1)), "C2": Component(frozenset("d"), AREA, (1, 0))},
+    )
     found["windows of windows"] = placed(
         chain(
             p,

@@ -53,6 +53,7 @@ POSSIBLE = {
     "not shared": (lambda now: repartition(now, "C1", (1, 1, 0, 0)), "unshared", "p", HOWS),
     "no merge": (lambda now: repartition(now, "C1", (1, 1, 0, 0)), "no merge", "p", {DIRECT, SMOOTH}),
     "eager": (lambda now: repartition(now, "C1", (1, 1, 0, 0)), "eager", "e", {DIRECT, SMOOTH}),
+    "fewer attributes": (lambda now: migrate(now, "d", "C1"), "two attributes", "o", {DIRECT}),
     "to other nodes": (lambda now: repartition(now, "C1", (2, 2, 2, 0)), "split", "p", HOWS),
     "windows of windows": (
         lambda now: repartition(now, "C2", (2, 1, 2, 0)), "windows of windows, fused", "q", HOWS,
@@ -235,3 +236,25 @@ def test_a_row_that_is_withdrawn_counts_no_more():
     made = [((1,), 0, at, at + 1) for at in (0, 1, 1, 2, 30)]
     run = Run(start, [Source([*made[:4], ((1,), Withdrawn(0), 1, 2), made[4]], 30)], 2)
     assert ((1,), 3, 0, 5) in run.run()
+
+
+def test_a_compute_of_windows_moves_smoothly_only_apart_from_them():
+    """Of two kinds of windows in one component some would be at one node and some at the other."""
+    job = JOBS["late windows"].job
+    together = configured(
+        job, {"C1": Component(frozenset("p"), AREA, (0, 1)), "C2": Component(frozenset("orq"), AREA, (0, 1))}
+    )
+    rng = random.Random(1)
+    for start, how in ((together, DIRECT), (JOBS["late windows"], SMOOTH)):
+        feeding = sources(job, rng)
+        run = Run(start, feeding, 2, seed=2)
+        while min(one.newest for one in run.sources) < 17:
+            run.step()
+        groups = start.components["C2"].nodes
+        after = repartition(run.now, "C2", [1 - node for node in groups])
+        if start is together:
+            with pytest.raises(ValueError, match="counts what o beside it makes of windows"):
+                run.change(after, SMOOTH)
+        run.change(after, how)
+        run.run()
+        check(run, feeding)

@@ -23,7 +23,7 @@ def main() -> None:
     """Print the tables, and draw them where a file is named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=int, nargs="+", choices=OURS, default=OURS, help="of 9 to 16")
-    parser.add_argument("--rows", type=int, default=300_000, help="of a run (default: 300,000; the paper: 18,000,000)")
+    parser.add_argument("--rows", type=int, default=150_000, help="of a run (default: 150,000; the paper: 18,000,000)")
     parser.add_argument("--times", type=int, default=3, help="turns, of which the least counts (default: 3)")
     parser.add_argument("--jobs", type=int, default=500, help="random jobs of each size (default: 500)")
     parser.add_argument("--out", type=Path, help="where the picture goes")
@@ -37,7 +37,7 @@ def main() -> None:
 
     if 9 in options.only:
         show(consolidating(rows, times))
-        print("\n" + one_or_two_components(rows, 4_000, times + 2), flush=True)
+        print("\n" + one_or_two_components(rows, 1_000, times + 2), flush=True)
     if 10 in options.only:
         show(pauses(times))
     if 11 in options.only:

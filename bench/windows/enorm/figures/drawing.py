@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+COLUMNS = 20
+"""Of a table at the most, about; a picture has all points."""
 Points = Mapping[float, float]
 
 
@@ -39,6 +41,7 @@ def short(value: float) -> str:
 def table(figure: Figure) -> str:
     """Return it as a table in Markdown, and what is said below."""
     xs = sorted({x for points in figure.lines.values() for x in points})
+    xs = xs[:: max(1, len(xs) // COLUMNS)]
     rows = [[f"{figure.x} / {figure.y}", *map(short, xs)]]
     for name, points in figure.lines.items():
         rows.append([name, *(short(points[x]) if x in points else "" for x in xs)])
