@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.folding import fold
+from dtoss.commits.folding import clear_passing, fold
 from dtoss.commits.lease import Writer, take
 from dtoss.commits.ledger import Ledger
 from dtoss.commits.named import path_in
@@ -223,6 +223,7 @@ class LivePatterns:
         lease.check()
         commit = self.home.chain.append(state.as_json(), after)
         self.home.remove_all_but(state)
+        clear_passing(self.home.chain)
         fold(self.home.chain, warn=self.warn)
         return commit
 

@@ -51,7 +51,7 @@ def with_bad_rows(rows, geographic=True):
     return pa.Table.from_pylist(bad, schema=rows.schema.set(5, pa.field("weight", pa.float64())))
 
 
-@pytest.mark.parametrize("kind", ["plain", "costly", "plane"])
+@pytest.mark.parametrize("kind", ["costly", "plane"])
 def test_live_patterns_equal_the_job(spark, tmp_path, kind):
     """Bad rows, halves of millionths, a zone whose clocks change, each weekday, costs, and a plane."""
     world = world_in(tmp_path / "store", count=500)
