@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from ceps.costs import RequestCosts
 from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.folder import Folder
+from dtoss.commits.lease import LEASE_SECONDS
 from dtoss.commits.listed import Listed, checked_bytes, merged_from, put, whole
 from dtoss.commits.named import check_name, path_in
 from dtoss.errors import InputError, StoreError
@@ -258,14 +259,19 @@ class Home:
         wrote = Listed.of(put(self.folder, sink.getvalue(), len(table), "parquet", room))
         return replace(state, listed={**state.listed, room: (*files[:stay], wrote)})
 
-    def remove_all_but(self, state: State) -> None:
-        """Remove files that no commit lists any more; for one who has committed and holds the lease."""
+    def remove_old(self, before: State | None, after: State) -> None:
+        """Remove what a commit lists no more; for one who has just made it, and holds the lease.
+
+        Files that neither it nor the one before lists are what somebody has left who was killed, or they are somebody's
+        who goes on from there: they go once they are older than a lease.
+        """
         for room in ROOMS:
-            names = {file.name for file in state.listed[room]}
+            old = set() if before is None else {file.name for file in before.listed[room]}
+            new = {file.name for file in after.listed[room]}
             for name in self.folder.files(room):
-                if name not in names:
+                if name not in new and (name in old or self.folder.idle(room, name) > LEASE_SECONDS):
                     self.folder.remove(room, name)
-        self._forget(state)
+        self._forget(after)
 
     def _forget(self, state: State) -> None:
         names = {file.name for room in ROOMS for file in state.listed[room]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -125,14 +126,14 @@ class LivePatterns:
             check_spec(self.home, state, Spec.of(self.asks))
         done = Look(0 if head is None else head.number, state, manifest)
         if head is not None and (recount or state.pivots != manifest["pivots_hash"]):
-            state = self._recounted(manifest, state)
-            head = self._commit(lease, state, head)
+            before, state = state, self._recounted(manifest, state)
+            head = self._commit(lease, before, state, head)
             done = Look(head.number, state, manifest, recounted=state.rows)
         if stop():
             return done
         for group in self._log.groups(self._ledger(state), space_of_manifest(manifest)):
-            state = self._with(manifest, state, group)
-            head = self._commit(lease, state, head)
+            before, state = state, self._with(manifest, state, group)
+            head = self._commit(lease, before, state, head)
             files, rows = done.files + len(group.names), done.rows + len(group.rows)
             done = replace(done, commit=head.number, state=state, files=files, rows=rows)
             if stop():
@@ -219,12 +220,14 @@ class LivePatterns:
         state = self.home.with_more(state, ROWS, rows)
         return self.home.with_more(state, PANED, self._panes(manifest, rows).to_arrow(), _added_tables)
 
-    def _commit(self, lease: Writer, state: State, after: Commit | None) -> Commit:
+    def _commit(self, lease: Writer, before: State, state: State, after: Commit | None) -> Commit:
         lease.check()
         commit = self.home.chain.append(state.as_json(), after)
-        self.home.remove_all_but(state)
-        clear_passing(self.home.chain)
-        fold(self.home.chain, warn=self.warn)
+        with suppress(StoreError):  # whoever has the lease by now goes on from this commit
+            lease.check()
+            self.home.remove_old(before, state)
+            clear_passing(self.home.chain)
+            fold(self.home.chain, warn=self.warn)
         return commit
 
 

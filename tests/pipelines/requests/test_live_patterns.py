@@ -229,6 +229,7 @@ def test_ending_between_any_two_steps_changes_nothing(world, tmp_path, monkeypat
     wanted = in_one_go(world, tmp_path / "all.parquet")
     before = tmp_path / "before"
     shutil.copytree(Path(world.store) / "patterns" / "live", before)
+    monkeypatch.setattr("pipelines.requests.home.LEASE_SECONDS", -1.0)  # what is left may be of somebody who slept
     real = {name: getattr(os, name) for name in STEPS}, io.open
     steps = 0
     while True:
@@ -265,7 +266,7 @@ def test_ending_between_any_two_steps_changes_nothing(world, tmp_path, monkeypat
             break
         if steps % 4:
             continue
-        # what the end has left goes with the next commit: until then somebody who slept might commit it
+        # what the end has left goes with the next commit
         patterns_bytes(world, tmp_path / "live.parquet", recount=True)
         state = state_of(world)
         for room in ROOMS:
@@ -290,6 +291,25 @@ def test_a_second_writer(world, tmp_path):
     with pytest.raises(Conflict, match="was committed by"):
         one.look(late, stop=overtaken)
     assert overtaking[0].rows == len(world.rows)
+    assert patterns_bytes(world, tmp_path / "live.parquet") == in_one_go(world, tmp_path / "all.parquet")
+
+
+def test_who_comes_late_removes_nothing_of_others(world, tmp_path, monkeypatch):
+    """A writer that slept after its commit, while another one took over and went on, leaves the other's files."""
+    files = list(flushes(world.rows, np.random.default_rng(3)).items())
+    write(world.log, dict(files[:9]))
+    live = following(world, tmp_path / "live.parquet").live
+    remove = Home.remove_old
+
+    def sleepily(home, before, after):
+        monkeypatch.setattr(Home, "remove_old", remove)
+        write(world.log, dict(files[9:]))
+        following(world, tmp_path / "live.parquet").live.look(leaseless(home))
+        remove(home, before, after)
+
+    monkeypatch.setattr(Home, "remove_old", sleepily)
+    live.look(leaseless(live.home))
+    assert state_of(world).files == len(files)
     assert patterns_bytes(world, tmp_path / "live.parquet") == in_one_go(world, tmp_path / "all.parquet")
 
 
