@@ -63,9 +63,10 @@ class Replay:
 
 
 def ratios(rows: Ints, worker_of: Ints, workers: int) -> Floats:
-    """Return the largest worker's rows over the mean, float64 (slots,), of rows (slots, groups)."""
+    """Return the largest worker's rows over the mean, float64 (slots,), of rows (slots, groups); 1 where are none."""
     loads = np.stack([rows[:, worker_of == k].sum(axis=1) for k in range(workers)], axis=1)
-    return loads.max(axis=1) / loads.mean(axis=1)
+    total = loads.sum(axis=1)
+    return np.where(total > 0, loads.max(axis=1) * workers / np.maximum(total, 1), 1.0)
 
 
 def by_hash(groups: int, workers: int, seed: int) -> Ints:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -44,9 +46,11 @@ class Taxis:
     bytes: Counts
 
 
-def taxis(groups: int = 128) -> Taxis:
-    """Return all days of Cabspotting by region of balanced pivots, which are chosen from the days before `UNSEEN`."""
-    table = pq.read_table(FILE, columns=["uid", "t", "lon", "lat"])
+def taxis(groups: int = 128, unseen: int = UNSEEN, last: int = 18) -> Taxis:
+    """Return the days of Cabspotting up to `last` by region; pivots are chosen from the days before `unseen`."""
+    first = dt.datetime(2008, 5, 17, tzinfo=dt.UTC)
+    before = pc.field("t") < first + dt.timedelta(days=last)
+    table = pq.read_table(FILE, columns=["uid", "t", "lon", "lat"], filters=before)
     time = table["t"].cast("int64").to_numpy()
     uid = table["uid"].to_numpy()
     order = np.lexsort((time, uid))
@@ -55,7 +59,7 @@ def taxis(groups: int = 128) -> Taxis:
     vectors = space.vectors(np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])[order])
     day = time // 86_400_000_000
     day -= day.min()
-    seen = np.flatnonzero(day < UNSEEN - 1)
+    seen = np.flatnonzero(day < unseen - 1)
     few = np.random.default_rng(0).choice(seen, min(len(seen), groups * SAMPLE_PER_PARTITION), replace=False)
     region = choose_pivots(vectors[few], groups).nearest(vectors).astype(np.int64)
     days = int(day.max()) + 1
