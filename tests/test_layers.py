@@ -145,7 +145,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "watch/matching": {"watch", "watch/words", "watch/built", *STANDING},
         "watch/stream": {"watch", "watch/asked", "watch/words", "watch/built", "watch/matching", *STANDING},
         "watch/told": {"watch", "watch/asked", "watch/built", "watch/stream", *STANDING},
-        "windows": {"windows/tracks", "windows/sliding", *STANDING},
+        "windows": {"windows/tracks", "windows/sliding", "watch", "watch/built", "watch/matching", *STANDING},
         "windows/tracks": {"windows", *STANDING},
         "windows/sliding": {"windows", "compiled", *GROUND},
         "windows/stored": {"windows", "windows/tracks", "windows/sliding", "watch/asked", *STANDING},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,8 @@ class Keys:
         Whether no place has several.
     find
         Gives the labels of positions (n, 2), of which the vectors (n, dimension) are the second argument.
+    overlap
+        Two keys that some place has, None where no place has two.
     """
 
     space: Space
@@ -42,6 +44,22 @@ class Keys:
     count: int | None
     single: bool
     find: Callable[[NDArray[np.float64], NDArray[np.float64]], Labels]
+    overlap: tuple[int, int] | None = None
+
+    def check(self, measures: Sequence[str]) -> None:
+        """Check that measures are defined for these keys.
+
+        Raises
+        ------
+        ValueError
+            If flow is asked for, and a place may have two keys.
+        """
+        if "flow" in measures and not self.single:
+            which = "" if self.overlap is None else f": polygons {self.overlap[0]} and {self.overlap[1]} overlap"
+            raise ValueError(
+                f"--measures has flow, and a place may have two keys{which}; leave out flow, or cut the polygons so "
+                "that they share borders only"
+            )
 
     def of(self, positions: NDArray[np.float64]) -> Labels:
         """Return the keys of legal positions (n, 2), lon, lat or x, y."""

@@ -26,6 +26,8 @@ COLUMNS, DENSE, PANE0, MASK = range(4)
 """Of a table, in an array."""
 FLOWS, BINNED, JUMPS, LATER = range(4)
 """What is counted."""
+LAST_NEW, LAST_OLD, TOUCHED, TOUCHED_COUNT, WAITS = range(5)
+"""Rows of the workspace."""
 WAITING = 32
 """Numbers that wait for their memory: each twice and one more, and one more where it is taken back; 0 is none."""
 HIGHER = 2
@@ -422,8 +424,11 @@ def walk(
     )
     table = _cells_in(values, facts, offset, stride, panes, labels, pointer(used))
     highest = _cells_in(high, high_facts, high_offset, high_stride, high_panes, high_labels, pointer(high_used))
-    world = World(pool, rules, columns, table, highest, pointer(flow), pointer(bins), pointer(counts), pointer(work[4]))
-    last_new, last_old, touched, count = pointer(work[0]), pointer(work[1]), pointer(work[2]), pointer(work[3])
+    world = World(
+        pool, rules, columns, table, highest, pointer(flow), pointer(bins), pointer(counts), pointer(work[WAITS])
+    )
+    last_new, last_old = pointer(work[LAST_NEW]), pointer(work[LAST_OLD])
+    touched, count = pointer(work[TOUCHED]), pointer(work[TOUCHED_COUNT])
     rows, old_rows, visits = pointer(order), pointer(olds), (pointer(visit_key), pointer(visit_pane))
     stays = True
     while stays and chain < begin.size:
