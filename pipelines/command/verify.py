@@ -20,13 +20,21 @@ Watch = Annotated[
 Windows = Annotated[
     str | None, typer.Option("--windows", help="Look at windows instead of the snapshots.", metavar="NAME")
 ]
+Patterns = Annotated[
+    str | None, typer.Option("--patterns", help="Look at live patterns instead of the snapshots.", metavar="NAME")
+]
 
 
 def verify(
-    store: Store, snapshot: Snapshot = None, watch: Watch = None, windows: Windows = None, as_json: Json = False
+    store: Store,
+    snapshot: Snapshot = None,
+    watch: Watch = None,
+    windows: Windows = None,
+    patterns: Patterns = None,
+    as_json: Json = False,
 ) -> None:
     """Compare all checksums through the chain of commits, and what files hold; name each file that is damaged."""
-    kinds = {"snapshot": snapshot, "watch": watch, "windows": windows}
+    kinds = {"snapshot": snapshot, "watch": watch, "windows": windows, "patterns": patterns}
     given = [name for name, value in kinds.items() if value is not None]
     if len(given) > 1:
         raise ValueError(f"--{given[0]} and --{given[1]} are both given: one of them is wanted")
@@ -35,6 +43,9 @@ def verify(
         return
     if watch is not None:
         _verify_watch(store, watch, as_json)
+        return
+    if patterns is not None:
+        _verify_patterns(store, patterns, as_json)
         return
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.verify import verify_store
@@ -71,6 +82,19 @@ def _verify_windows(store: str, name: str, as_json: bool) -> None:
         ("commits", f"{found.commits:,}"),
         ("files", f"{found.files:,} of {found.bytes:,} bytes"),
         ("results", f"{found.results:,}"),
+    ]
+    _tell(found, rows, as_json)
+
+
+def _verify_patterns(store: str, name: str, as_json: bool) -> None:
+    from pipelines.requests.home import Home
+    from pipelines.requests.verify import verify_live
+
+    found = verify_live(Home(store, name))
+    rows = [
+        ("commits", f"{found.commits:,}"),
+        ("files", f"{found.files:,} of {found.bytes:,} bytes"),
+        ("rows", f"{found.rows:,}"),
     ]
     _tell(found, rows, as_json)
 

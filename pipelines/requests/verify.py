@@ -1,0 +1,127 @@
+"""Whether live patterns are whole: every byte of every file that their last commit lists, and that all counts agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dtoss.commits.looking import Look
+from dtoss.commits.named import names_in, path_in
+from dtoss.commits.verify import verify_chain
+from dtoss.errors import InputError, StoreError
+from dtoss.names import did_you_mean
+from dtoss.snapshots.place import folder_of, shown
+from pipelines.requests.home import NAMES, NAMES_SCHEMA, PANED, PATTERNS, ROOMS, ROWS, Home, State
+from pipelines.requests.log_rows import KEPT
+from pipelines.requests.panes import PANES, Panes, added
+
+SCHEMAS = {NAMES: NAMES_SCHEMA, ROWS: KEPT, PANED: PANES}
+"""The columns of the files of each room."""
+
+
+@dataclass
+class VerifiedPatterns:
+    """What was looked at, and what is wrong.
+
+    Parameters
+    ----------
+    commits
+        How many there are.
+    files, bytes
+        That were compared.
+    rows
+        That are counted.
+    damaged
+        A line for each thing that is wrong; it names the file.
+    """
+
+    commits: int = 0
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    damaged: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return dict(vars(self))
+
+
+def verify_live(home: Home) -> VerifiedPatterns:
+    """Return what is wrong with live patterns; nothing of what is found is an error.
+
+    Parameters
+    ----------
+    home
+        Where they are.
+
+    Raises
+    ------
+    InputError
+        If there are none of this name.
+    OSError
+        If something cannot be read.
+
+    Notes
+    -----
+    Looked at are the chain of commits; size, SHA-256, rows and columns of each file that the last one lists; that files
+    of the log are named once, and as many as it says; and that sums are of as many rows and requests as are kept. Cost:
+    everything is read once. Memory: names and sums, and the largest file of places.
+    """
+    if not home.folder.there():
+        names = names_in(folder_of(path_in(home.store, PATTERNS)))
+        known = f"; there are {', '.join(names)}" if names else "; dtoss patterns --live begins some"
+        near = did_you_mean(home.name, names) or known
+        raise InputError(f"there are no live patterns {home.name!r} in {shown(home.store)}{near}")
+    found = VerifiedPatterns()
+    look = Look(found)
+    for line in verify_chain(home.chain):
+        look.wrong(line)
+    try:
+        head = home.chain.head()
+        if head is None:
+            return found
+        found.commits = head.number
+        path = home.chain.path(head.number)
+        state = State.of(head, path)
+    except StoreError as error:
+        look.wrong(str(error))
+        return found
+    found.rows = state.rows
+    _look(home, look, state, path)
+    return found
+
+
+def _look(home: Home, look: Look[VerifiedPatterns], state: State, path: str) -> None:
+    tables: dict[str, list[pa.Table]] = {room: [] for room in ROOMS}
+    rows = requests = 0
+    whole = True
+    for room in ROOMS:
+        for file in state.listed[room]:
+            place = home.folder.path(room, file.name)
+            data = look.bytes_of(home.folder, room, file, needed=True)
+            table = None if data is None else look.parquet(place, data, file.rows)
+            if table is not None and table.schema.remove_metadata() != SCHEMAS[room]:
+                look.wrong(f"{place} is damaged: its columns are {', '.join(table.column_names)}")
+                table = None
+            if table is None:
+                whole = False
+            elif room == ROWS:
+                rows += len(table)
+                requests += pc.sum(table.column("weight")).as_py() or 0
+            else:
+                tables[room].append(table)
+    if not whole:
+        return
+    names = pa.concat_tables([NAMES_SCHEMA.empty_table(), *tables[NAMES]]).column("name")
+    if not len(names) == len(names.unique()) == state.files:
+        look.wrong(f"{path} is damaged: it says {state.files:,} files, {len(names.unique()):,} are named")
+    panes = added([Panes.from_arrow(table) for table in tables[PANED]])
+    sums = int(panes.rows.sum()), int(panes.requests.sum())
+    if not state.rows == rows == sums[0] or requests != sums[1]:
+        look.wrong(
+            f"{path} is damaged: it says {state.rows:,} rows, {rows:,} are kept and {sums[0]:,} are counted; --recount "
+            "counts anew what is kept"
+        )
