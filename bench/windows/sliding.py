@@ -1,11 +1,12 @@
 """Windows over a fleet, in process, one thread: rows a second, what more lengths cost, and recomputation beside them.
 
-`python -m bench.windows.sliding`: Cabspotting (8,339,836 rows, 526 taxis, 18 days), 128 regions of balanced pivots,
-panes and ends of a minute. Processor seconds, the best of three runs in turns; goals E2 and E3.
+`python -m bench.windows.sliding [DAYS]`: Cabspotting (8,339,836 rows, 526 taxis, 18 days), 128 regions of balanced
+pivots, panes and ends of a minute. Processor seconds, the best of three runs in turns; goals E2 and E3.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -59,10 +60,10 @@ class Fleet:
         """The region of each row."""
         return self.labels.key
 
-    def of_day(self, day: int) -> Fleet:
-        """Return the rows of a day, from 0."""
-        first = int(self.rows.t.min()) // DAY_US + day
-        mine = np.flatnonzero(self.rows.t // DAY_US == first)
+    def of_day(self, day: int, days: int = 1) -> Fleet:
+        """Return the rows of a day, from 0, or of so many from it on."""
+        at = self.rows.t // DAY_US - int(self.rows.t.min()) // DAY_US - day
+        mine = np.flatnonzero((at >= 0) & (at < days))
         return Fleet(self.rows.take(mine), Labels(self.region[mine]), self.keys)
 
 
@@ -205,12 +206,14 @@ def compared(day: Fleet, wanted: Spec, truth: Mapping[tuple[int, str], Any]) -> 
 
 
 def main() -> None:
-    """Print all of it."""
+    """Print all of it; the first argument is for how many days, all if there is none."""
     of = fleet()
+    recomputing(of)
+    if len(sys.argv) > 1:
+        of = of.of_day(0, int(sys.argv[1]))
     run(of.of_day(0), spec(of, FOUR, ALL))  # compiles
     throughput(of)
     sharing(of)
-    recomputing(of)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from dtoss.compiled.kernel import kernel
 
 _NUMBERS, _SLOTS = "Array(int64, 1, 'C', readonly=True)", "Array(int32, 1, 'C', readonly=True)"
 _HUNDRED = 100
+
+
+class Entries(NamedTuple):
+    """Moves by pane: of which key, the cell of their bin, and how many."""
+
+    pane: Any
+    slot: Any
+    cell: Any
+    count: Any
+
+
+class State(NamedTuple):
+    """What :func:`slide_bins` goes on from."""
+
+    counts: Any
+    moves: Any
+    places: Any
+    below: Any
 
 
 @kernel(
@@ -42,19 +62,20 @@ def slide_bins(
         int64 (l * q, ends, keys), or with no ends, where nothing is written; -1 where there is no move.
     """
     asked = percents.size
+    entries, state = Entries(pane, slot, cell, count), State(counts, moves, places, below)
     for i in range(ends):
         end = first + i * stride
-        at = cursors[0]
-        while at < pane.size and pane[at] < end:
+        while cursors[0] < pane.size and pane[cursors[0]] < end:
+            behind = _run(entries, cursors[0], end)
             for length in range(lengths.size):
-                _count(length, slot[at], cell[at], count[at], counts, moves, places, below)
-            at += 1
-        cursors[0] = at
+                _count(entries, cursors[0], behind, 1, length, state)
+            cursors[0] = behind
         for length in range(lengths.size):
             at, gone = cursors[1 + length], end - lengths[length]
             while at < pane.size and pane[at] < gone:
-                _count(length, slot[at], cell[at], -count[at], counts, moves, places, below)
-                at += 1
+                behind = _run(entries, at, gone)
+                _count(entries, at, behind, -1, length, state)
+                at = behind
             cursors[1 + length] = at
         if block.shape[1] == 0:
             continue
@@ -78,9 +99,25 @@ def slide_bins(
 
 
 @kernel
-def _count(length, key, cell, more, counts, moves, places, below):
-    """Add to the count of a cell, and to what is below each percentile's place."""
-    counts[cell, length] += more
-    moves[key, length] += more
-    for which in range(places.shape[2]):
-        below[key, length, which] += more if cell < places[key, length, which] else 0
+def _run(entries, at, end):
+    """Return where the entries of a key end that follow one another, before a pane."""
+    behind = at + 1
+    while behind < entries.pane.size and entries.slot[behind] == entries.slot[at] and entries.pane[behind] < end:
+        behind += 1
+    return behind
+
+
+@kernel
+def _count(entries, begin, behind, sign, length, state):
+    """Add entries of a key to the counts of a length, or take them away, and so for what is below each place."""
+    key, total = entries.slot[begin], 0
+    for at in range(begin, behind):
+        more = sign * entries.count[at]
+        state.counts[entries.cell[at], length] += more
+        total += more
+    state.moves[key, length] += total
+    for which in range(state.places.shape[2]):
+        place, lower = state.places[key, length, which], 0
+        for at in range(begin, behind):
+            lower += entries.count[at] if entries.cell[at] < place else 0
+        state.below[key, length, which] += sign * lower
