@@ -43,7 +43,7 @@ BASE_NAME = "base-"
 """How names of files of bases begin."""
 SPARED_SECONDS = 3600.0
 """A base that is no longer named stays for so long."""
-GROUP_ROWS, GROUP_BYTES = 1 << 13, 4 << 20
+ASKED_GROUP_ROWS, ASKED_GROUP_BYTES = 1 << 13, 4 << 20
 """Of a row group, at the most and about: of a file those are read that may hold an id."""
 _COMPARED = [name for name in SUBSCRIPTION_SCHEMA.names if name not in ("id", "version")]
 
@@ -228,7 +228,7 @@ def _written(home: Home, table: pa.Table, prefix: str) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    rows = max(min(GROUP_ROWS, GROUP_BYTES * len(table) // max(table.nbytes, 1)), 1)
+    rows = max(min(ASKED_GROUP_ROWS, ASKED_GROUP_BYTES * len(table) // max(table.nbytes, 1)), 1)
     pq.write_table(table, sink, compression="zstd", row_group_size=rows, write_page_checksum=True)
     data = sink.getvalue().to_pybytes()
     sha256 = hashlib.sha256(data).hexdigest()

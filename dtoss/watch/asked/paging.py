@@ -35,11 +35,11 @@ from dtoss.watch.asked.live import (
 from dtoss.watch.home import CHANGES, Home
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
-AT_ONCE = 1_000
+MERGED_AT_ONCE = 1_000
 """Rows of a file that are merged at a time."""
 SMALL_BYTES = 1 << 18
 """Files up to this size are read whole, and their tables are kept."""
-KEPT_BYTES = 16 << 20
+KEPT_TABLES_BYTES = 16 << 20
 """Of such tables, at the most."""
 _NO_BASE = Base(0, None)
 
@@ -228,7 +228,7 @@ class Pages:
             if key not in self._tables:
                 self._tables[key] = table
                 self._bytes += table.nbytes
-            while self._bytes > KEPT_BYTES:
+            while self._bytes > KEPT_TABLES_BYTES:
                 self._bytes -= self._tables.popitem(last=False)[1].nbytes
 
 
@@ -256,7 +256,9 @@ class _Sorted:
             table = self._rows(group)
             first = 0 if after is None else _place(table, after)
             if first < len(table):
-                return table.slice(first, AT_ONCE), first + AT_ONCE < len(table) or group + 1 < len(self._lasts)
+                return table.slice(first, MERGED_AT_ONCE), first + MERGED_AT_ONCE < len(table) or group + 1 < len(
+                    self._lasts
+                )
         return CHANGE_SCHEMA.empty_table(), False
 
     def of(self, id: str) -> pa.Table:

@@ -29,9 +29,9 @@ def home(tmp_path):
 @pytest.fixture
 def few(monkeypatch):
     """Groups of three rows, pieces of two, a base after four changes, and nothing that is small."""
-    monkeypatch.setattr(changing, "GROUP_ROWS", 3)
+    monkeypatch.setattr(changing, "ASKED_GROUP_ROWS", 3)
     monkeypatch.setattr(changing, "BASE_EVERY", 4)
-    monkeypatch.setattr(paging, "AT_ONCE", 2)
+    monkeypatch.setattr(paging, "MERGED_AT_ONCE", 2)
     monkeypatch.setattr(paging, "SMALL_BYTES", 0)
 
 
@@ -95,13 +95,13 @@ def test_small_files_are_read_once(home, monkeypatch):
     subscribe(home, some(rng, 5))
     check(pages, rng)
     assert len(read) == first + 1
-    monkeypatch.setattr(paging, "KEPT_BYTES", 0)
+    monkeypatch.setattr(paging, "KEPT_TABLES_BYTES", 0)
     check(Pages(home), rng)
 
 
 def test_a_page_costs_what_it_shows(home, monkeypatch):
     """Of a hundred groups one is read, of a change as well as of a base, and for one id too."""
-    monkeypatch.setattr(changing, "GROUP_ROWS", 100)
+    monkeypatch.setattr(changing, "ASKED_GROUP_ROWS", 100)
     monkeypatch.setattr(paging, "SMALL_BYTES", 0)
     read, group = [], pq.ParquetFile.read_row_group
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda *one, **how: read.append(one[1]) or group(*one, **how))
