@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 WITHOUT_KERNELS = ("ceps", "bench", "datasets")
@@ -17,6 +17,9 @@ MANY_CASES = 4
 
 os.environ["DTOSS_QUIET"] = "compiling"  # tests compare stderr, and may be the first to compile
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark")
+# made examples are the same in each run, and no time decides: how long one takes depends on what else the machine does
+settings.register_profile("sure", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sure")
 
 
 def pytest_addoption(parser):
