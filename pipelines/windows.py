@@ -199,6 +199,7 @@ def _spec(home: Home, wanted: Mapping[str, Any] | None, space: Space | None) -> 
     else:
         try:
             spec = spec_of(**{**wanted, "space": material.space, "keys": material.digest})
+            material.keys.check(spec.measures)
         except ValueError as error:
             raise InputError(str(error)) from None
     if held is not None and home.batches.head() is not None:

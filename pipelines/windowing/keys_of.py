@@ -1,4 +1,4 @@
-"""What ``--by`` means: the partitions of a store, the rows of a file of sites; read once, and kept with the windows."""
+"""What ``--by`` means: partitions of a store, sites of a file, polygons; read once, and kept with the windows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.errors import DtossError, InputError
+from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import LONLAT, Space, same_crs, space_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from dtoss.windows.stored.keys_file import keys_from, of_regions, of_sites
+from dtoss.windows.keys import Keys
+from dtoss.windows.stored.keys_file import keys_from, of_polygons, of_regions, of_sites
 from pipelines.files.places import read_places
+from pipelines.files.zones import check_zones, read_zones
 
 
 @dataclass(frozen=True)
@@ -26,13 +29,18 @@ class Material:
         Of the positions.
     tables
         As :mod:`dtoss.windows.stored.keys_file` has them.
-    digest
-        Of the keys.
+    keys
+        Those.
     """
 
     space: Space
     tables: dict[str, pa.Table]
-    digest: str
+    keys: Keys
+
+    @property
+    def digest(self) -> str:
+        """Of the keys."""
+        return self.keys.digest
 
 
 def material_of(store: str, by: str, space: Space | None) -> Material:
@@ -43,15 +51,15 @@ def material_of(store: str, by: str, space: Space | None) -> Material:
     store
         Path or URI.
     by
-        "partition", or "sites:FILE".
+        "partition", "sites:FILE" or "polygons:FILE.geojson".
     space
         That the user named; None takes the store's, or degrees where it has no snapshot.
 
     Raises
     ------
     InputError
-        If it is something else, the store has no snapshot whose partitions could be keys, or sites cannot be read or
-        are no legal positions.
+        If it is something else, the store has no snapshot whose partitions could be keys, sites cannot be read or are
+        no legal positions, or polygons cannot be read or are none.
     StoreError
         If the store is damaged.
     """
@@ -68,9 +76,12 @@ def material_of(store: str, by: str, space: Space | None) -> Material:
     elif kind == "sites":
         wanted = space or _space_of(store) or space_of(LONLAT)
         tables = of_sites(_sites(rest, wanted))
+    elif kind == "polygons":
+        wanted = space or _space_of(store) or space_of(LONLAT)
+        tables = of_polygons(_polygons(rest, wanted))
     else:
-        raise InputError(f"--by {by}: partition and sites:FILE can be run")
-    return Material(wanted, tables, keys_from(wanted, tables).digest)
+        raise InputError(f"--by {by}: partition, sites:FILE and polygons:FILE.geojson can be run")
+    return Material(wanted, tables, keys_from(wanted, tables))
 
 
 def _space_of(store: str) -> Space | None:
@@ -98,3 +109,13 @@ def _sites(path: str, space: Space) -> NDArray[np.float64]:
         lon, lat = positions[wrong[0]].tolist()
         raise InputError(f"{path}: site {wrong[0]} is at {lon:g}, {lat:g}: that is no legal position")
     return positions
+
+
+def _polygons(path: str, space: Space) -> Rings:
+    """Return the shapes of a file, in its order."""
+    found = read_zones(path)
+    try:
+        check_zones(found, space, path)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    return found.zones.rings

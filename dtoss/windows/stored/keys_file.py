@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from dtoss.commits.listed import Listed, mapped, put
 from dtoss.errors import StoreError
+from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import Space
 from dtoss.partitioning.regions import Regions
 from dtoss.windows.keys import Keys, region_keys, site_keys
+from dtoss.windows.polygons import polygon_keys
 from dtoss.windows.stored.bundle import bundled, unbundled
 from dtoss.windows.stored.home import KEYS, Home
 
@@ -31,6 +33,15 @@ def of_sites(positions: NDArray[np.float64]) -> dict[str, pa.Table]:
     return {"sites": pa.table({"x": x, "y": y})}
 
 
+def of_polygons(rings: Rings) -> dict[str, pa.Table]:
+    """Return what keys of polygons are made of, as tables."""
+    x, y = (np.ascontiguousarray(column) for column in rings.corners.T)
+    return {
+        "corners": pa.table({"x": x, "y": y}),
+        **{name: pa.table({"first": getattr(rings, name)}) for name in ("ring", "polygon", "shape")},
+    }
+
+
 def keys_from(space: Space, tables: dict[str, pa.Table]) -> Keys:
     """Return the keys that tables are about.
 
@@ -44,8 +55,15 @@ def keys_from(space: Space, tables: dict[str, pa.Table]) -> Keys:
         pivots = [table[f"pivot_{i}"].to_numpy() for i in range(table.num_columns - 1)]
         regions = Regions(np.ascontiguousarray(np.stack(pivots, axis=1)), np.array(table["weight"].to_numpy()))
         return region_keys(space, regions)
+    if "corners" in tables:
+        corners = np.stack([tables["corners"][name].to_numpy() for name in ("x", "y")], axis=1)
+        return polygon_keys(space, Rings(corners, *(_firsts(tables[name]) for name in ("ring", "polygon", "shape"))))
     table = tables["sites"]
     return site_keys(space, np.stack([table["x"].to_numpy(), table["y"].to_numpy()], axis=1))
+
+
+def _firsts(table: pa.Table) -> NDArray[np.int64]:
+    return np.array(table["first"].to_numpy())
 
 
 def write_keys(home: Home, tables: dict[str, pa.Table]) -> Listed:

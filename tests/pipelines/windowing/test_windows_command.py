@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import dtoss
+from dtoss.geometry.point_in_polygon import inside
+from dtoss.geometry.polygons import as_polygons
 from dtoss.snapshots.manifest import regions_of_manifest
 from dtoss.snapshots.store import Store
 from dtoss.windows.stored.asked import open_windows
@@ -137,6 +139,34 @@ def test_rows_of_a_file_are_keys_and_bad_rows_are_quarantined(run, tmp_path):
     assert held_to_the_oracle(store, "shops", keys_at, rows) > 10
     err = run("windows", "show", *home)[2]
     assert "2 of 62 rows were set aside: 1 longitude out of range, 1 time in the future" in err[-1]
+
+
+def test_polygons_are_keys_and_those_that_overlap_have_no_flow(run, tmp_path):
+    """A row counts in each polygon that holds it, and in none where none does."""
+    moves, store = tmp_path / "in", str(tmp_path / "store")
+    boxes = [(8.0, 50.0, 8.2, 50.1), (8.1, 50.05, 8.3, 50.2), (8.3, 50.05, 8.35, 50.2)]
+    shapes = [[[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]] for x0, y0, x1, y1 in boxes]
+    zones = [{"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": [s]}} for s in shapes]
+    (tmp_path / "zones.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": zones}))
+    rows = made(4, 0, 25)
+    put(moves, "a.csv", rows)
+    home = ("--store", store, "--name", "zones")
+    asked = ("--by", "polygons:zones.geojson", "--lengths", "1min", *ARGUMENTS)
+    code, _, err = run("windows", "run", str(moves), *home, *asked, "--measures", "rows,flow", "--once")
+    assert code == 2
+    assert "polygons 0 and 1 overlap; leave out flow" in err[-1]
+    assert run("windows", "run", str(moves), *home, *asked, "--measures", "rows,objects,arrivals", "--once")[0] == 0
+    space = open_windows(store, "zones").spec.space
+    plain = [as_polygons(zone, space)[0] for zone in zones]
+    keys_at = lambda x, y: [i for i, one in enumerate(plain) if inside(space.vectors(np.array([[x, y]])), one)[0]]  # noqa: E731
+    assert held_to_the_oracle(store, "zones", keys_at, rows) > 5
+    assert run("verify", "--store", store, "--windows", "zones")[0] == 0
+    zones[1]["geometry"]["coordinates"] = [[[0, 0], [1, 1]]]
+    (tmp_path / "bad.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": zones}))
+    said = run("windows", "run", str(moves), *home[:2], "--name", "b", *asked[2:], "--by", "polygons:bad.geojson")[2][
+        -1
+    ]
+    assert "polygon 1" in said
 
 
 @pytest.mark.parametrize(
