@@ -146,7 +146,7 @@ def wrong_options(text):
         line = re.sub(r"\s#.*$", "", line)
         asked = re.findall(OPTION, line)
         if ours := re.search(
-            r"(?:^|\$ )dtoss (history [a-z]+|[a-z]+)|^\S*spark-submit.*? pipelines/([a-z]+)\.py", line
+            r"(?:^|\$ )dtoss ((?:history|windows) [a-z]+|[a-z]+)|^\S*spark-submit.*? pipelines/([a-z]+)\.py", line
         ):
             known = options(ours[1] or ours[2])
             asked = re.findall(OPTION, line[ours.end() :])

@@ -102,7 +102,7 @@ def test_every_command_is_named():
     assert named == alone | {group.name for group in app.registered_groups}
 
 
-COMMANDS = sorted(set(re.findall(r"^\| `dtoss ((?:history )?\w+)", README, re.MULTILINE)))
+COMMANDS = sorted(set(re.findall(r"^\| `dtoss ((?:(?:history|windows) )?\w+)", README, re.MULTILINE)))
 """Of the table: those of a group with its name."""
 
 

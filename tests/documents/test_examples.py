@@ -109,7 +109,7 @@ def runs(page):
 
 
 def needs_spark(page):
-    commands = r"spark|pipelines|dtoss (rebuild|cycle|run|patterns(?! --live)|export|watch)"
+    commands = r"spark|pipelines|dtoss (rebuild|cycle|run|patterns(?! --live)|export|watch|windows)"
     return any(re.search(commands, one.code) for one in runs(page))
 
 
@@ -253,6 +253,14 @@ def watched(names, folder):
     names["folder"] = str(folder / "moves")
 
 
+def counted(names, folder):
+    """What the page of windows takes for granted: moves of a fleet, and a store that holds it."""
+    fleet(names, folder)
+    from tests.pipelines.stores import rebuilt
+
+    rebuilt(names["spark"], pq.read_table(folder / "positions" / "a.parquet"), folder / "taxis", partitions=8)
+
+
 def patterns(names, folder):
     """Patterns of a fleet, a catalogue, and a store whose two servers have kept a log of two days."""
     import ceps
@@ -368,6 +376,7 @@ GIVEN = {
     "docs/queries.md": queries,
     "docs/sql.md": sql,
     "docs/watch.md": watched,
+    "docs/windows.md": counted,
     "docs/zones.md": zones,
 }
 """What makes the files that a page takes for granted."""

@@ -36,5 +36,6 @@ def visitors_of(
     objects = np.concatenate([objects, np.repeat(np.arange(len(state)), np.diff(state.visit_first))])
     pane = np.concatenate([pane, state.visit_pane])
     there = (pane < end) & (pane >= end - length // spec.pane) & (key != NO_KEY)
-    pairs = np.unique(np.stack([key[there], objects[there]], axis=1), axis=0)
-    return np.unique(pairs[:, 0], return_counts=True)
+    keys, number = np.unique(key[there], return_inverse=True)
+    pairs = np.unique(number * max(1, len(state)) + objects[there])
+    return keys, np.bincount(pairs // max(1, len(state)), minlength=len(keys)).astype(np.int64)

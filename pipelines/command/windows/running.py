@@ -37,7 +37,7 @@ def run(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(help="Keys: partition, or sites:FILE, the nearest of one's own; partition if not given."),
+        typer.Option(help="Keys: partition, sites:FILE, polygons:FILE.geojson; partition if not given."),
     ] = None,
     measures: Annotated[
         str | None,
