@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pkgutil
 import sys
@@ -40,6 +41,7 @@ def write_reference(folder: Path) -> int:
     warnings.simplefilter("error")
     os.environ.pop("DTOSS_QUIET", None)  # pdoc warns of a constant that a variable of the environment equals
     pdoc.render.configure(docformat="numpy", show_source=False, search=True)
+    gc.disable()  # a sixth of the time would go to looking for garbage; it takes a gigabyte
     names = modules()
     with_types([module for name in names for module in pdoc.extract.walk_specs([name])])
     pdoc.pdoc(*names, output_directory=folder)

@@ -9,9 +9,10 @@ from typing import Any
 from litestar.response.base import ASGIResponse
 
 from dtoss.errors import DtossError
+from dtoss.serve.delivery import tail
 from dtoss.serve.delivery.parts import Wanted
 from dtoss.serve.delivery.reading import Reading
-from dtoss.serve.delivery.tail import TAIL_SECONDS, Listener, Tail
+from dtoss.serve.delivery.tail import TAIL_SECONDS, Listener
 from dtoss.serve.pool import ClientGone
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker
@@ -45,8 +46,10 @@ class EventStream(ASGIResponse):
     def __init__(
         self, state: WorkerState, request: Asker, reading: Reading, wanted: Wanted, first: tuple[memoryview, int]
     ) -> None:
+        assert state.tail is not None
         self.status_code = 200
         self._state = state
+        self._tail = state.tail
         self._request = request
         self._wanted = wanted
         self._reading: Reading | None = None if reading.done else reading
@@ -64,19 +67,19 @@ class EventStream(ASGIResponse):
         Problem
             503 if there are too many streams.
         """
-        tail = self._state.tail
-        assert tail is not None
-        listener = tail.open()
+        listener = self._tail.open()
         self._send = send
         self._state.metrics.streams(1)
         try:
+            if self._reading is not None:
+                self._share(self._reading)
             with server_sent.listening(self._request, listener.woken) as gone:
                 await server_sent.begin(scope, send)
                 await self._piece(b"retry: %d\n%b" % (AGAIN_MS, b"" if self._first[1] else self._place()), 0)
                 await self._piece(*self._first)
                 self._first = (memoryview(b""), 0)
-                while not gone.done() and not tail.ending and listener.over is None:
-                    await self._next(tail, listener)
+                while not gone.done() and not self._tail.ending and listener.over is None:
+                    await self._next(listener)
                 if not gone.done():
                     why = b"" if listener.over is None else b": %b\n\n" % listener.over.encode()
                     await send({"type": "http.response.body", "body": why})
@@ -87,19 +90,21 @@ class EventStream(ASGIResponse):
         except ClientGone:
             pass  # the connection is closed, as the answer has no end
         finally:
-            tail.close(listener)
+            self._tail.readers.discard(self)
+            self._tail.close(listener)
             self._state.metrics.streams(-1)
 
-    async def _next(self, tail: Tail, listener: Listener) -> None:
+    async def _next(self, listener: Listener) -> None:
         """Send what comes next, or wait until there may be something."""
         loop = asyncio.get_running_loop()
-        part = tail.part_behind(self._at) if self._reading is None else None
+        newest = self._tail
+        part = newest.part_behind(self._at) if self._reading is None else None
         if part is not None:
             data, count = part.behind(self._at, self._wanted)
             self._at = part.upto
             await self._piece(data, count)
             await asyncio.sleep(0)  # a fast client would get all of them in one turn of the loop
-        elif self._reading is not None or (tail.head is not None and self._at < tail.head):
+        elif self._reading is not None or (newest.head is not None and self._at < newest.head):
             await self._piece(*await self._read())
         elif not await server_sent.was_woken(listener.woken, self._due - loop.time()):
             await self._piece(self._quiet(), 0)
@@ -129,7 +134,18 @@ class EventStream(ASGIResponse):
         self._at = reading.at
         if reading.done:
             self._reading = None
+        self._share(reading)
         return found
+
+    def _share(self, reading: Reading) -> None:
+        """Hold what is open of a file for the next piece, unless many others hold some: then it is read again."""
+        readers = self._tail.readers
+        if reading.done:
+            readers.discard(self)
+            return
+        readers.add(self)
+        if len(readers) > tail.MOST_READERS:
+            reading.let_go()
 
     async def _piece(self, data: bytes | memoryview, count: int) -> None:
         """Send some bytes; return once they are on their way.

@@ -22,6 +22,8 @@ TAIL_SECONDS = 1.0
 """Between two looks for a commit, while there are streams."""
 SHARED_BYTES = 8 << 20
 """Of the newest events that are held for all streams: who is farther behind reads files."""
+MOST_READERS = 32
+"""Streams that may each hold a group of rows of a file, some megabytes, from one piece to the next."""
 
 
 class Listener:
@@ -52,6 +54,7 @@ class Tail:
     def __init__(self, home: Home, pool: Pool, most: int, failed: Callable[[str], Any]) -> None:
         self.home = home
         self.head: Cursor | None = None
+        self.readers: set[object] = set()
         self._pool = pool
         self._failed = failed
         self._said: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated, Any, TypeAlias
+from urllib.parse import unquote
 
 import orjson
 from litestar import delete, get, post
@@ -115,7 +116,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     @get("/subscriptions/{subscription_id:path}", opt={"responses": responses(ONE_SUBSCRIPTION, kept=False)})
     async def single(request: Asker, subscription_id: Id) -> ASGIResponse:
         """Return a subscription, with counts of its events."""
-        pages, name = asked_of(state), subscription_id.removeprefix("/")
+        pages, name = asked_of(state), _as_sent(request, subscription_id)
         with of_watch(state):
             found = await state.pool.run(request, lambda stop: one(pages, name))
         return answer(found)
@@ -142,9 +143,15 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     async def unsubscribe(request: Asker, subscription_id: Id) -> ASGIResponse:
         """Remove a subscription. The token has to be one that may write."""
         check_right(request)
-        home, name = home_of(state), subscription_id.removeprefix("/")
+        home, name = home_of(state), _as_sent(request, subscription_id)
         with of_watch(state):
             done = await state.pool.run(request, lambda stop: removed(home, name))
         return changed(request, done)
 
     return [all_of_them, single, subscribe, unsubscribe]
+
+
+def _as_sent(request: Asker, given: str) -> str:
+    """Return the id that a target ends in: what the framework gives has lost slashes at its ends, and second ones."""
+    _, _, name = request.scope["raw_path"].partition(b"/subscriptions/")
+    return unquote(name.decode("latin-1")) if name else given.removeprefix("/")

@@ -406,6 +406,25 @@ def test_a_slow_client_takes_no_memory_and_is_left(index, tmp_path, monkeypatch)
             assert len(found.events(count)) == count
 
 
+@pytest.mark.parametrize("most", [0, 32])
+def test_many_who_read_files_hold_nothing_of_them(index, tmp_path, monkeypatch, most):
+    """A group of rows is some megabytes: of more readers than may hold one each reads it again, and none misses any."""
+    monkeypatch.setattr(tail, "MOST_READERS", most)
+    monkeypatch.setattr(reading, "EVENT_PART_BYTES", 2_000)
+    let_go, lets = [], reading.Reading.let_go
+    monkeypatch.setattr(reading.Reading, "let_go", lambda self: let_go.append(lets(self)))
+    watch = Watch(tmp_path).begin()
+    for _ in range(3):
+        watch.batch(rows=20)
+    wanted = with_ids(watch.told())
+    with running(index, store=str(tmp_path)) as server:
+        for _ in range(2):
+            with stream(server, "/events?after=beginning") as found:
+                assert found.events(len(wanted)) == wanted
+        until(lambda: not server.state.tail.readers and server.heard.open_streams == 0)
+    assert (len(let_go) > 4) == (most == 0)
+
+
 def test_many_streams_are_one_look(index, tmp_path, monkeypatch):
     """Two hundred streams read each new batch once between them."""
     looks = []

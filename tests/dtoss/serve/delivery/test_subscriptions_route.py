@@ -211,9 +211,12 @@ def test_pages_of_large_polygons_are_short(server, monkeypatch):
 
 def test_removed(server):
     with Asker(server) as asker:
-        post(asker, lines(ROWS))
-        for name in ("7", "é/ü %"):
+        slashes = ("/x", "x/", "a//b", "..", "a/../b", "?", "%2F", "+")
+        post(asker, lines([*ROWS, *({"id": name, "circle": [0, 0, 1]} for name in slashes)]))
+        for name in ("7", "é/ü %", *slashes):
             target = "/subscriptions/" + quote(name, safe="")
+            status, _, body = asker.raw(target)
+            assert (status, json.loads(body)["id"]) == (200, name)
             status, _, body = asker.raw(target, "DELETE")
             assert (status, json.loads(body)["removed"]) == (200, 1)
             status, _, body = asker.raw(target, "DELETE")
@@ -223,7 +226,7 @@ def test_removed(server):
         status, headers, _ = asker.raw("/subscriptions", "PUT")
         assert (status, headers["allow"]) == (405, "GET, OPTIONS, POST")
         assert asker.raw("/subscriptions", "DELETE")[0] == 405
-    assert server.heard.changes["removed"] == 2
+    assert server.heard.changes["removed"] == 2 + len(slashes)
 
 
 def test_who_may_write(index, tmp_path):
