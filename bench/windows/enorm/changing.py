@@ -18,9 +18,13 @@ def kind(now: Configuration, component: str) -> str:
 
 
 def moved(before: Configuration, after: Configuration) -> list[str]:
-    """Return the operators of which a key may be elsewhere, in the order of the flow."""
-    names = [one.name for one in before.job.operators]
-    return [name for name in names if not before.entry(name).same(after.entry(name))]
+    """Return the operators of which a key is elsewhere or that are in another component, in the order of the flow."""
+    return [
+        one.name
+        for one in before.job.operators
+        if before.component_of(one.name) != after.component_of(one.name)
+        or not before.entry(one.name).same(after.entry(one.name))
+    ]
 
 
 def lasting(now: Configuration, after: Configuration, newest: int) -> int:

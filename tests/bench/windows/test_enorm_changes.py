@@ -108,6 +108,15 @@ def test_a_change_waits_until_the_one_before_is_over():
     check(run, feeding)
 
 
+def test_a_combine_is_never_instant():
+    """Not even where all keys are at the right nodes already: halves of an open pane may be elsewhere."""
+    start = repartition(JOBS["split"], "C2", JOBS["split"].components["C1"].nodes)
+    run = Run(start, [Source([])], 2)
+    with pytest.raises(ValueError, match="would be combined with what is before it: direct or smooth"):
+        run.change(combine(start, "o"), INSTANT)
+    run.change(combine(start, "o"), DIRECT)
+
+
 def test_smooth_migration_doubles_rows_for_the_longest_window():
     """As section 4.5 says; instant and direct migrations double none."""
     sent = {}

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 from bench.windows.enorm.changing import DIRECT, INSTANT
+from bench.windows.enorm.costs import PANES
+from bench.windows.enorm.figures import beside
+from bench.windows.enorm.figures.choosing import choices, load
 from bench.windows.enorm.figures.drawing import Figure, table
 from bench.windows.enorm.figures.fusing import components_and_traffic
 from bench.windows.enorm.figures.lagging import GROUPS, NODES, SHOWN, START, lag, latencies, loads
 from bench.windows.enorm.figures.migration import elsewhere, one_group, overhead, paused_ms, split_and_combine
-from bench.windows.enorm.figures.simple import apart, by_socket, combined, running, seconds, uniform
+from bench.windows.enorm.figures.simple import TWO, apart, by_socket, combined, running, seconds, uniform
 from bench.windows.enorm.figures.throughput import consolidating, fast, fused, one_or_two_components
 from bench.windows.enorm.placing import repartition
 
@@ -21,12 +24,46 @@ def small(monkeypatch):
     monkeypatch.setattr("bench.windows.enorm.figures.fusing.SIZES", (8, 12))
 
 
+def test_windows_of_dtoss_are_those_of_the_operators():
+    """Rows by key and tumbling window, of those that are over."""
+    held = uniform(2_000, 7, 30)
+    made = running(apart(), held)
+    expected = {}
+    for instances in made.instances["consolidate"]:
+        instances.out = []
+        instances.to_others_at_once = []
+    made.run()
+    for one in made.instances["consolidate"]:
+        expected |= {(row[3], row[0][0], row[3] - row[2]): row[1] for row in one.out}
+    live = beside.live_of([5, 10], 7)
+    live.add(np.arange(2_000), [row[2] for row in held], [[row[0][0] * beside.APART, 0.0] for row in held])
+    found = live.advance()
+    assert live.counts["counted"] == beside.run([5, 10], 7, held).counts["counted"] == 2_000
+    told = 0
+    for row in found.to_pylist():
+        end = int(row["end"].timestamp()) if hasattr(row["end"], "timestamp") else row["end"] // 1_000_000
+        for minutes in (5, 10):
+            if end % (60 * minutes) == 0:
+                assert row[f"rows_{minutes}min"] == expected.get((end, row["key"], 60 * minutes), 0)
+                told += 1
+    assert told > 40
+
+
 def test_throughput(small):
     figure = consolidating(2_000, 1)
     assert {name: set(points) for name, points in figure.lines.items()} == {name: {10, 20} for name in figure.lines}
-    assert len(figure.lines) == 4
+    assert len(figure.lines) == 6
     assert "one component" in one_or_two_components(2_000, 10, 1)
     assert set(fused(1_000, 10, 1).lines["each through a socket"]) == {0, 2, 3, 4}
+
+
+def test_what_the_formulas_choose():
+    """Also with what is measured: as written combine pays for each window, on panes it saves the bytes."""
+    found = load(TWO, 3_000, 20)
+    assert (found.panes, found.rows) == (10, 1_000)
+    assert found.best(PANES) == "combine"
+    assert found.combine_cpu() == pytest.approx(2 * found.rows * found.a_row)
+    assert choices(600, 10).count("combine |") + choices(600, 10).count("split |") >= 9
 
 
 def test_fewer_rows_go_between_components_the_more_are_fused():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench.windows.balance import flux
 from bench.windows.enorm.changing import DIRECT
+from bench.windows.enorm.figures.choosing import choices
 from bench.windows.enorm.figures.drawing import Figure, draw, table
 from bench.windows.enorm.figures.fusing import components_and_traffic
 from bench.windows.enorm.figures.lagging import KEYS, latencies
@@ -37,6 +38,7 @@ def main() -> None:
 
     if 9 in options.only:
         show(consolidating(rows, times))
+        print("\n" + choices(rows, 1_000), flush=True)
         print("\n" + one_or_two_components(rows, 1_000, times + 2), flush=True)
     if 10 in options.only:
         show(pauses(times))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from bench.windows.enorm.channels import Carry
+from bench.windows.enorm.figures import beside
 from bench.windows.enorm.figures.drawing import Figure
 from bench.windows.enorm.figures.simple import (
     BY_KEY,
@@ -39,14 +40,23 @@ def consolidating(rows: int, times: int) -> Figure:
     """Figure 9: throughput by the keys of a pane, for two and six windows, combined and split."""
     ways = {"combined, 2 windows": combined(TWO), "combined, 6 windows": combined(SIX)}
     ways |= {"split, 2 windows": apart(TWO), "split, 6 windows": apart(SIX)}
-    lines: dict[str, dict[float, float]] = {name: {} for name in ways}
+    minutes = {f"dtoss.windows, {len(some)} windows": [one.length // MINUTE for one in some] for some in (TWO, SIX)}
+    lines: dict[str, dict[float, float]] = {name: {} for name in (*ways, *minutes)}
     for keys in KEYS:
         held = uniform(rows, keys, MINUTES)
+        for some in minutes.values():
+            beside.run(some, keys, held[:100])  # kernels are compiled
         works: dict[str, Callable[[], object]] = {name: partial(_run, start, held) for name, start in ways.items()}
+        works |= {name: partial(beside.run, some, keys, held) for name, some in minutes.items()}
         for name, spent in least(works, times).items():
             lines[name][keys] = rows / spent
     first, last = KEYS[0], KEYS[-1]
-    lost = {name: 1 - (points[last] / points[first]) ** (1 / 4) for name, points in lines.items()}
+    lost = {name: 1 - (lines[name][last] / lines[name][first]) ** (1 / 4) for name in ways}
+    gain = [
+        lines[f"dtoss.windows, {n} windows"][keys] / lines[f"combined, {n} windows"][keys]
+        for n in "26"
+        for keys in KEYS
+    ]
     behind = [
         1 - lines[f"split, {n} windows"][keys] / lines[f"combined, {n} windows"][keys] for n in "26" for keys in KEYS
     ]
@@ -61,6 +71,7 @@ def consolidating(rows: int, times: int) -> Figure:
         f"paper: split is lower throughout; here by {min(behind):.1%} to {max(behind):.1%}",
         f"paper: the number of windows has little impact; here six cost {min(more):.1%} to {max(more):.1%} against two",
     ]  # fmt: skip
+    said.append(f"beside: dtoss.windows has {min(gain):.1f} to {max(gain):.1f} times the rows of combined")
     return Figure("9", "consolidation overhead", "keys a pane", "rows a second", lines, said)
 
 
