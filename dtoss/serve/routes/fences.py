@@ -48,8 +48,8 @@ ONE_FENCE = told_schema(
 
 
 @contextmanager
-def readable() -> Iterator[None]:
-    """Make a problem of a watch that cannot be read.
+def readable(state: WorkerState) -> Iterator[None]:
+    """Make a problem of a watch that cannot be read; the log is told why, and it is counted.
 
     Raises
     ------
@@ -60,6 +60,8 @@ def readable() -> Iterator[None]:
         yield
     except (InputError, StoreError, OSError) as error:
         why = " ".join(str(error).split())
+        state.metrics.watch_failed()
+        state.log.event("watch not read", detail=why)
         raise Problem(503, f"the watch cannot be read: {why}", limit="watch", retry_after=5) from None
 
 
@@ -89,7 +91,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                           limit="west, south, east, north")  # fmt: skip
 
         def work(stop: Stop) -> bytes:
-            with readable():
+            with readable(state):
                 now, clock = fences.now()
             frame = showing.frame_of(now.marks.space)
             told: dict[str, Any] = {"snapshot": served.name, "watch": fences.home.name, "mark": now.marks.text}
@@ -114,7 +116,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         served, fences = serving.named(snapshot), source()
 
         def work(stop: Stop) -> bytes | None:
-            with readable():
+            with readable(state):
                 now, clock = fences.now()
                 found = now.row_of(id, clock)
                 if found is None:

@@ -295,7 +295,7 @@ def test_where_there_is_no_watch_or_no_token(tmp_path):
 
 
 def test_a_watch_that_cannot_be_read_is_a_problem_that_names_the_file(watched):
-    home, _, asker = watched
+    home, server, asker = watched
     file = Path(home.asked.path("changes"))
     for one in file.iterdir():
         one.write_bytes(b"?")
@@ -303,6 +303,8 @@ def test_a_watch_that_cannot_be_read_is_a_problem_that_names_the_file(watched):
         status, headers, body = asker.raw(path)
         assert (status, headers["retry-after"]) == (503, "5")
         assert str(file) in json.loads(body)["detail"]
+    assert server.heard.failures == 2
+    assert [str(file) in told["detail"] for what, told in server.heard.events if what == "watch not read"] == [True] * 2
 
 
 def test_a_watch_in_another_plane_than_the_map_is_told_and_not_drawn(tmp_path):
