@@ -251,14 +251,18 @@ def windows(
         Path or URI of the store.
     name
         Of the windows.
-    wanted, space, wrap, unit, max_bad, say, warn
+    wanted
         As :func:`run_windows`.
     checkpoint
         The folder in which Spark keeps how far it has read; ``STORE/windows/NAME/checkpoint`` when None.
+    space
+        As :func:`run_windows`.
     every
         Seconds from batch to batch; None reads what there is now, and ends.
     columns
         Of :class:`pipelines.rows.positions.Columns`.
+    wrap, unit, max_bad, say, warn
+        As :func:`run_windows`.
     new_source
         Take batches of a query that the windows do not know beside those of another; else that is an error, because a
         query without its checkpoint reads all of its source again.
