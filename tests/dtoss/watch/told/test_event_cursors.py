@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
+from dtoss.commits import listed
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.told import event_files, folded_files
@@ -113,9 +114,9 @@ def test_only_files_behind_the_cursor_are_opened(tmp_path, monkeypatch):
         batch_of(home, [[], some_events(random, 3)], START + k * HOUR // 3)
     fold_watch(home, START + 2 * HOUR)
     opened = []
-    source = event_files._source
+    source = event_files.opened
     monkeypatch.setattr(
-        event_files, "_source", lambda home, file, path: opened.append(path) or source(home, file, path)
+        event_files, "opened", lambda *file: opened.append(home.folder.path(EVENTS, file[-1].name)) or source(*file)
     )
     everything = rows_told(events(home))
     assert len(opened) == 2 + 3
@@ -132,7 +133,7 @@ def test_only_files_behind_the_cursor_are_opened(tmp_path, monkeypatch):
 def test_large_files_are_read_in_part_and_checked(tmp_path, monkeypatch):
     """Of a file that is not hashed as a whole the size and the pages that are read are checked."""
     monkeypatch.setattr(folded_files, "FOLDED_GROUP_ROWS", 1000)
-    monkeypatch.setattr(event_files, "HASHED_BYTES", 100)
+    monkeypatch.setattr(listed, "HASHED_BYTES", 100)
     home = Home(str(tmp_path))
     random = np.random.default_rng(3)
     for _ in range(4):
