@@ -104,7 +104,7 @@ def watched(folder, store, seed, *kinds):
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        _, err = process.communicate(timeout=600)
+        _, err = process.communicate(timeout=1800)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
