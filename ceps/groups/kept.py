@@ -9,7 +9,8 @@ from ceps.groups.relief import SAME, Groups
 from ceps.problem import Floats, Ints
 
 _IDLE = 300  # steps without a better best after which it stops
-_STEPS = 5_000
+_STEPS, _LEAST_STEPS = 5_000, 100
+_WORK = 3e9  # of all steps, where it is about 40 for each pair of groups and 5,000 for each slot
 _TENURE = 12  # steps for which a group does not go back to where it was
 _LOOKED = 20_000  # moves and swaps of a step whose loads are looked at
 _CHUNK = 500
@@ -35,7 +36,7 @@ def keep_transitions(groups: Groups, start: Ints, flow: Floats, accepted: float)
     """Return a placement that cuts fewer transitions, of an imbalance of at most `accepted`, within the budget.
 
     Tabu search: each step makes the move or swap that saves most, or costs least, among those that are allowed. The
-    same arguments give the same placement. O(G^2) a step, and what its loads take.
+    same arguments give the same placement. O(G^2) a step, and what its loads take; a few seconds in all.
 
     Parameters
     ----------
@@ -57,7 +58,8 @@ def keep_transitions(groups: Groups, start: Ints, flow: Floats, accepted: float)
     spent, saved, most, found_at = groups.moved(label), 0.0, 0.0, 0
     until = np.zeros((count, workers), np.int64)
     below = np.tril_indices(count)
-    for step in range(1, _STEPS + 1):
+    most_steps = int(np.clip(_WORK / (40 * count**2 + 5_000 * groups.shares.shape[1]), _LEAST_STEPS, _STEPS))
+    for step in range(1, most_steps + 1):
         there = np.zeros((count, workers))
         there[each, label] = 1.0
         there = ties @ there
