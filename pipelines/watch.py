@@ -6,10 +6,10 @@ Also a script for spark-submit: ``spark-submit pipelines/watch.py POSITIONS --st
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.lease import Writer, take
@@ -19,6 +19,7 @@ from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.home import DEFAULT_NAME, Home
 from dtoss.watch.stream.plan import ledger_of
 from pipelines.loop.batches import Loop, go_round
+from pipelines.loop.queries import hold, make_way
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.positions import Columns, from_frame
 from pipelines.spark.causes import said
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
     from pipelines.rows.inputs import Inputs
-
-
-_beating: dict[str, tuple[Any, threading.Thread]] = {}
-"""The last query of each watch in this process, by the watch's path, and the thread that beats for it."""
 
 
 @dataclass(frozen=True)
@@ -286,7 +283,7 @@ def watch(
         say or (lambda told: None), warn,
     )  # fmt: skip
     asked = Columns(**dict(columns or {}))
-    _let_go(home)
+    make_way(home.path)
     lease = _leased(home, warn)
 
     def batch(batch_frame: DataFrame, number: int) -> None:
@@ -311,17 +308,8 @@ def watch(
     except BaseException:
         lease.release()
         raise
-    thread = threading.Thread(target=_beats, args=(query, watching, beat, lease), name="dtoss-beats", daemon=True)
-    _beating[home.path] = query, thread
-    thread.start()
+    hold(home.path, query, partial(_beats, query, watching, beat, lease))
     return query
-
-
-def _let_go(home: Home) -> None:
-    """Wait until a query of this process that has ended has let go of the lease of its watch."""
-    query, thread = _beating.get(home.path, (None, None))
-    if query is not None and thread is not None and not query.isActive:
-        thread.join()
 
 
 def _beats(query: StreamingQuery, watching: Watching, beat: float, lease: Writer) -> None:

@@ -6,9 +6,9 @@ options of ``dtoss windows``.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.lease import Writer, take
@@ -23,6 +23,7 @@ from dtoss.windows.stored.keys_file import write_keys
 from dtoss.windows.stored.plan import Options, ledger_of
 from dtoss.windows.stored.spec_file import Fixed, check_same, fix, fixed_of
 from pipelines.loop.batches import Loop, go_round
+from pipelines.loop.queries import hold, make_way
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.positions import Columns, Positions, from_frame
 from pipelines.stream import QUERY
@@ -280,6 +281,7 @@ def windows(
     home = Home(Store(store).absolute.path, name)
     spec, material = _spec(home, wanted, space)
     asked = replace(Columns(**dict(columns or {})), attributes="none")
+    make_way(home.path)
     lease = _leased(home, warn)
     try:
         windowing = Windowing(
@@ -303,7 +305,7 @@ def windows(
     except BaseException:
         lease.release()
         raise
-    threading.Thread(target=_held, args=(query, windowing, lease), name="dtoss-windows", daemon=True).start()
+    hold(home.path, query, partial(_held, query, windowing, lease))
     return query
 
 

@@ -40,7 +40,7 @@ def test_a_stream_is_counted_once_and_as_its_files(spark, tmp_path):
     def streamed(checkpoint=None):
         frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder))
         query = windows(frame, store, "w", wanted, space=plane, every=None, checkpoint=checkpoint)
-        query.awaitTermination(200)
+        query.awaitTermination(600)
         return open_windows(store, "w")
 
     put(folder, "a", 1)
