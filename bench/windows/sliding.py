@@ -127,7 +127,9 @@ def recomputed(of: Fleet, lengths: Mapping[str, int]) -> dict[tuple[int, str], A
     order = np.argsort(of.rows.t, kind="stable")
     t, region = of.rows.t[order], of.region[order]
     uid = of.rows.ids.to_numpy()[order]
-    pair = region * (int(uid.max()) + 1) + uid
+    objects = int(uid.max()) + 1
+    pair = region * objects + uid
+    there = np.zeros(PARTITIONS * objects, np.bool_)  # quicker than sorting the pairs of each window
     found = {}
     first = int(t.min()) // MINUTE_US + 1
     for end in range(first, int(t.max()) // MINUTE_US + 1):
@@ -135,8 +137,9 @@ def recomputed(of: Fleet, lengths: Mapping[str, int]) -> dict[tuple[int, str], A
         for name, length in lengths.items():
             begin = int(np.searchsorted(t, end * MINUTE_US - length))
             rows = np.bincount(region[begin:last], minlength=PARTITIONS)
-            different = np.unique(pair[begin:last]) // (int(uid.max()) + 1)
-            found[end, name] = rows, np.bincount(different, minlength=PARTITIONS)
+            there[:] = False
+            there[pair[begin:last]] = True
+            found[end, name] = rows, there.reshape(PARTITIONS, objects).sum(axis=1)
     return found
 
 

@@ -42,7 +42,10 @@ class Cells:
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Cells:
         """Return some of them, in their order."""
-        return Cells(self.pane[rows], self.labels[rows], self.values[rows])
+        if isinstance(rows, slice):
+            return Cells(self.pane[rows], self.labels[rows], self.values[rows])
+        at = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        return Cells(self.pane.take(at), self.labels.take(at, axis=0), self.values.take(at, axis=0))
 
     def between(self, first: int, last: int) -> Cells:
         """Return those of panes from ``first`` on and before ``last``, as views."""
@@ -61,8 +64,7 @@ class Cells:
 
 def sorted_cells(pane: Numbers, labels: Numbers, values: Numbers) -> Cells:
     """Return values of different panes and labels as cells. Cost O(n log n); O(n) where the places are few."""
-    order = _order(pane, labels)
-    return Cells(pane[order], labels[order], values[order])
+    return Cells(pane, labels, values).take(_order(pane, labels))
 
 
 def added(cells: Cells, more: Cells) -> Cells:
@@ -108,8 +110,7 @@ def _together(cells: Cells, more: Cells) -> Cells:
     pane = np.concatenate([cells.pane, more.pane])
     labels = np.concatenate([cells.labels, more.labels])
     values = np.concatenate([cells.values, more.values])
-    order = _order(pane, labels, once=False)
-    return Cells(pane[order], labels[order], values[order])
+    return Cells(pane, labels, values).take(_order(pane, labels, once=False))
 
 
 def _firsts(cells: Cells) -> Numbers:

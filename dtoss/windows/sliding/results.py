@@ -15,12 +15,15 @@ from dtoss.windows.sliding.slots import Slots
 
 def rows_of(columns: Columns, block: Numbers) -> NDArray[np.bool_]:
     """Return which ends and keys of a block have any value, bool (ends, keys)."""
-    there = np.zeros(block.shape[1:], np.bool_)
-    for name, values in zip(columns.measured, block, strict=True):
-        if there.all():
+    there = np.zeros(block.shape[1] * block.shape[2], np.bool_)
+    empty = np.arange(len(there))
+    for name, values in reversed(list(zip(columns.measured, block, strict=True))):  # the longest first
+        some = values.reshape(-1).take(empty) != (-1 if columns.is_speed(name) else 0)
+        there[empty[some]] = True
+        empty = empty[~some]
+        if len(empty) == 0:
             break
-        there |= values != (-1 if columns.is_speed(name) else 0)
-    return there
+    return there.reshape(block.shape[1:])
 
 
 def table_of(
@@ -49,17 +52,17 @@ def table_of(
     final_until
         The latest end that does not change any more, in microseconds.
     """
-    at_end, at_key = np.nonzero(there)
-    whole = there.all()
-    end = ends[at_end]
+    rows = np.flatnonzero(there)
+    whole = len(rows) == there.size
+    end = ends.repeat(len(keys)).take(rows)
     made: dict[str, pa.Array] = {
         "end": pa.array(end),
-        "key": pa.array(keys[at_key]),
+        "key": pa.array(np.tile(keys, len(ends)).take(rows)),
         "revision": pa.array(revisions),
         "final": pa.array(end <= final_until),
     }
     for name, values in zip(columns.measured, block, strict=True):
-        column = values.reshape(-1) if whole else values[there]
+        column = values.reshape(-1) if whole else values.reshape(-1).take(rows)
         made[name] = pa.array(column, mask=column < 0) if columns.is_speed(name) else pa.array(column)
     return pa.table([made[field.name] for field in columns.results], schema=columns.results)
 
