@@ -59,6 +59,24 @@ def commit(home, fixed, rows, source=None, tasks=1, now_us=FAR_FUTURE, **options
     return None if plan is None else run_batch(plan, rows_of(rows))
 
 
+def made(seed, batches=6, rows=30, ids=5, step=4.0):
+    """Batches of rows of objects that move about, some late, some twice."""
+    rng = np.random.default_rng(seed)
+    found, before = [], []
+    for number in range(batches):
+        t = (rng.uniform(0, 6, rows) + number * step - rng.exponential(2.0, rows)).clip(0) * SECOND
+        places = rng.integers(-2, 12, (rows, 2)) + rng.choice([0.0, 0.25], (rows, 2))
+        batch = [
+            (int(i), int(at), *map(float, place))
+            for i, at, place in zip(rng.integers(0, ids, rows), t, places, strict=True)
+        ]
+        again = [before[i] for i in rng.integers(0, len(before), 3)] if before else []
+        moved = [(one[0], one[1], one[2] + 1.0, one[3]) for one in again]
+        found.append(batch + again + moved)
+        before += batch
+    return found
+
+
 def key_of(x, y):
     """The keys of a place."""
     return [int(((SITES - (x, y)) ** 2).sum(axis=1).argmin())]

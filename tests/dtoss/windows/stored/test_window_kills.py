@@ -18,8 +18,7 @@ from dtoss.windows.stored.verify import verify_windows
 from tests.dtoss.snapshots.small_stores import STEPS
 from tests.dtoss.watch.stream.scripted import no_sync
 from tests.dtoss.windows.brute import replayed
-from tests.dtoss.windows.stored.kept import begin, check, commit, spec
-from tests.dtoss.windows.stored.test_window_batches import made
+from tests.dtoss.windows.stored.kept import begin, check, commit, made, spec
 
 SEEDS, KILLS = 24, 150
 LONGEST = 40

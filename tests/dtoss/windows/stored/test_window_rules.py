@@ -18,8 +18,7 @@ from dtoss.windows.stored.plan import Options, plan_batch
 from dtoss.windows.stored.spec_file import Fixed, fix
 from dtoss.windows.stored.verify import verify_windows
 from tests.dtoss.windows.brute import replayed
-from tests.dtoss.windows.stored.kept import FAR_FUTURE, SECOND, SITES, begin, check, commit, rows_of, spec
-from tests.dtoss.windows.stored.test_window_batches import made
+from tests.dtoss.windows.stored.kept import FAR_FUTURE, SECOND, SITES, begin, check, commit, made, rows_of, spec
 
 ROWS = [(1, 3 * SECOND, 0.0, 0.0), (2, 9 * SECOND, 9.0, 1.0), (1, 12 * SECOND, 9.0, 0.0)]
 

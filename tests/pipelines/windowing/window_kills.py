@@ -1,0 +1,96 @@
+"""Windows whose process is killed in mid-batch with a real Spark: the results are those of a run that was left alone.
+
+``python -m tests.pipelines.windowing.window_kills --count 6`` (a part of make check-data). The command runs in a
+process of its own, which is killed with all that it has started, at a time that a seed chooses.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+
+from datasets.tables.command import run, say
+from dtoss.windows.stored.document import documents, head_of
+from dtoss.windows.stored.home import Home
+from dtoss.windows.stored.verify import verify_windows
+
+FILES, ROWS = 4, 20_000
+LONGEST_SECONDS = 40.0
+"""After which a process is killed, at most."""
+
+
+def made(folder: Path) -> None:
+    """Write files of taxis that move about, and sites."""
+    (folder / "in").mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(FILES):
+        who, t = rng.integers(0, 300, ROWS), 1_700_000_000.0 + number * 600 + rng.uniform(-300, 600, ROWS)
+        lon, lat = 8.6 + 0.1 * np.sin(who + t / 2000), 50.1 + 0.05 * np.cos(who * 1.7 + t / 3000)
+        pq.write_table(pa.table({"id": who, "t": t, "lon": lon, "lat": lat}), folder / "in" / f"part{number}.parquet")
+        os.utime(folder / "in" / f"part{number}.parquet", (number + 1, number + 1))
+    sites = {"id": np.arange(30), "lon": rng.uniform(8.5, 8.7, 30), "lat": rng.uniform(50.05, 50.15, 30)}
+    pq.write_table(pa.table(sites), folder / "sites.parquet")
+
+
+def started(folder: Path, store: str) -> subprocess.Popen[bytes]:
+    """Start the command, a file a batch, as the first of its own group of processes."""
+    arguments = [
+        "windows", "run", str(folder / "in"), "--store", store, "--name", "w", "--once", "--max-rows-per-batch", "1",
+        "--lengths", "5min,1h", "--slide", "1min", "--by", f"sites:{folder / 'sites.parquet'}", "--late", "20min",
+        "--measures", "rows,objects,here,arrivals,flow,speed,max_speed,p95_speed", "--master", "local[2]", "--quiet",
+    ]  # fmt: skip
+    return subprocess.Popen([sys.executable, "-m", "dtoss", *arguments], start_new_session=True)
+
+
+def results(store: str) -> list[object]:
+    """What all commits say of their results and counts."""
+    home = Home(store, "w")
+    found = verify_windows(home)
+    assert found.damaged == [], found.damaged
+    said = documents(home, 1, head_of(home).number)  # type: ignore[union-attr]
+    names = ("results", "counts", "reasons", "watermark", "panes", "objects")
+    return [{name: one.commit.document[name] for name in names} for one in said]
+
+
+def main(
+    count: Annotated[int, typer.Option(help="Kills.", min=1)] = 6,
+    seed: Annotated[int, typer.Option(help="When.")] = 0,
+) -> None:
+    """Kill runs of windows, and hold all that they have committed to a run that nobody has disturbed."""
+    rng, came = random.Random(seed), 0
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        made(folder)
+        assert started(folder, str(folder / "calm")).wait(900) == 0
+        wanted, stores = results(str(folder / "calm")), 0
+        while came < count:
+            store, stores = str(folder / f"torn{stores}"), stores + 1
+            while True:
+                process = started(folder, store)
+                begun, limit = time.monotonic(), rng.uniform(3.0, LONGEST_SECONDS)
+                while process.poll() is None and (came >= count or time.monotonic() - begun < limit):
+                    time.sleep(0.05)
+                if process.poll() is not None:
+                    assert process.returncode == 0, process.returncode
+                    break
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                came += 1
+            assert results(store) == wanted
+            say(f"window kills: {came} of {count}, store {stores} as the one left alone")
+
+
+if __name__ == "__main__":
+    run(main)
