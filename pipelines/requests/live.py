@@ -94,7 +94,7 @@ class LivePatterns:
 
     @cached_property
     def _log(self) -> LogFolder:
-        return LogFolder(self.log_path, self.patient, self.warn)
+        return LogFolder(self.log_path, self.log is not None, self.patient, self.warn)
 
     def look(self, lease: Writer, *, recount: bool = False, stop: Callable[[], bool] = lambda: False) -> Look:
         """Add what is new in the log, and return what was done.

@@ -12,7 +12,7 @@ from pyarrow import fs
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
-from dtoss.snapshots.place import filesystem_of
+from dtoss.snapshots.place import filesystem_of, shown
 from dtoss.snapshots.store import on_stderr
 from pipelines.loop.arriving import Patience, arrived
 from pipelines.requests.log_rows import read_log_file, screened_rows
@@ -49,7 +49,9 @@ class LogFolder:
     Parameters
     ----------
     path
-        Path or URI; it need not be there yet.
+        Path or URI.
+    needed
+        Whether it has to be there already.
     patient
         Leave out files that cannot be read, and tell of each once, instead of failing.
     warn
@@ -57,6 +59,7 @@ class LogFolder:
     """
 
     path: str
+    needed: bool = False
     patient: bool = False
     warn: Callable[[str], None] = on_stderr
     _patience: Patience = field(default_factory=Patience)
@@ -74,11 +77,14 @@ class LogFolder:
         Raises
         ------
         InputError
-            If a file is damaged, none of a log, or has changed since it was read; the message names it.
+            If a file is damaged, none of a log, or has changed since it was read (the message names it), or there is no
+            folder.
         """
         filesystem, root = filesystem_of(self.path)
         root = root.rstrip("/")
         if filesystem.get_file_info(root).type == fs.FileType.NotFound:
+            if self.needed:
+                raise InputError(f"nothing is at {shown(self.path)}: name the folder that a server has as --access-log")
             return
         known = {f"{root}/{name}": size for name, size in ledger.files.items()}
         found = arrived(self.path, Ledger(known), self._patience, self.warn)

@@ -81,7 +81,7 @@ def test_it_needs_no_spark_and_goes_on_until_a_signal(world, files, tmp_path):
         (["--live", "--every", "5"], "--every: '5' is no duration"),
         (["--live", "--every", "0s"], "--every is 0 s: more than 0 is wanted"),
         (["--live", "--name", "a/b"], "name 'a/b' cannot be a name"),
-        (["--live", "nothing"], "no file of a log is in nothing"),
+        (["--live", "nothing"], "nothing is at nothing: name the folder"),
         (["a", "--every", "1min"], "--every is about a log that grows"),
         (["a", "--recount"], "--recount is about a log that grows"),
         ([], "no accesses are named"),
