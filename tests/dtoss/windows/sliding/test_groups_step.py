@@ -142,6 +142,18 @@ def test_groups_of_keys_are_states_of_their_own(spec, batches):
     assert played(spec, batches, through=through)[0] == played(spec, batches)[0]
 
 
+@pytest.mark.checked
+@pytest.mark.parametrize("piece", [1, 1000])
+def test_all_measures_of_a_small_stream(piece):
+    """Late rows, a correction, a queue that is emptied, percentiles that move both ways."""
+    rows = [(i % 3, i * SECOND * 3 // 4, float(i * i % 29), float(i % 2)) for i in range(20)]
+    late = [(1, 11 * SECOND, 28.0, 0.0), (0, 9 * SECOND, 3.0, 1.0), (7, 13 * SECOND, 12.0, 0.0)]
+    one = spec(lengths="2s,4s,10s", slide="2s", late="8s")
+    tables, accepted, reached, _ = played(one, [rows[:8], rows[8:], late, [(2, 40 * SECOND, 1.0, 1.0)]], piece=piece)
+    assert final_rows(tables) == expected(one, accepted, reached)
+
+
+@pytest.mark.checked
 def test_a_late_row_is_a_new_revision_of_the_ends_it_touches_only():
     """And a key that becomes empty has a row of zeros."""
     one = spec(lengths="2s", slide="2s", measures="rows,max_speed", late="6s")
