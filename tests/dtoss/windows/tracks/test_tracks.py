@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ def held_to_the_oracle(stream, tasks, text, beyond=12):
                     assert summed.flow(end, length) == world.flow(end, length)
 
 
+@pytest.mark.checked
 @settings(max_examples=60, deadline=None)
 @given(streams(), st.sampled_from([1, 2, 7]), st.booleans(), st.booleans())
 def test_patches_add_up_to_the_windows_of_all_rows(stream, tasks, text, hashed):
