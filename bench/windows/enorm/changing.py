@@ -30,7 +30,8 @@ def moved(before: Configuration, after: Configuration) -> list[str]:
 def lasting(now: Configuration, after: Configuration, newest: int) -> int:
     """Return the time until which an instant change leaves halves of a pane at two nodes."""
     units = [now.job.units(name) for name in moved(now, after) if isinstance(now.job.by_name[name], Compute)]
-    return newest + 1 + longest(window for windows in units for window in windows) if units else -(1 << 60)
+    lasts = longest(window for windows in units for window in windows) + now.job.held_back
+    return newest + 1 + lasts if units else -(1 << 60)
 
 
 def check(before: Configuration, after: Configuration, how: str) -> None:

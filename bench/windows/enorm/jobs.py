@@ -51,6 +51,11 @@ class Job:
         """Return the consolidates that it sends to."""
         return [one for one in self.after(name) if isinstance(self.by_name[one], Consolidate)]
 
+    @cached_property
+    def held_back(self) -> int:
+        """How far the last operator may be behind what sources promise: rows that count from their beginning."""
+        return sum(one.held_back for one in self.operators if isinstance(one, Compute))
+
     def units(self, name: str) -> tuple[Window, ...]:
         """Return the windows whose instances an operator keeps apart: panes where they are shared."""
         one = self.by_name[name]

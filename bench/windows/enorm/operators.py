@@ -115,6 +115,11 @@ class Compute(Operator):
     longest_row: int = 1
     eager: Callable[[Any, Row], Any] = field(default=lambda state, row: row[1])
 
+    @property
+    def held_back(self) -> int:
+        """How far a row may count before what was promised."""
+        return 0 if self.spanning == "end" else self.longest_row - 1
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.spanning not in ("begin", "end", "each"):

@@ -188,7 +188,7 @@ def smoothly(before: Configuration, after: Configuration, since: int) -> Configu
         spreads[name] = (before.spreads[name][-1], after.entry(name, since))
         reach[name] = _reached(after, name, going)
         lasts = max(lasts, longest(reach[name]))
-    return replace(after, spreads=spreads, reach=reach, settled_at=since + lasts)
+    return replace(after, spreads=spreads, reach=reach, settled_at=since + lasts + after.job.held_back)
 
 
 def _reached(now: Configuration, name: str, going: set[str]) -> tuple[Window, ...]:

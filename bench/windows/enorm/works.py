@@ -118,7 +118,7 @@ class ComputeWork(_Stateful):
         self.each, self.begins = operator.spanning == "each", operator.spanning == "begin"
         only = self.units[0]
         self.tumbling = only if len(self.units) == 1 and only.length == only.frequency and not self.each else None
-        self.held_back = 0 if operator.spanning == "end" else operator.longest_row - 1
+        self.held_back = operator.held_back
         self.taken = 0
         """Rows times the instances that they were counted in."""
 

@@ -267,3 +267,22 @@ def test_a_compute_of_windows_moves_smoothly_only_apart_from_them():
         run.change(after, how)
         run.run()
         check(run, feeding)
+
+
+def test_rows_that_count_from_their_beginning_make_a_change_last_longer():
+    """A pane is open for as long as the longest row may still reach back."""
+    start = JOBS["rows by beginning"]
+    assert start.job.held_back == 3
+    for how in (INSTANT, SMOOTH):
+        feeding = sources(start.job, random.Random(4), 300)
+        run = Run(start, feeding, 2, seed=1)
+        while min(one.newest for one in run.sources) < 12:
+            run.step()
+        newest = max(one.newest for one in run.sources)
+        after = run.change(repartition(run.now, "C1", (1, 1, 0, 0)), how)
+        assert after.settled_at == newest + 1 + 5 + 3
+        while min(one.promised for one in run.sources) < after.settled_at:
+            run.step()
+        run.change(combine(run.now, "o"), DIRECT)
+        run.run()
+        check(run, feeding)
