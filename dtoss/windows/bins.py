@@ -31,3 +31,9 @@ def bin_of(speeds: NDArray[np.int64]) -> NDArray[np.int64]:
     [0, 7, 19, 20, 20, 21, 63]
     """
     return np.searchsorted(BOUNDS, speeds, "right") - 1
+
+
+SLOW = 1 << 16
+"""Speeds below this, in mm/s, have their bin in a table."""
+BINS_OF_SLOW = bin_of(np.arange(SLOW)).astype(np.int16)
+"""The bin of each."""

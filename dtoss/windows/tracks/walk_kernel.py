@@ -10,7 +10,7 @@ from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.pointers import pointer, prefetch
 from dtoss.geometry.distance import plane_distance, sphere_distance
 from dtoss.geometry.place import SPHERE
-from dtoss.windows.bins import BOUNDS
+from dtoss.windows.bins import BOUNDS, SLOW
 from dtoss.windows.patches import NO_KEY
 from dtoss.windows.spec import FURTHEST_MM
 from dtoss.windows.tracks.cells_kernel import Cells, cell_of
@@ -65,7 +65,7 @@ class Pool(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What is asked for, as its array says, and pointers to lengths in panes, bounds of bins, groups of labels."""
+    """What is asked for, as its array says, and pointers to lengths in panes, bins, groups of labels."""
 
     single: Any
     dimension: Any
@@ -82,6 +82,7 @@ class Rules(NamedTuple):
     maxima: Any
     lengths: Any
     count: Any
+    slow: Any
     bounds: Any
     groups: Any
 
@@ -190,8 +191,10 @@ def _measured(pool, rules, a, b):
     return mm, speed
 
 
-@step
-def _bin(bounds, speed):
+@kernel
+def _bin(slow, bounds, speed):
+    if speed < SLOW:
+        return int(slow[speed])
     low, high = 0, BIN_COUNT
     while high - low > 1:
         middle = (low + high) // 2
@@ -328,7 +331,7 @@ def _moved(world, move, bucket, sign):
             cells.values[cell + sums.moving] += sign * move.us
         if rules.bins:
             code = (((rules.groups[key] << rules.places) | place) << rules.ranks) | (key + 1)
-            code = (code << BIN_BITS) | _bin(rules.bounds, move.speed)
+            code = (code << BIN_BITS) | _bin(rules.slow, rules.bounds, move.speed)
             world.bins[world.counts[BINNED]] = (code << 1) | int(sign < 0)
             world.counts[BINNED] += 1
         if rules.maxima:
@@ -395,14 +398,14 @@ _TABLE = "int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[:
 
 
 @kernel(
-    "int64(int64, int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    "int64(int64, int64, int64[::1], int16[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
     " int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1], int64[::1],"
     " int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
     f" int64[::1], int64[::1], int64[::1], int64[::1], {_TABLE}, {_TABLE},"
     " int64[::1], int64[::1], int64[::1], int64[:, ::1])"
 )
 def walk(
-    chain, most, asked, bounds, lengths, groups, sums,
+    chain, most, asked, slow, bounds, lengths, groups, sums,
     t, pane, place, first, key, vectors, speed,
     order, olds, begin, start, end, old_begin, old_end, visit_begin, visit_end,
     bucket, visit_key, visit_pane,
@@ -414,7 +417,8 @@ def walk(
     rules = Rules(
         asked[SINGLE] != 0, asked[DIMENSION], asked[PANE], asked[HORIZON], asked[MAX_GAP], asked[MAX_SPEED],
         asked[EXPIRE], asked[MOVES] != 0, asked[FLOW] != 0, asked[BINS] != 0, asked[PLACES], asked[RANKS],
-        asked[MAXIMA] != 0, pointer(lengths), lengths.size, pointer(bounds), pointer(groups),
+        asked[MAXIMA] != 0, pointer(lengths), lengths.size, pointer(slow), pointer(bounds),
+        pointer(groups),
     )  # fmt: skip
     pool = Pool(
         pointer(t), pointer(pane), pointer(place), pointer(first), pointer(key), pointer(vectors), pointer(speed)

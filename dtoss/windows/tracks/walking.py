@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import operand
-from dtoss.windows.bins import BOUNDS
+from dtoss.windows.bins import BINS_OF_SLOW, BOUNDS
 from dtoss.windows.keys import Keys
 from dtoss.windows.patches import Patches
 from dtoss.windows.spec import Spec
@@ -160,7 +160,7 @@ def walked(
     chain = 0
     while True:
         chain = walk(
-            chain, most, asked, BOUNDS, lengths, groups.group, columns,
+            chain, most, asked, BINS_OF_SLOW, BOUNDS, lengths, groups.group, columns,
             operand(pool.t), pool.pane, codes.place, key_first, key, pool.vectors, pool.speed,
             found.order, np.arange(len(state.t) + 1), *chains, column[changed], visit_key, operand(state.visit_pane),
             *table.arrays, *high.arrays, flow, bins, counts, work,
