@@ -280,13 +280,16 @@ def track_of(rows: Rows, ends: list[int], expire: int | None = None) -> Track:
                 over.append(id)
                 count["expired"] += 1
         best: dict[tuple[int, int], int] = {}
+        places: dict[tuple[int, int], set[tuple[float, float]]] = {}
         for row in range(begin, end):
             key = (number[rows.id[row].item() if hasattr(rows.id[row], "item") else rows.id[row]], t[row])
             held = best.get(key)
             if held is None:
-                best[key] = row
+                best[key], places[key] = row, {(x[row], y[row])}
                 continue
-            count["repeated" if (x[row], y[row]) == (x[held], y[held]) else "tied"] += 1
+            # of n rows at d places d - 1 are tied and n - d repeated, in whatever order they come
+            count["repeated" if (x[row], y[row]) in places[key] else "tied"] += 1
+            places[key].add((x[row], y[row]))
             if greatness(row) > greatness(held):
                 best[key] = row
         for (id, when), row in sorted(best.items()):
