@@ -53,11 +53,15 @@ class Codes:
         spare = np.empty_like(codes)
         if sort_codes(codes, spare, int(codes.max()).bit_length()):
             codes, spare = spare, codes
-        labels, ends, count = np.empty((len(codes), 2), np.int64), np.zeros(GROUPS, np.int64), np.empty_like(codes)
-        total = counted_codes(codes, second_bits, self.rank_bits, self.place_bits, ends, spare, labels, count)
-        place = spare[:total]
-        pane = place + self.panes if isinstance(self.panes, int) else self.panes[place]
-        return Patch(np.append(0, ends), pane, labels[:total], count[:total, None])
+        labels, ends = np.empty((len(codes), 2), np.int64), np.zeros(GROUPS, np.int64)
+        # no code is read after its place has been written over it: memory that is new costs more than the counting
+        total = counted_codes(codes, second_bits, self.rank_bits, self.place_bits, ends, codes, labels, spare)
+        pane = codes[:total]
+        if isinstance(self.panes, int):
+            pane += self.panes
+        else:
+            pane = self.panes[pane]
+        return Patch(np.append(0, ends), pane, labels[:total], spare[:total, None])
 
 
 def codes_of(pane: NDArray[np.int64], groups: Groups) -> Codes:
