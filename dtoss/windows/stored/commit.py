@@ -40,7 +40,7 @@ def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None)
     Conflict
         If another one has committed meanwhile: the batch counts for nothing.
     InputError
-        If more rows are bad than are borne.
+        If more rows are bad than are borne, or far too many ends would be due at once.
     StoreError
         If a file of the state is missing or damaged.
     OSError

@@ -12,13 +12,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dtoss.commits.listed import Listed, put
+from dtoss.errors import InputError
 from dtoss.windows.sliding.columns import Columns
-from dtoss.windows.sliding.incoming import incoming_of
+from dtoss.windows.sliding.incoming import Incoming, incoming_of
 from dtoss.windows.sliding.step import groups_step
+from dtoss.windows.stored.asked import time_text
 from dtoss.windows.stored.document import Part
 from dtoss.windows.stored.files import of_part, read_panes, read_patches, write_panes
 from dtoss.windows.stored.home import RESULTS
 from dtoss.windows.stored.plan import Plan
+
+MOST_DUE = 5_000_000
+"""Ends that become due at once where objects are counted that stay: an end for each minute of nine years."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,8 @@ def tell(plan: Plan, watermark: int | None, patches: Sequence[Listed], parts: Se
 
     Raises
     ------
+    InputError
+        If far too many ends would be due at once, because of a row of long ago.
     StoreError
         If a file is missing or damaged.
     OSError
@@ -73,11 +80,28 @@ def tell(plan: Plan, watermark: int | None, patches: Sequence[Listed], parts: Se
     rows = revised = 0
     for part in parts:
         incoming = incoming_of(spec, *(of_part(one, part) for one in read))
+        _check_span(plan, watermark, incoming)
         before = read_panes(plan.home, spec, plan.panes, part)
         step = groups_step(spec, before, incoming, plan.watermark, watermark, into=out.add)
         states[part] = step.after
         rows, revised = rows + step.rows, revised + step.revised
     return Told(write_panes(plan.home, states), out.close(plan), rows, revised, time.perf_counter() - begun)
+
+
+def _check_span(plan: Plan, watermark: int | None, incoming: Incoming) -> None:
+    """Check that no row of long ago makes objects that stay be counted at each end since then."""
+    spec, first = plan.spec, plan.watermark
+    if first is None and incoming.first is not None:
+        first = incoming.first * spec.pane
+    if first is None or watermark is None or "here" not in spec.measures:
+        return
+    ends = (watermark - first) // spec.slide
+    if ends > MOST_DUE:
+        raise InputError(
+            f"{ends:,} ends of windows would be due at once, from {time_text(first)} to {time_text(watermark)}, and "
+            f"objects that stay (here) be counted at each: at most {MOST_DUE:,} are; mend the times of the first rows, "
+            "take a longer --slide, or leave here out of --measures"
+        )
 
 
 class _ResultFile:
