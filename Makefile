@@ -47,6 +47,11 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m tests.dtoss.watch.stream.crowd
 	@$(BIN)/python -m tests.pipelines.watching.taxis_at_speed
 	@$(BIN)/python -m tests.dtoss.serve.delivery.restarts 50 10
+	@$(BIN)/python -m tests.dtoss.windows.fuzz 10000
+	@$(BIN)/python -m tests.pipelines.windowing.window_kills
+	@$(BIN)/python -m tests.bench.windows.enorm_long
+	@$(BIN)/python -m bench.windows.balance
+	@$(BIN)/python -m bench.windows.fusion --operators 12 30
 	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/compiled/test_bridge.py
 	@DTOSS_ALL_SIGNALS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/pipelines/command/test_interruption.py
 
