@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-SECOND = 1_000_000
+SECOND_US = 1_000_000
 """Microseconds of a second."""
-LONGEST = 1 << 56
+LONGEST_DURATION = 1 << 56
 """The longest duration, in microseconds: about 2,283 years."""
-UNITS = {"ms": 1_000, "s": SECOND, "min": 60 * SECOND, "h": 3_600 * SECOND, "d": 86_400 * SECOND}
+UNITS = {"ms": 1_000, "s": SECOND_US, "min": 60 * SECOND_US, "h": 3_600 * SECOND_US, "d": 86_400 * SECOND_US}
 """Microseconds of each unit."""
 _FORM = re.compile(r"(\d{1,20}(?:\.\d{1,20})?|\.\d{1,20}) *(ms|s|min|h|d)", re.ASCII)
 
@@ -47,8 +47,8 @@ def duration_of(text: str, name: str, *, zero: bool = False) -> int:
         raise ValueError(f"{name} is {text!r}: whole microseconds are wanted, 0.001ms at the least")
     if exact == 0 and not zero:
         raise ValueError(f"{name} is {text!r}: more than 0 is wanted, such as 1min")
-    if exact > LONGEST:
-        raise ValueError(f"{name} is {text!r}: at most {LONGEST // UNITS['d']}d is wanted")
+    if exact > LONGEST_DURATION:
+        raise ValueError(f"{name} is {text!r}: at most {LONGEST_DURATION // UNITS['d']}d is wanted")
     return int(exact)
 
 

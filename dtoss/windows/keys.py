@@ -14,7 +14,7 @@ from dtoss.geometry.space import Space
 from dtoss.partitioning.regions import Regions
 from dtoss.windows.tracks.labels import Labels
 
-DIGITS = 16
+DIGEST_DIGITS = 16
 """Of a digest."""
 MOST_SITES = 20_000
 
@@ -118,4 +118,4 @@ def _hash(kind: bytes, *arrays: NDArray[np.float64] | NDArray[np.int64]) -> str:
     found = hashlib.sha256(kind)
     for array in arrays:
         found.update(np.ascontiguousarray(array).astype("<f8" if array.dtype.kind == "f" else "<i8").tobytes())
-    return found.hexdigest()[:DIGITS]
+    return found.hexdigest()[:DIGEST_DIGITS]

@@ -25,9 +25,8 @@ from dtoss.windows.tracks.rows_in import WindowRows
 from dtoss.windows.tracks.state import ObjectState
 from dtoss.windows.tracks.step import objects_step
 from dtoss.windows.tracks.visitors import visitors_of
-from dtoss.windows.watermark import horizon_of, watermark_of
+from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, horizon_of, watermark_of
 
-LATE, AHEAD = "later than --late", "time in the future"
 """Reasons for which rows are set aside."""
 _SHOWN = ("key", "end", "revision", "final")
 _SECOND = 1_000_000
@@ -216,7 +215,7 @@ class Live:
         late = np.zeros(len(whole), np.bool_)
         if self._watermark is not None:
             late = ~ahead & (whole.t < self._watermark - self.spec.late)
-        for reason, aside in ((AHEAD, ahead), (LATE, late)):
+        for reason, aside in ((IN_FUTURE, ahead), (TOO_LATE, late)):
             if aside.any():
                 self._counts[reason] += int(aside.sum())
         bad = ahead | late

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dtoss.windows.spec import Spec
 
-GROUPS = 64
+KEY_GROUPS = 64
 """Groups of keys."""
 NO_KEY = -1
 """The key of a row that is in none."""
@@ -60,7 +60,7 @@ class Patch:
     def none(cls, labels: int, columns: int) -> Patch:
         """Return a patch without rows."""
         return cls(
-            np.zeros(GROUPS + 1, np.int64),
+            np.zeros(KEY_GROUPS + 1, np.int64),
             np.zeros(0, np.int64),
             np.zeros((0, labels), np.int64),
             np.zeros((0, columns), np.int64),
@@ -143,5 +143,5 @@ def _patch(table: pa.Table, labels: tuple[str, ...], values: tuple[str, ...]) ->
 
     of = matrix(labels)
     groups = groups_of_labels(of, flow=labels == ("from", "to"))
-    offsets = np.searchsorted(groups, np.arange(GROUPS + 1)).astype(np.int64)
+    offsets = np.searchsorted(groups, np.arange(KEY_GROUPS + 1)).astype(np.int64)
     return Patch(offsets, table["pane"].to_numpy(), of, matrix(values))

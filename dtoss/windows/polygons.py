@@ -20,7 +20,7 @@ from dtoss.watch.built.built import Built
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.rows import Rows
 from dtoss.watch.subscription import INSIDE, POLYGON, SUBSCRIPTION_SCHEMA
-from dtoss.windows.keys import DIGITS, Keys
+from dtoss.windows.keys import DIGEST_DIGITS, Keys
 from dtoss.windows.patches import NO_KEY
 from dtoss.windows.tracks.labels import Labels, offsets
 
@@ -103,7 +103,7 @@ def _digest(rings: Rings) -> str:
     found = hashlib.sha256(b"polygons" + np.ascontiguousarray(rings.corners).astype("<f8").tobytes())
     for array in (rings.ring, rings.polygon, rings.shape):
         found.update(array.astype("<i8").tobytes())
-    return found.hexdigest()[:DIGITS]
+    return found.hexdigest()[:DIGEST_DIGITS]
 
 
 def _overlap(shapes: Sequence[Sequence[Polygon]]) -> tuple[int, int] | None:

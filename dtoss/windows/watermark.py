@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from dtoss.windows.spec import Spec
 
+TOO_LATE, IN_FUTURE = "later than --late", "time in the future"
+"""Why rows are set aside for their times."""
+
 
 @dataclass(frozen=True)
 class Reached:

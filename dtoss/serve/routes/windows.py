@@ -27,11 +27,11 @@ _TEXT: Schema = {"type": "string"}
 _WHOLE: Schema = {"type": "integer"}
 _THING: Schema = {"type": "object"}
 _TIME: Schema = {"type": ["string", "null"]}
-NAMES = told(windows=array(_THING))
+WINDOWS_NAMES = told(windows=array(_THING))
 _HEAD = {"windows": _TEXT, "batch": _WHOLE, "watermark": _TIME, "window": _TEXT}
 AT = told(**_HEAD, end=_TIME, rows=array({"type": "object", "required": ["key", "end", "revision", "final"]}))
 SERIES = told(**_HEAD, key=_WHOLE, rows=array({"type": "object", "required": ["key", "end", "revision", "final"]}))
-FLOW = told(**_HEAD, end=_TIME, rows=array({"type": "object", "required": ["from", "to", "moves"]}))
+FLOW_SAID = told(**_HEAD, end=_TIME, rows=array({"type": "object", "required": ["from", "to", "moves"]}))
 Name: TypeAlias = Annotated[str, PathParameter(max_length=64, description="Of the windows, such as fleet.")]
 Window: TypeAlias = Annotated[
     str | None,
@@ -80,7 +80,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             return not_modified(served, tag)
         return Ready(body, headers_of(served, len(body), tag, ARROW_TYPE if arrow else JSON_TYPE))
 
-    @get("/windows", opt={"responses": responses(NAMES, kept=False)})
+    @get("/windows", opt={"responses": responses(WINDOWS_NAMES, kept=False)})
     async def all_of_them(request: Asker) -> ASGIResponse:
         """Return which windows the store has, how far they are, and what was counted and set aside."""
         served = state.serving.now
@@ -137,7 +137,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
         return await answer(request, name, format, make)
 
-    @get("/windows/{name:str}/flow", opt={"responses": responses(FLOW, arrow=True)})
+    @get("/windows/{name:str}/flow", opt={"responses": responses(FLOW_SAID, arrow=True)})
     async def flow(
         request: Asker, name: Name, window: Window = None, end: End = None, format: Format = None
     ) -> ASGIResponse:

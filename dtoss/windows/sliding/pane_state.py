@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from dtoss.windows.patches import GROUPS, group_of, groups_of_labels
+from dtoss.windows.patches import KEY_GROUPS, group_of, groups_of_labels
 from dtoss.windows.sliding.cells import Cells, Numbers, added, gathered, joined, replaced
 from dtoss.windows.sliding.columns import Columns
 from dtoss.windows.sliding.incoming import Incoming
@@ -198,7 +198,7 @@ class PaneState:
 
     def of_groups(self, groups: Sequence[int]) -> PaneState:
         """Return the state of the keys and moves of some groups, by :mod:`dtoss.windows.patches`."""
-        wanted = np.zeros(GROUPS, np.bool_)
+        wanted = np.zeros(KEY_GROUPS, np.bool_)
         wanted[list(groups)] = True
 
         def some(cells: Cells, flow: bool = False) -> Cells:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dtoss.commits.unneeded import SPARED_DEBRIS_SECONDS, clear_unneeded
 from dtoss.windows.stored.document import Document, documents, head_of
-from dtoss.windows.stored.home import KEYS, OBJECTS, PANES, PATCHES, QUARANTINED, RESULTS, Home
+from dtoss.windows.stored.home import KEY_FILES, OBJECT_STATES, PANES, PATCHES, RESULTS, SET_ASIDE, Home
 from dtoss.windows.stored.spec_file import fixed_of
 
 SPARED_STATE_SECONDS = 600.0
@@ -33,13 +33,13 @@ def clear_debris(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> in
     Safe while others write and read, as long as no batch takes longer than is spared. Cost O(files + commits).
     """
     head = head_of(home)
-    named: dict[str, set[str]] = {RESULTS: set(), QUARANTINED: set()}
+    named: dict[str, set[str]] = {RESULTS: set(), SET_ASIDE: set()}
     for document in () if head is None else documents(home, 1, head.number):
         for room, names in named.items():
             names |= _names(document, room)
     fixed = fixed_of(home)
     gone = clear_state(home, head, spare_seconds)
-    gone += clear_unneeded(home.folder, KEYS, set() if fixed is None else {fixed.keys.name}, spare_seconds)
+    gone += clear_unneeded(home.folder, KEY_FILES, set() if fixed is None else {fixed.keys.name}, spare_seconds)
     return gone + sum(clear_unneeded(home.folder, room, names, spare_seconds) for room, names in named.items())
 
 
@@ -62,7 +62,7 @@ def clear_state(home: Home, head: Document | None, spare_seconds: float = SPARED
     """
     return sum(
         clear_unneeded(home.folder, room, set() if head is None else _names(head, room), spare_seconds)
-        for room in (OBJECTS, PATCHES, PANES)
+        for room in (OBJECT_STATES, PATCHES, PANES)
     )
 
 

@@ -17,7 +17,7 @@ from dtoss.windows.stored.home import Home, way_to
 WINDOWS_KIND = "windows"
 DOCUMENT_FORMAT = 1
 """Of the documents that this reads."""
-FILES = ("objects", "patches", "panes", "results", "quarantine")
+FILE_KINDS = ("objects", "patches", "panes", "results", "quarantine")
 """Parts of a document that list files, by the names of their folders."""
 
 
@@ -50,7 +50,7 @@ class Document:
     commit
         Whose document it is.
     files
-        By the names of :data:`FILES`.
+        By the names of :data:`FILE_KINDS`.
     watermark, watermark_before
         Microseconds since 1970, after the batch and before it; None before the first row.
     """
@@ -114,7 +114,7 @@ def document_of(home: Home, commit: Commit) -> Document:
         for name in ("counts", "totals", "reasons"):
             if not isinstance(said.get(name), dict):
                 raise ValueError(f"{name} is {said.get(name)!r:.60}")
-        return Document(commit, {part: _parts(said, part) for part in FILES}, *marks)
+        return Document(commit, {part: _parts(said, part) for part in FILE_KINDS}, *marks)
     except (ValueError, TypeError) as error:
         raise StoreError(f"{path} is damaged: {error}; restore it from a copy") from None
 

@@ -9,18 +9,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.commits.listed import Listed, mapped, put
-from dtoss.windows.patches import GROUPS, Patch, Patches
+from dtoss.windows.patches import KEY_GROUPS, Patch, Patches
 from dtoss.windows.sliding.pane_state import PaneState
 from dtoss.windows.spec import Spec
 from dtoss.windows.stored.bundle import bundled, unbundled
 from dtoss.windows.stored.document import Part
-from dtoss.windows.stored.home import OBJECTS, PANES, PATCHES, Home
+from dtoss.windows.stored.home import OBJECT_STATES, PANES, PATCHES, Home
 from dtoss.windows.tracks.state import ObjectState, joined
 
 PARTS = 4
 """Parts of the panes, each of the groups whose number is its own modulo this."""
 _RESTORE = "restore it from a copy"
-ID_TYPES = {"int64": pa.int64(), "string": pa.string()}
+ID_KINDS = {"int64": pa.int64(), "string": pa.string()}
 
 
 def _tables(home: Home, room: str, file: Listed) -> dict[str, pa.Table]:
@@ -55,11 +55,11 @@ def read_objects(
     OSError
         If one cannot be read.
     """
-    found = [] if single is None and parts else [ObjectState.none(ID_TYPES[id_type], single is not False)]
+    found = [] if single is None and parts else [ObjectState.none(ID_KINDS[id_type], single is not False)]
     for part in parts:
         mine = np.intersect1d(buckets, part.of)
         if len(mine):
-            state = ObjectState.from_arrow(_tables(home, OBJECTS, part.file))
+            state = ObjectState.from_arrow(_tables(home, OBJECT_STATES, part.file))
             found.append(state if len(mine) == len(part.of) else state.of_buckets(mine))
     return joined(found)
 
@@ -72,7 +72,7 @@ def write_objects(home: Home, state: ObjectState) -> Listed:
     OSError
         If it cannot be written.
     """
-    return Listed.of(put(home.folder, bundled(state.to_arrow()), len(state), "arrow", OBJECTS))
+    return Listed.of(put(home.folder, bundled(state.to_arrow()), len(state), "arrow", OBJECT_STATES))
 
 
 # -- patches ----------------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def of_part(patches: Patches, part: int) -> Patches:
 
 def _of_part(patch: Patch, part: int) -> Patch:
     counts = np.diff(patch.offsets)
-    mine = np.arange(GROUPS) % PARTS == part
+    mine = np.arange(KEY_GROUPS) % PARTS == part
     rows = np.flatnonzero(np.repeat(mine, counts))
     return Patch(
         np.concatenate([[0], np.cumsum(np.where(mine, counts, 0))]),

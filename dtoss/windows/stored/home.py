@@ -28,7 +28,14 @@ from dtoss.snapshots.place import folder_of, shown
 WINDOWS = "windows"
 """The folder of a store that holds its windows."""
 SPEC = "spec.json"
-KEYS, OBJECTS, PATCHES, PANES, RESULTS, QUARANTINED = "keys", "objects", "patches", "panes", "results", "quarantine"
+KEY_FILES, OBJECT_STATES, PATCHES, PANES, RESULTS, SET_ASIDE = (
+    "keys",
+    "objects",
+    "patches",
+    "panes",
+    "results",
+    "quarantine",
+)
 _NAMED = 5
 """Windows that a message names."""
 

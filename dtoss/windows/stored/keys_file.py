@@ -16,7 +16,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.windows.keys import Keys, region_keys, site_keys
 from dtoss.windows.polygons import polygon_keys
 from dtoss.windows.stored.bundle import bundled, unbundled
-from dtoss.windows.stored.home import KEYS, Home
+from dtoss.windows.stored.home import KEY_FILES, Home
 
 _RESTORE = "restore it from a copy"
 
@@ -74,7 +74,7 @@ def write_keys(home: Home, tables: dict[str, pa.Table]) -> Listed:
     OSError
         If it cannot be written.
     """
-    return Listed.of(put(home.folder, bundled(tables), sum(map(len, tables.values())), "arrow", KEYS))
+    return Listed.of(put(home.folder, bundled(tables), sum(map(len, tables.values())), "arrow", KEY_FILES))
 
 
 @lru_cache(maxsize=4)
@@ -99,8 +99,8 @@ def read_keys(home: Home, file: Listed, space: Space, digest: str) -> Keys:
     OSError
         If it cannot be read.
     """
-    path = home.folder.path(KEYS, file.name)
-    found = keys_from(space, unbundled(mapped(home.folder, KEYS, file.name, _RESTORE), path))
+    path = home.folder.path(KEY_FILES, file.name)
+    found = keys_from(space, unbundled(mapped(home.folder, KEY_FILES, file.name, _RESTORE), path))
     if found.digest != digest:
         raise StoreError(f"{path} is damaged: its keys are not those of the spec; {_RESTORE}")
     return found

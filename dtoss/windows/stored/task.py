@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from dtoss.buckets import BUCKETS
 from dtoss.commits.listed import Listed, put
 from dtoss.windows.stored.files import read_objects, write_objects, write_patches
-from dtoss.windows.stored.home import QUARANTINED
+from dtoss.windows.stored.home import SET_ASIDE
 from dtoss.windows.stored.plan import Plan
 from dtoss.windows.tracks.rows_in import WindowRows
 from dtoss.windows.tracks.step import objects_step
-from dtoss.windows.watermark import Reached, horizon_of
+from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, Reached, horizon_of
 
-REJECTED = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
-LATE = "later than --late"
-AHEAD = "time in the future"
+REJECTED_ROWS = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def run_task(plan: Plan, task: int, rows: WindowRows, raw: pa.Array | None = Non
     raw
         (n,). Rows as they were read, for the quarantine, null where that is not known.
     bad
-        Rows that are set aside, of :data:`REJECTED`.
+        Rows that are set aside, of :data:`REJECTED_ROWS`.
 
     Raises
     ------
@@ -93,9 +91,9 @@ def run_task(plan: Plan, task: int, rows: WindowRows, raw: pa.Array | None = Non
     """
     begun = time.perf_counter()
     spec, home = plan.spec, plan.home
-    rejected = [] if bad is None or len(bad) == 0 else [bad.cast(REJECTED)]
+    rejected = [] if bad is None or len(bad) == 0 else [bad.cast(REJECTED_ROWS)]
     read = len(rows) + sum(map(len, rejected))
-    for reason, wrong in ((AHEAD, _ahead), (LATE, _late)):
+    for reason, wrong in ((IN_FUTURE, _ahead), (TOO_LATE, _late)):
         aside = wrong(plan, rows.t)
         if aside.any():
             at = np.flatnonzero(aside)
@@ -142,7 +140,7 @@ def _late(plan: Plan, t: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _set_aside(reason: str, rows: WindowRows, raw: pa.Array | None) -> pa.Table:
     known = [None] * len(rows) if raw is None else raw.to_pylist()
     texts = [_as_text(rows, i) if text is None else text for i, text in enumerate(known)]
-    return pa.table({"reason": [reason] * len(texts), "row": texts}, schema=REJECTED)
+    return pa.table({"reason": [reason] * len(texts), "row": texts}, schema=REJECTED_ROWS)
 
 
 def _as_text(rows: WindowRows, i: int) -> str:
@@ -153,7 +151,7 @@ def _as_text(rows: WindowRows, i: int) -> str:
 def _quarantined(plan: Plan, rows: pa.Table) -> Listed:
     sink = pa.BufferOutputStream()
     pq.write_table(rows.sort_by([("reason", "ascending"), ("row", "ascending")]), sink, compression="zstd")
-    return Listed.of(put(plan.home.folder, sink.getvalue(), len(rows), "parquet", QUARANTINED))
+    return Listed.of(put(plan.home.folder, sink.getvalue(), len(rows), "parquet", SET_ASIDE))
 
 
 def summed(counts: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from dtoss.commits.verify import verify_chain
 from dtoss.errors import DtossError, StoreError
 from dtoss.windows.stored.bundle import unbundled
 from dtoss.windows.stored.document import Document, Part, document_of
-from dtoss.windows.stored.home import KEYS, OBJECTS, PANES, PATCHES, QUARANTINED, RESULTS, Home
+from dtoss.windows.stored.home import KEY_FILES, OBJECT_STATES, PANES, PATCHES, RESULTS, SET_ASIDE, Home
 from dtoss.windows.stored.spec_file import known
 
 
@@ -70,7 +70,7 @@ def verify_windows(home: Home) -> VerifiedWindows:
     if not home.folder.there() or (not any(home.batches.listed()) and not home.folder.is_file("spec.json")):
         known(home)  # which says that there are none
     try:
-        _arrow(home, look, KEYS, Part(known(home).keys, ()), needed=True)
+        _arrow(home, look, KEY_FILES, Part(known(home).keys, ()), needed=True)
     except DtossError as error:
         look.wrong(str(error))
     for line in verify_chain(home.batches):
@@ -94,15 +94,15 @@ def verify_windows(home: Home) -> VerifiedWindows:
 def _document(
     home: Home, look: Look[VerifiedWindows], document: Document, before: Document | None, *, newest: bool
 ) -> None:
-    for room in (OBJECTS, PATCHES, PANES):
+    for room in (OBJECT_STATES, PATCHES, PANES):
         for part in document.files[room]:
             _arrow(home, look, room, part, needed=newest and room != PATCHES)
     for part in document.files[RESULTS]:
         _results(home, look, part)
-    for part in document.files[QUARANTINED]:
-        data = look.bytes_of(home.folder, QUARANTINED, part.file, needed=True)
+    for part in document.files[SET_ASIDE]:
+        data = look.bytes_of(home.folder, SET_ASIDE, part.file, needed=True)
         if data is not None:
-            look.parquet(home.folder.path(QUARANTINED, part.file.name), data, part.file.rows)
+            look.parquet(home.folder.path(SET_ASIDE, part.file.name), data, part.file.rows)
     path, counts = home.batches.path(document.number), document.counts
     if counts.get("rows") != counts.get("counted", 0) + counts.get("losers", 0) + counts.get("quarantined", 0):
         look.wrong(f"{path} is damaged: its rows are not those that count, were lost and were set aside")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dtoss.windows.patches import GROUPS, NO_KEY, Patch, group_of
-from dtoss.windows.tracks.cells_kernel import EMPTY, grown, kept_cells
+from dtoss.windows.patches import KEY_GROUPS, NO_KEY, Patch, group_of
+from dtoss.windows.tracks.cells_kernel import FREE_CELL, grown, kept_cells
 from dtoss.windows.tracks.labels import Numbers, offsets
 from dtoss.windows.tracks.walk_kernel import HIGHER
 
@@ -51,7 +51,7 @@ class Groups:
 def groups_of(count: int, keys: Numbers | None) -> Groups:
     """Return so many labels by group: they are keys, or stand for ascending ones."""
     group = group_of(np.arange(count, dtype=np.int64) if keys is None else keys)
-    return Groups(keys, group, offsets(np.bincount(group, minlength=GROUPS)), np.argsort(group, kind="stable"))
+    return Groups(keys, group, offsets(np.bincount(group, minlength=KEY_GROUPS)), np.argsort(group, kind="stable"))
 
 
 @dataclass
@@ -145,7 +145,7 @@ def highest(patch: Patch, buckets: Numbers) -> Patch:
 
 
 def _slots(count: int, columns: int) -> tuple[Numbers, Numbers, Numbers]:
-    return np.zeros((count, columns), np.int64), np.zeros(count, np.int64), np.full(count, EMPTY, np.int64)
+    return np.zeros((count, columns), np.int64), np.zeros(count, np.int64), np.full(count, FREE_CELL, np.int64)
 
 
 def patch_of(table: Table, groups: Groups) -> Patch:
@@ -157,15 +157,15 @@ def patch_of(table: Table, groups: Groups) -> Patch:
     if columns == 0:
         return Patch.none(1, 0)
     if table.facts[1]:
-        (pane, label), ends = np.empty((2, len(table.values)), np.int64), np.zeros(GROUPS, np.int64)
+        (pane, label), ends = np.empty((2, len(table.values)), np.int64), np.zeros(KEY_GROUPS, np.int64)
         count = kept_cells(table.values, *table.facts[2:].tolist(), groups.first, groups.ordered, pane, label, ends)
         pane, label, values = pane[:count], label[:count], table.values[:count]
         return Patch(np.append(0, ends), pane, groups.of(label)[:, None], values)
-    slots = np.flatnonzero((table.labels != EMPTY) & table.values.any(axis=1))
+    slots = np.flatnonzero((table.labels != FREE_CELL) & table.values.any(axis=1))
     pane, label = table.panes[slots], table.labels[slots]
     group = groups.group[label]
     order = np.lexsort((label, pane, group))
     return Patch(
-        np.searchsorted(group[order], np.arange(GROUPS + 1)).astype(np.int64), pane[order],
+        np.searchsorted(group[order], np.arange(KEY_GROUPS + 1)).astype(np.int64), pane[order],
         groups.of(label[order])[:, None], table.values[slots[order]],
     )  # fmt: skip

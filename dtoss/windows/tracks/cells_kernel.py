@@ -12,7 +12,7 @@ from dtoss.compiled.pointers import pointer
 _FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _SHIFT = np.uint64(31)
 _POSITIVE = (1 << 63) - 1
-EMPTY = -1
+FREE_CELL = -1
 """The label of a slot that is free."""
 _READ = "Array(int64, 1, 'C', readonly=True)"
 
@@ -57,7 +57,7 @@ def first_slot(pane, label, panes, labels, mask):
     """Return the slot of a pane and label, or the free one that it would take."""
     mixed = (np.uint64(pane & _POSITIVE) * _FACTORS[0]) ^ (np.uint64(label) * _FACTORS[1])
     slot = int((mixed ^ (mixed >> _SHIFT)) * _FACTORS[0] >> _SHIFT) & mask
-    while labels[slot] != EMPTY:
+    while labels[slot] != FREE_CELL:
         if labels[slot] == label and panes[slot] == pane:
             return slot
         slot = (slot + 1) & mask
@@ -68,7 +68,7 @@ def first_slot(pane, label, panes, labels, mask):
 def slot_of(pane, label, panes, labels, mask, used):
     """Return the slot of a pane and label, which is taken if it is free."""
     slot = first_slot(pane, label, panes, labels, mask)
-    if labels[slot] == EMPTY:
+    if labels[slot] == FREE_CELL:
         panes[slot], labels[slot] = pane, label
         used[0] += 1
     return slot
@@ -90,7 +90,7 @@ def grown(panes, labels, values, new_panes, new_labels, new_values):
     used = np.zeros(1, np.int64)
     at_panes, at_labels, at_used = pointer(new_panes), pointer(new_labels), pointer(used)
     for slot in range(labels.size):
-        if labels[slot] == EMPTY:
+        if labels[slot] == FREE_CELL:
             continue
         other = slot_of(panes[slot], labels[slot], at_panes, at_labels, mask, at_used)
         for column in range(columns):

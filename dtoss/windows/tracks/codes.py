@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.windows.patches import GROUPS, Patch
+from dtoss.windows.patches import KEY_GROUPS, Patch
 from dtoss.windows.tracks.cells import Groups
 from dtoss.windows.tracks.codes_kernel import counted_codes, sort_codes
 from dtoss.windows.tracks.labels import Numbers
@@ -53,7 +53,7 @@ class Codes:
         spare = np.empty_like(codes)
         if sort_codes(codes, spare, int(codes.max()).bit_length()):
             codes, spare = spare, codes
-        labels, ends = np.empty((len(codes), 2), np.int64), np.zeros(GROUPS, np.int64)
+        labels, ends = np.empty((len(codes), 2), np.int64), np.zeros(KEY_GROUPS, np.int64)
         # no code is read after its place has been written over it: memory that is new costs more than the counting
         total = counted_codes(codes, second_bits, self.rank_bits, self.place_bits, ends, codes, labels, spare)
         pane = codes[:total]
@@ -73,7 +73,7 @@ def codes_of(pane: NDArray[np.int64], groups: Groups) -> Codes:
         If there are more than 63 bits tell apart.
     """
     ranks = len(groups).bit_length()
-    most = GROUPS.bit_length() + ranks + max(ranks, BIN_BITS)
+    most = KEY_GROUPS.bit_length() + ranks + max(ranks, BIN_BITS)
     first, last = int(pane.min()), int(pane.max())
     if most + (last - first).bit_length() <= _MOST_BITS:
         return Codes(pane - first, (last - first).bit_length(), ranks, first)

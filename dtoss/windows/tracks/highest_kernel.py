@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer
-from dtoss.windows.tracks.cells_kernel import EMPTY, first_slot
-from dtoss.windows.tracks.walk_kernel import DENSE, HIGHER, MASK, PANE0
+from dtoss.windows.tracks.cells_kernel import FREE_CELL, first_slot
+from dtoss.windows.tracks.walk_kernel import DENSE, HIGHER, PANE0, TABLE_MASK
 
 
 @kernel(
@@ -42,8 +42,8 @@ def raise_others(
                 if facts[DENSE] != 0:
                     cell = offset[key[i]] + (pane[row] - facts[PANE0]) * stride[key[i]]
                 else:
-                    cell = first_slot(pane[row], key[i], at_panes, at_labels, facts[MASK])
-                    if labels[cell] == EMPTY:
+                    cell = first_slot(pane[row], key[i], at_panes, at_labels, facts[TABLE_MASK])
+                    if labels[cell] == FREE_CELL:
                         continue
                 if values[cell, bucket[k]] != 0:
                     values[cell, bucket[k]] = max(values[cell, bucket[k]], speed[row] + HIGHER)

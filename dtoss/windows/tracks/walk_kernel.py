@@ -15,24 +15,38 @@ from dtoss.windows.patches import NO_KEY
 from dtoss.windows.spec import FURTHEST_MM
 from dtoss.windows.tracks.cells_kernel import Cells, cell_of
 
-NEVER = -(1 << 62)
+NO_VISIT = -(1 << 62)
 """The pane of a visit that there is none of."""
-SINGLE, DIMENSION, PANE, HORIZON, MAX_GAP, MAX_SPEED, EXPIRE, MOVES, FLOW, BINS, PLACES, RANKS, MAXIMA = range(13)
+(
+    ONE_LABEL,
+    PLACE_AXES,
+    PANE,
+    HORIZON,
+    MAX_GAP,
+    MAX_SPEED,
+    EXPIRE,
+    ASKS_MOVES,
+    ASKS_FLOW,
+    BINS,
+    PLACE_BITS,
+    RANKS,
+    MAXIMA,
+) = range(13)
 """What is asked for, in an array: times in microseconds; the horizon as a pane; -1 where nothing expires; the bits of
 places and of labels in codes."""
-ROWS, ARRIVALS, DEPARTURES, DISTANCE, MOVING, HERE, OBJECTS = range(7)
+SUM_ROWS, ARRIVALS, DEPARTURES, DISTANCE, MOVING, HERE, SUM_OBJECTS = range(7)
 """Where an array says the column of each sum; -1 where it is not asked for."""
-COLUMNS, DENSE, PANE0, MASK = range(4)
+TABLE_COLUMNS, DENSE, PANE0, TABLE_MASK = range(4)
 """Of a table, in an array."""
-FLOWS, BINNED, JUMPS, LATER = range(4)
+FLOWS, BINNED, JUMPS, LATER_COUNT = range(4)
 """What is counted."""
 LAST_NEW, LAST_OLD, TOUCHED, TOUCHED_COUNT, WAITS = range(5)
 """Rows of the workspace."""
-WAITING = 32
+WAITING_CODES = 32
 """Numbers that wait for their memory: each twice and one more, and one more where it is taken back; 0 is none."""
 HIGHER = 2
 """What is added to a speed in the table of the greatest: 0 is a cell that nothing touched, 1 one without moves."""
-AHEAD = 12
+FETCHED_AHEAD = 12
 """Rows between one that is added and the one whose memory is asked for."""
 _MM, _PER_SECOND = 1000.0, 1_000_000
 BIN_COUNT = len(BOUNDS)
@@ -226,8 +240,8 @@ def _add(world, chain):
     """Add, or take back, what rows from the start on are, and what they change of the row before."""
     pool, rules, sums, cells, sign = world.pool, world.rules, world.sums, world.cells, chain.sign
     for at in range(chain.start, chain.end):
-        if rules.single and cells.dense and at + AHEAD < chain.end:
-            _fetch(world, chain.order[at + AHEAD], chain.order[at + AHEAD - 1])
+        if rules.single and cells.dense and at + FETCHED_AHEAD < chain.end:
+            _fetch(world, chain.order[at + FETCHED_AHEAD], chain.order[at + FETCHED_AHEAD - 1])
         b = chain.order[at]
         pane = pool.pane[b]
         kb, kb_end = keys_of(pool, rules.single, b)
@@ -257,14 +271,14 @@ def _add(world, chain):
     if sums.here >= 0 and rules.expire >= 0 and chain.end > chain.begin:
         a = chain.order[chain.end - 1]
         ka, ka_end = keys_of(pool, rules.single, a)
-        _left(world, a, ka, ka_end, -NEVER, sign)
+        _left(world, a, ka, ka_end, -NO_VISIT, sign)
 
 
 @step
 def _later(world, at, sign):
     """Add a sign to a number of the table once its memory has come: some other numbers later."""
-    turn = world.counts[LATER] & (WAITING - 1)
-    world.counts[LATER] += 1
+    turn = world.counts[LATER_COUNT] & (WAITING_CODES - 1)
+    world.counts[LATER_COUNT] += 1
     waiting = world.waiting[turn]
     if waiting != 0:
         world.cells.values[(waiting - 1) >> 1] += 1 - 2 * ((waiting - 1) & 1)
@@ -279,13 +293,13 @@ def _visited(world, chain, cell, pane, key):
     before = chain.last[key]
     for i in range(rules.count):
         length = rules.lengths[i]
-        if before == NEVER:
+        if before == NO_VISIT:
             cells.values[cell + objects + i] += chain.sign
         elif pane - before > length:
             cells.values[cell + objects + i] += chain.sign
             if before + length >= rules.horizon:
                 _later(world, cell_of(cells, before + length, key) + objects + i, -chain.sign)
-    if before == NEVER:
+    if before == NO_VISIT:
         chain.touched[chain.count[0]] = key
         chain.count[0] += 1
     chain.last[key] = pane
@@ -352,7 +366,7 @@ def _moved(world, move, bucket, sign):
 @kernel
 def _known(world, chain, other, key, pane):
     """Say that a label was visited, before what is added or taken back."""
-    if chain.last[key] == NEVER:
+    if chain.last[key] == NO_VISIT:
         chain.touched[chain.count[0]] = key
         chain.count[0] += 1
     chain.last[key], other.last[key] = pane, pane
@@ -377,11 +391,11 @@ def _walk_one(world, new, old, visits, visit, visit_end):
     for i in range(new.count[0]):
         key = new.touched[i]
         now, before = new.last[key], old.last[key]
-        new.last[key], old.last[key] = NEVER, NEVER
+        new.last[key], old.last[key] = NO_VISIT, NO_VISIT
         if now != before:
-            if now != NEVER:
+            if now != NO_VISIT:
                 _ended(world, key, now, 1)
-            if before != NEVER:
+            if before != NO_VISIT:
                 _ended(world, key, before, -1)
     new.count[0] = 0
 
@@ -389,8 +403,8 @@ def _walk_one(world, new, old, visits, visit, visit_end):
 @kernel
 def _cells_in(values, facts, offset, stride, panes, labels, used):
     return Cells(
-        pointer(values), facts[COLUMNS], facts[DENSE] != 0, facts[PANE0], pointer(offset), pointer(stride),
-        pointer(panes), pointer(labels), facts[MASK], used,
+        pointer(values), facts[TABLE_COLUMNS], facts[DENSE] != 0, facts[PANE0], pointer(offset), pointer(stride),
+        pointer(panes), pointer(labels), facts[TABLE_MASK], used,
     )  # fmt: skip
 
 
@@ -415,8 +429,8 @@ def walk(
 ):  # fmt: skip
     """Walk the objects from number ``chain`` on; return the one that had too little room in a table, or how many."""
     rules = Rules(
-        asked[SINGLE] != 0, asked[DIMENSION], asked[PANE], asked[HORIZON], asked[MAX_GAP], asked[MAX_SPEED],
-        asked[EXPIRE], asked[MOVES] != 0, asked[FLOW] != 0, asked[BINS] != 0, asked[PLACES], asked[RANKS],
+        asked[ONE_LABEL] != 0, asked[PLACE_AXES], asked[PANE], asked[HORIZON], asked[MAX_GAP], asked[MAX_SPEED],
+        asked[EXPIRE], asked[ASKS_MOVES] != 0, asked[ASKS_FLOW] != 0, asked[BINS] != 0, asked[PLACE_BITS], asked[RANKS],
         asked[MAXIMA] != 0, pointer(lengths), lengths.size, pointer(slow), pointer(bounds),
         pointer(groups),
     )  # fmt: skip
@@ -424,7 +438,7 @@ def walk(
         pointer(t), pointer(pane), pointer(place), pointer(first), pointer(key), pointer(vectors), pointer(speed)
     )  # fmt: skip
     columns = Sums(
-        sums[ROWS], sums[ARRIVALS], sums[DEPARTURES], sums[DISTANCE], sums[MOVING], sums[HERE], sums[OBJECTS]
+        sums[SUM_ROWS], sums[ARRIVALS], sums[DEPARTURES], sums[DISTANCE], sums[MOVING], sums[HERE], sums[SUM_OBJECTS]
     )
     table = _cells_in(values, facts, offset, stride, panes, labels, pointer(used))
     highest = _cells_in(high, high_facts, high_offset, high_stride, high_panes, high_labels, pointer(high_used))
@@ -452,7 +466,7 @@ def walk(
         )  # fmt: skip
         _walk_one(world, new, old, visits, visit_begin[chain], visit_end[chain])
         chain += 1
-    for turn in range(WAITING):
+    for turn in range(WAITING_CODES):
         waiting = world.waiting[turn]
         world.waiting[turn] = 0
         if waiting != 0:

@@ -19,7 +19,7 @@ from dtoss.windows.tracks.highest_kernel import raise_others
 from dtoss.windows.tracks.labels import Labels, Numbers, ranges, together
 from dtoss.windows.tracks.rows_in import Met, Placed
 from dtoss.windows.tracks.state import ObjectState
-from dtoss.windows.tracks.walk_kernel import BINNED, FLOWS, JUMPS, NEVER, TOUCHED_COUNT, WAITING, WAITS, walk
+from dtoss.windows.tracks.walk_kernel import BINNED, FLOWS, JUMPS, NO_VISIT, TOUCHED_COUNT, WAITING_CODES, WAITS, walk
 
 _LAST = (1 << 62) - 1
 _SUMS = ("rows", "arrivals", "departures", "distance_mm", "moving_us", "here", "objects_0")
@@ -154,7 +154,7 @@ def walked(
         spec.moves, "flow" in spec.measures, spec.bins, codes.place_bits, codes.rank_bits, maxima,
     ], np.int64)  # fmt: skip
     columns = np.array([spec.sums.index(name) if name in spec.sums else -1 for name in _SUMS], np.int64)
-    work = np.full((WAITS + 1, max(2 * len(groups), WAITING)), NEVER, np.int64)
+    work = np.full((WAITS + 1, max(2 * len(groups), WAITING_CODES)), NO_VISIT, np.int64)
     work[[TOUCHED_COUNT, WAITS]] = 0
     lengths = np.array([length // spec.pane for length in spec.lengths], np.int64)
     chain = 0

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pyarrow as pa
 
-from dtoss.windows.patches import GROUPS, columns_of, group_of
+from dtoss.windows.patches import KEY_GROUPS, columns_of, group_of
 from dtoss.windows.tracks.rows_in import WindowRows
 from tests.dtoss.windows.brute import bins, shown
 
@@ -109,7 +109,7 @@ def check_form(patch, labels, columns, name):
     assert patch.values.shape == (len(patch), columns)
     assert patch.offsets[0] == 0
     assert patch.offsets[-1] == len(patch)
-    for group in range(GROUPS):
+    for group in range(KEY_GROUPS):
         pane, of, values = patch.of_group(group)
         rows = np.column_stack([pane, of]).tolist()
         assert all(a < b for a, b in itertools.pairwise(rows))

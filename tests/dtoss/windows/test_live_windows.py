@@ -14,8 +14,9 @@ from dtoss.geometry.space import space_of
 from dtoss.windows.answer import answer_of
 from dtoss.windows.durations import duration_text
 from dtoss.windows.keys import site_keys
-from dtoss.windows.live import AHEAD, LATE, Live
+from dtoss.windows.live import Live
 from dtoss.windows.spec import MM_OF_METRE, spec_of
+from dtoss.windows.watermark import IN_FUTURE, TOO_LATE
 from tests.dtoss.windows import brute
 from tests.dtoss.windows.sliding.pane_worlds import final_rows
 from tests.dtoss.windows.window_streams import streams
@@ -51,7 +52,7 @@ def differences(stream, piece):
     wrong = [] if live.watermark == reached else [f"watermark {live.watermark}, not {reached}"]
     rows = sum(map(len, stream.batches))
     counts = live.counts
-    if counts["counted"] + counts["losers"] + late != rows or counts.get(LATE, 0) != late:
+    if counts["counted"] + counts["losers"] + late != rows or counts.get(TOO_LATE, 0) != late:
         wrong.append(f"{rows} rows, {late} late: {counts}")
     if reached is None:
         return wrong
@@ -126,7 +127,7 @@ def test_batches_change_no_final_value_while_nothing_is_late(stream, chance):
     single, one_by_one = played(
         type(stream)(stream.spec, stream.keys, [[row] for row in rows], stream.keys_at, stream.far)
     )
-    if single.counts.get(LATE) or single.watermark != whole.watermark:
+    if single.counts.get(TOO_LATE) or single.watermark != whole.watermark:
         return
     assert final_rows(one_by_one) == final_rows(tables)
 
@@ -144,7 +145,7 @@ def test_rows_are_set_aside_with_a_reason():
     live.advance()
     live.add(pa.array(["a", "c"]), [85.9999, 86.0], [[0, 0], [1, 1]])
     live.advance()
-    assert live.counts == {"counted": 2, "losers": 0, "jumps": 0, AHEAD: 1, LATE: 1}
+    assert live.counts == {"counted": 2, "losers": 0, "jumps": 0, IN_FUTURE: 1, TOO_LATE: 1}
     assert live.watermark == 90 * SECOND
 
 
@@ -196,7 +197,7 @@ def test_nothing_added_changes_nothing():
     live.add([1], [50], [[0, 0]])
     assert live.advance().num_rows == 0
     assert live.at("2s").num_rows == 0
-    assert live.counts[LATE] == 1
+    assert live.counts[TOO_LATE] == 1
 
 
 def test_results_can_be_handed_on_in_pieces():

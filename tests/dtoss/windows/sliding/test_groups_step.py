@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtoss.geometry.space import Space
-from dtoss.windows.patches import GROUPS, group_of
+from dtoss.windows.patches import KEY_GROUPS, group_of
 from dtoss.windows.sliding.columns import Columns
 from dtoss.windows.sliding.pane_state import PaneState
 from dtoss.windows.sliding.step import groups_step
@@ -132,7 +132,7 @@ def test_groups_of_keys_are_states_of_their_own(spec, batches):
 
     def through(state):
         parts = [state.of_groups([group]) for group in sorted({*group_of(np.arange(-1, 4)).tolist(), 7})]
-        halves = [state.of_groups(range(0, GROUPS, 2)), state.of_groups(range(1, GROUPS, 2))]
+        halves = [state.of_groups(range(0, KEY_GROUPS, 2)), state.of_groups(range(1, KEY_GROUPS, 2))]
         for again in (PaneState.joined(spec, parts), PaneState.joined(spec, halves)):
             assert {name: table.to_pydict() for name, table in again.to_arrow().items()} == {
                 name: table.to_pydict() for name, table in state.to_arrow().items()
