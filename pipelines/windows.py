@@ -11,17 +11,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dtoss.commits.lease import Writer, take
+from dtoss.commits.lease import Writer
 from dtoss.commits.named import path_in
 from dtoss.commits.source import Source
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store, on_stderr
-from dtoss.windows.spec import Spec, spec_of
 from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.keys_file import write_keys
 from dtoss.windows.stored.plan import Options, ledger_of
-from dtoss.windows.stored.spec_file import Fixed, check_same, fix, fixed_of
 from pipelines.loop.batches import Loop, go_round
 from pipelines.loop.queries import hold, make_way
 from pipelines.loop.stopping import Stopping
@@ -29,7 +26,7 @@ from pipelines.rows.positions import Columns, Positions, from_frame
 from pipelines.stream import QUERY
 from pipelines.watching.fitted import types_wanted
 from pipelines.windowing.batches import Ran, Windowing
-from pipelines.windowing.keys_of import material_of
+from pipelines.windowing.beginning import fixed_for, leased, spec_wanted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,7 +138,7 @@ def run_windows(
         raise InputError(f"--max-rows-per-batch is {most_rows}: 1 or more is wanted")
     warn = warn or on_stderr
     home = Home(Store(store).absolute.path, name)
-    spec, material = _spec(home, wanted, space)
+    spec, material = spec_wanted(home, wanted, space)
     stopping = stopping or Stopping(grace=600.0)
     asked = replace(columns or Columns(), attributes="none")
     done = Summary(0, {})
@@ -154,9 +151,11 @@ def run_windows(
         done = Summary(done.batches + 1, counts)
         return True
 
-    lease = _leased(home, warn)
+    lease = leased(home, warn)
     try:
-        windowing = Windowing(home, _fixed(home, spec, material), Options(max_bad), wrap, unit, say or (lambda _: None))
+        windowing = Windowing(
+            home, fixed_for(home, spec, material), Options(max_bad), wrap, unit, say or (lambda _: None)
+        )
         for note in spec.notes:
             warn(note)
 
@@ -185,41 +184,6 @@ def run_windows(
             return replace(done, stopped=stopped) if (stopped := go_round(loop, every, every, once)) else done
     finally:
         lease.release()
-
-
-def _spec(home: Home, wanted: Mapping[str, Any] | None, space: Space | None) -> tuple[Spec, Mapping[str, Any] | None]:
-    """Return the spec of windows, and what their keys are made of; None where that is there."""
-    held = fixed_of(home)
-    if wanted is None and held is None:
-        raise InputError(f"there are no windows {home.name!r} yet: say which are wanted (--lengths 5min,1h)")
-    by = held.spec.by if wanted is None and held is not None else dict(wanted or {}).get("by", "partition")
-    material = material_of(home.store, by, space if held is None else space or held.spec.space)
-    if wanted is None:
-        assert held is not None
-        spec = replace(held.spec, keys=material.digest)
-    else:
-        try:
-            spec = spec_of(**{**wanted, "space": material.space, "keys": material.digest})
-            material.keys.check(spec.measures)
-        except ValueError as error:
-            raise InputError(str(error)) from None
-    if held is not None and home.batches.head() is not None:
-        check_same(home, held.spec, spec)
-        return held.spec, None
-    return spec, material.tables
-
-
-def _fixed(home: Home, spec: Spec, tables: Mapping[str, Any] | None) -> Fixed:
-    if tables is not None:
-        fix(home, Fixed(spec, write_keys(home, dict(tables))))
-    held = fixed_of(home)
-    assert held is not None
-    return held
-
-
-def _leased(home: Home, warn: Callable[[str], None]) -> Writer:
-    home.folder.make()
-    return take(home.folder, f"windows {home.name} of {home.store}", warn, lambda: None)
 
 
 def windows(
@@ -279,13 +243,13 @@ def windows(
         raise InputError("the frame is not a stream: read it with spark.readStream")
     warn = warn or on_stderr
     home = Home(Store(store).absolute.path, name)
-    spec, material = _spec(home, wanted, space)
+    spec, material = spec_wanted(home, wanted, space)
     asked = replace(Columns(**dict(columns or {})), attributes="none")
     make_way(home.path)
-    lease = _leased(home, warn)
+    lease = leased(home, warn)
     try:
         windowing = Windowing(
-            home, _fixed(home, spec, material), Options(max_bad, new_source), wrap, unit, say or (lambda _: None)
+            home, fixed_for(home, spec, material), Options(max_bad, new_source), wrap, unit, say or (lambda _: None)
         )
 
         def batch(batch_frame: DataFrame, number: int) -> None:

@@ -113,6 +113,7 @@ def run(
     from dtoss.snapshots.store import on_stderr
     from pipelines.loop.batches import BatchesFailed
     from pipelines.rows.positions import Columns
+    from pipelines.windowing.asked import wanted_of
     from pipelines.windows import run_windows
 
     asked: dict[str, Any] = {
@@ -121,7 +122,7 @@ def run(
     }  # fmt: skip
     of_spec = {
         "lengths": lengths, "slide": slide, "by": by, "measures": measures, "late": late, "delay": delay,
-        "max_gap": max_gap, "expire": expire, "witnesses": witnesses, "max_ahead": max_ahead, "max_speed": max_speed,
+        "max-gap": max_gap, "expire": expire, "witnesses": witnesses, "max-ahead": max_ahead, "max-speed": max_speed,
     }  # fmt: skip
     sessions = Sessions(master, driver_memory)
     try:
@@ -130,7 +131,7 @@ def run(
             store,
             name,
             sessions,
-            _wanted({key: value for key, value in of_spec.items() if value is not None}),
+            wanted_of({key: value for key, value in of_spec.items() if value is not None}),
             space=None if crs is None and metric is None else space_of(crs, metric),
             every=_seconds(every, "--every"),
             once=once,
@@ -154,20 +155,6 @@ def run(
     elif not as_json:
         print(what if done.batches else "nothing has changed")
     return 0
-
-
-def _wanted(given: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what windows are asked for; None where nothing is said of it."""
-    from dtoss.errors import InputError
-
-    if not given:
-        return None
-    if "lengths" not in given:
-        raise InputError(
-            f"--{next(iter(given)).replace('_', '-')} is given without --lengths: say which windows are wanted "
-            "(--lengths 5min,1h), or nothing, and those of before go on"
-        )
-    return {"slide": "1min", "by": "partition", "measures": "rows,objects"} | given
 
 
 def _seconds(text: str, option: str) -> float:

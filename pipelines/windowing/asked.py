@@ -1,0 +1,133 @@
+"""What windows a user asks for: options of a command, or a file in TOML whose keys are the names of the options."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dtoss.commits.named import check_name
+from dtoss.errors import InputError
+from dtoss.geometry.space import LONLAT, space_of
+from dtoss.names import did_you_mean
+from dtoss.windows.stored.home import WINDOWS
+from pipelines.rows.amounts import share_of
+from pipelines.windowing.beginning import checked
+
+OF_SPEC = (
+    "lengths", "slide", "by", "measures", "late", "delay", "max-gap", "expire", "witnesses", "max-ahead", "max-speed",
+)  # fmt: skip
+"""Options that windows of a name are held to once they have begun, in the order of the command's help."""
+_LISTS = ("lengths", "measures")
+_KNOWN = ("name", *OF_SPEC, "max-bad")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Windows that one file asks for.
+
+    Parameters
+    ----------
+    file
+        Its path.
+    name
+        Of the windows in the store.
+    wanted
+        Arguments of :func:`dtoss.windows.spec.spec_of` but the space and the keys; None where the windows are there and
+        stay as they are.
+    max_bad
+        Share of bad rows above which a batch fails; None takes that of the run.
+    """
+
+    file: str
+    name: str
+    wanted: Mapping[str, Any] | None
+    max_bad: float | None = None
+
+
+def wanted_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what windows are asked for; None where nothing is said of it.
+
+    Parameters
+    ----------
+    given
+        Options by their names, such as ``max-gap``, without those that were not given.
+
+    Raises
+    ------
+    InputError
+        If some are given without the lengths.
+    """
+    if not given:
+        return None
+    if "lengths" not in given:
+        raise InputError(
+            f"--{next(iter(given))} is given without --lengths: say which windows are wanted (--lengths 5min,1h), or "
+            "nothing, and those of before go on"
+        )
+    said = {name.replace("-", "_"): value for name, value in given.items()}
+    return {"slide": "1min", "by": "partition", "measures": "rows,objects"} | said
+
+
+def read_asked(file: str) -> Asked:
+    """Return what a file in TOML asks for.
+
+    Parameters
+    ----------
+    file
+        Its path. Keys are ``name`` and the options of ``dtoss windows run`` without their dashes: those of
+        :data:`OF_SPEC`, which may all be missing where the windows are there, and ``max-bad``. A list stands for texts
+        with commas between.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, has no name, a key that is not known, or a value that is not legal; in one line, which
+        names the file.
+    """
+    try:
+        told = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"{file} cannot be read as TOML: {what}") from None
+    for key in told:
+        if key not in _KNOWN:
+            meant = did_you_mean(key, _KNOWN)
+            raise InputError(f"{file}: there is no key {key!r}; the keys are {', '.join(_KNOWN)}{meant}")
+    name = told.pop("name", None)
+    if not isinstance(name, str):
+        raise InputError(f'{file} does not name its windows: name = "fleet", in quotes, is wanted')
+    try:
+        check_name(WINDOWS, name)
+        bad = told.pop("max-bad", None)
+        max_bad = None if bad is None else share_of(bad, "max-bad")
+        wanted = wanted_of({key: _value(key, value) for key, value in told.items()})
+        if wanted is not None:
+            checked(wanted, space_of(LONLAT), "")
+    except (InputError, ValueError) as error:
+        raise InputError(f"{file}: {error}") from None
+    return Asked(file, name, wanted, max_bad)
+
+
+def _value(key: str, value: Any) -> Any:
+    """Return a value as the option takes it.
+
+    Raises
+    ------
+    InputError
+        If it is of another type.
+    """
+    if key == "max-speed":
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"{key} is {value!r}: a number of metres a second is wanted")
+        return float(value)
+    if key in _LISTS and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return ",".join(value)
+    if key == "witnesses" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        texts = ", or a list of such" if key in _LISTS else ""
+        raise InputError(f"{key} is {value!r}: a text in quotes is wanted, as --{key} takes it{texts}")
+    return value
