@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def done_by_bucket(frame: DataFrame, key: Column, tasks: int, work: Callable[[int, pa.Table], Any]) -> list[Any]:
+def done_by_bucket(
+    frame: DataFrame,
+    key: Column,
+    tasks: int,
+    work: Callable[[int, pa.Table], Any],
+    task_of: Sequence[int] | None = None,
+) -> list[Any]:
     """Return what tasks say that they have done. One shuffle and one action; nothing that grows with rows comes back.
 
     Parameters
@@ -23,16 +29,19 @@ def done_by_bucket(frame: DataFrame, key: Column, tasks: int, work: Callable[[in
     frame
         The rows.
     key
-        What is hashed: task k has the buckets whose number is k modulo the tasks.
+        What is hashed.
     tasks
         How many. One without rows may not run.
     work
         Takes the number of the task and its rows, a table without columns where it has none.
+    task_of
+        (256,). The task of each bucket; when None task k has the buckets whose number is k modulo the tasks.
     """
     from pyspark.sql import functions as F
 
     bucket = F.pmod(F.xxhash64(key), F.lit(BUCKETS))
-    shuffled = frame.repartitionById(tasks, F.pmod(bucket, F.lit(tasks)).cast("int"))
+    task = F.pmod(bucket, F.lit(tasks)) if task_of is None else F.get(F.lit(list(task_of)), bucket.cast("int"))
+    shuffled = frame.repartitionById(tasks, task.cast("int"))
     return _told(shuffled, work)
 
 
