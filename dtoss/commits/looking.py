@@ -1,9 +1,10 @@
-"""Files that are compared with how they are listed, and what was found."""
+"""Files that are compared with how the commits of a chain list them, and what was found."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,28 +13,43 @@ from dtoss.commits.folder import Folder
 from dtoss.commits.listed import Listed
 
 
-class Found(Protocol):
-    """What is counted: files and bytes that were compared, and a line for each thing that is wrong."""
-
-    files: int
-    bytes: int
-    damaged: list[str]
-
-
-F = TypeVar("F", bound=Found)
-
-
-class Look(Generic[F]):
-    """Looks at files, each once.
+@dataclass
+class Looked:
+    """What was looked at, and what is wrong.
 
     Parameters
     ----------
-    found
-        What is counted and complained about.
+    commits
+        How many there are.
+    files, bytes
+        That were compared.
+    held
+        How much of what these files hold, by its name: events, results, rows.
+    damaged
+        A line for each thing that is wrong; it names the file.
     """
 
-    def __init__(self, found: F) -> None:
-        self.found = found
+    commits: int = 0
+    files: int = 0
+    bytes: int = 0
+    held: dict[str, int] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON has it: what is held beside the other counts."""
+        counts = {"commits": self.commits, "files": self.files, "bytes": self.bytes}
+        return {**counts, **self.held, "damaged": self.damaged}
+
+    def hold(self, name: str, count: int) -> None:
+        """Count more of what files hold."""
+        self.held[name] = self.held.get(name, 0) + count
+
+
+class Look:
+    """Looks at files, each once, and keeps what was ``found``."""
+
+    def __init__(self) -> None:
+        self.found = Looked()
         self._looked: set[tuple[str, str]] = set()
 
     def wrong(self, line: str) -> None:

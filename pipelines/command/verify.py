@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipelines.command.options import Json, Snapshot, Store
 from pipelines.command.output import print_table
+
+if TYPE_CHECKING:
+    from dtoss.commits.looking import Looked
 
 Watch = Annotated[
     str | None,
@@ -39,14 +42,25 @@ def verify(
     if len(given) > 1:
         raise ValueError(f"--{given[0]} and --{given[1]} are both given: one of them is wanted")
     if windows is not None:
-        _verify_windows(store, windows, as_json)
-        return
-    if watch is not None:
-        _verify_watch(store, watch, as_json)
-        return
-    if patterns is not None:
-        _verify_patterns(store, patterns, as_json)
-        return
+        from dtoss.windows.stored.home import Home as WindowsHome
+        from dtoss.windows.stored.verify import verify_windows
+
+        _tell_chain(verify_windows(WindowsHome(store, windows)), as_json)
+    elif watch is not None:
+        from dtoss.watch.home import Home as WatchHome
+        from dtoss.watch.told.verify import verify_watch
+
+        _tell_chain(verify_watch(WatchHome(store, watch)), as_json)
+    elif patterns is not None:
+        from pipelines.requests.home import Home as PatternsHome
+        from pipelines.requests.verify import verify_live
+
+        _tell_chain(verify_live(PatternsHome(store, patterns)), as_json)
+    else:
+        _verify_snapshots(store, snapshot, as_json)
+
+
+def _verify_snapshots(store: str, snapshot: str | None, as_json: bool) -> None:
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.verify import verify_store
 
@@ -60,41 +74,11 @@ def verify(
     _tell(found, rows, as_json)
 
 
-def _verify_watch(store: str, name: str, as_json: bool) -> None:
-    from dtoss.watch.home import Home
-    from dtoss.watch.told.verify import verify_watch
-
-    found = verify_watch(Home(store, name))
-    rows = [
-        ("commits", f"{found.commits:,} of batches, {found.changes:,} of subscriptions"),
-        ("files", f"{found.files:,} of {found.bytes:,} bytes"),
-        ("events", f"{found.events:,}"),
-    ]
-    _tell(found, rows, as_json)
-
-
-def _verify_windows(store: str, name: str, as_json: bool) -> None:
-    from dtoss.windows.stored.home import Home
-    from dtoss.windows.stored.verify import verify_windows
-
-    found = verify_windows(Home(store, name))
+def _tell_chain(found: Looked, as_json: bool) -> None:
     rows = [
         ("commits", f"{found.commits:,}"),
         ("files", f"{found.files:,} of {found.bytes:,} bytes"),
-        ("results", f"{found.results:,}"),
-    ]
-    _tell(found, rows, as_json)
-
-
-def _verify_patterns(store: str, name: str, as_json: bool) -> None:
-    from pipelines.requests.home import Home
-    from pipelines.requests.verify import verify_live
-
-    found = verify_live(Home(store, name))
-    rows = [
-        ("commits", f"{found.commits:,}"),
-        ("files", f"{found.files:,} of {found.bytes:,} bytes"),
-        ("rows", f"{found.rows:,}"),
+        *((name, f"{count:,}") for name, count in found.held.items()),
     ]
     _tell(found, rows, as_json)
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.commits.looking import Look
+from dtoss.commits.looking import Look, Looked
 from dtoss.commits.named import names_in, path_in
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import InputError, StoreError
@@ -22,34 +19,7 @@ SCHEMAS = {NAMES: NAMES_SCHEMA, ROWS: KEPT, PANED: PANES}
 """The columns of the files of each room."""
 
 
-@dataclass
-class VerifiedPatterns:
-    """What was looked at, and what is wrong.
-
-    Parameters
-    ----------
-    commits
-        How many there are.
-    files, bytes
-        That were compared.
-    rows
-        That are counted.
-    damaged
-        A line for each thing that is wrong; it names the file.
-    """
-
-    commits: int = 0
-    files: int = 0
-    bytes: int = 0
-    rows: int = 0
-    damaged: list[str] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return dict(vars(self))
-
-
-def verify_live(home: Home) -> VerifiedPatterns:
+def verify_live(home: Home) -> Looked:
     """Return what is wrong with live patterns; nothing of what is found is an error.
 
     Parameters
@@ -75,8 +45,9 @@ def verify_live(home: Home) -> VerifiedPatterns:
         known = f"; there are {', '.join(names)}" if names else "; dtoss patterns --live begins some"
         near = did_you_mean(home.name, names) or known
         raise InputError(f"there are no live patterns {home.name!r} in {shown(home.store)}{near}")
-    found = VerifiedPatterns()
-    look = Look(found)
+    look = Look()
+    found = look.found
+    found.held["rows"] = 0
     for line in verify_chain(home.chain):
         look.wrong(line)
     try:
@@ -89,12 +60,12 @@ def verify_live(home: Home) -> VerifiedPatterns:
     except StoreError as error:
         look.wrong(str(error))
         return found
-    found.rows = state.rows
+    found.held["rows"] = state.rows
     _look(home, look, state, path)
     return found
 
 
-def _look(home: Home, look: Look[VerifiedPatterns], state: State, path: str) -> None:
+def _look(home: Home, look: Look, state: State, path: str) -> None:
     tables: dict[str, list[pa.Table]] = {room: [] for room in ROOMS}
     rows = requests = 0
     whole = True

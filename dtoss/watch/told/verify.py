@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dtoss.commits.between import commits_from
 from dtoss.commits.listed import Listed
-from dtoss.commits.looking import Look
+from dtoss.commits.looking import Look, Looked
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.snapshots.place import shown
@@ -19,7 +19,6 @@ from dtoss.watch.told.contents import Contents, contents_of
 from dtoss.watch.told.counts import added, counted, read_tally
 from dtoss.watch.told.cursor import END_OF_BATCH, Cursor
 from dtoss.watch.told.document import Document, document_of
-from dtoss.watch.told.looking import VerifiedWatch
 from dtoss.watch.told.order import wrong_order
 from dtoss.watch.told.readers import readers
 from dtoss.watch.told.verify_asked import verify_asked, verify_built
@@ -27,7 +26,7 @@ from dtoss.watch.told.verify_asked import verify_asked, verify_built
 _ORDINAL_BITS = 32
 
 
-def verify_watch(home: Home) -> VerifiedWatch:
+def verify_watch(home: Home) -> Looked:
     """Return what is wrong with a watch; nothing of what is found is an error.
 
     Parameters
@@ -53,13 +52,14 @@ def verify_watch(home: Home) -> VerifiedWatch:
     return _Verify(home).all()
 
 
-class _Verify(Look[VerifiedWatch]):
+class _Verify(Look):
     def __init__(self, home: Home) -> None:
-        super().__init__(VerifiedWatch())
+        super().__init__()
         self.home = home
+        self.found.held = {"changes": 0, "events": 0}
         self.tallies: list[pa.Table] = []
 
-    def all(self) -> VerifiedWatch:
+    def all(self) -> Looked:
         files, logs = self.home.batches.listed()
         changes = self.home.changes
         if not files and not logs and not any(changes.listed()):
@@ -162,7 +162,7 @@ class _Verify(Look[VerifiedWatch]):
             self.wrong(f"{path} is damaged: {error!s:.200}")
             return ordinal
         if own:
-            self.found.events += len(numbers)
+            self.found.hold("events", len(numbers))
         return mine
 
     def _folded(self, contents: Contents, committed: dict[int, int]) -> None:
@@ -190,7 +190,7 @@ class _Verify(Look[VerifiedWatch]):
             upto = folded.last
             for batch, rows in zip(*np.unique(batches, return_counts=True), strict=True):
                 had[int(batch)] += int(rows)
-            self.found.events += table.num_rows
+            self.found.hold("events", table.num_rows)
         gone = 0 if contents.gone is None else contents.gone.batch
         for number, rows in committed.items():
             if whole and gone < number <= contents.last and had[number] != rows:

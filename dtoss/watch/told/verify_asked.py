@@ -10,10 +10,9 @@ from dtoss.watch.asked.live import named_files
 from dtoss.watch.home import BUILT, CHANGES, Home
 from dtoss.watch.told.debris import needless_changes
 from dtoss.watch.told.document import Document
-from dtoss.watch.told.looking import VerifiedWatch
 
 
-def verify_asked(home: Home, head: Document | None, look: Look[VerifiedWatch]) -> None:
+def verify_asked(home: Home, head: Document | None, look: Look) -> None:
     """Look at the subscriptions of a watch.
 
     Parameters
@@ -33,7 +32,7 @@ def verify_asked(home: Home, head: Document | None, look: Look[VerifiedWatch]) -
     chain = home.changes
     files, logs = chain.listed()
     last = max([*files, *(last for _, last in logs)], default=0)
-    look.found.changes = last
+    look.found.held["changes"] = last
     for line in verify_chain(chain):
         look.wrong(line)
     if head is not None and head.changes > last:
@@ -61,7 +60,7 @@ def verify_asked(home: Home, head: Document | None, look: Look[VerifiedWatch]) -
                 look.parquet(home.asked.path(CHANGES, file.name), data, file.rows)
 
 
-def verify_built(home: Home, batch: Document, look: Look[VerifiedWatch], *, needed: bool) -> None:
+def verify_built(home: Home, batch: Document, look: Look, *, needed: bool) -> None:
     """Look at the indexes of subscriptions that a batch was held against.
 
     Parameters

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.commits.looking import Look
+from dtoss.commits.looking import Look, Looked
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import DtossError, StoreError
 from dtoss.windows.stored.bundle import unbundled
@@ -17,34 +14,7 @@ from dtoss.windows.stored.home import KEY_FILES, OBJECT_STATES, PANES, PATCHES, 
 from dtoss.windows.stored.spec_file import known
 
 
-@dataclass
-class VerifiedWindows:
-    """What was looked at, and what is wrong.
-
-    Parameters
-    ----------
-    commits
-        How many there are.
-    files, bytes
-        That were compared.
-    results
-        That these files hold.
-    damaged
-        A line for each thing that is wrong; it names the file.
-    """
-
-    commits: int = 0
-    files: int = 0
-    bytes: int = 0
-    results: int = 0
-    damaged: list[str] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return dict(vars(self))
-
-
-def verify_windows(home: Home) -> VerifiedWindows:
+def verify_windows(home: Home) -> Looked:
     """Return what is wrong with windows; nothing of what is found is an error.
 
     Parameters
@@ -65,8 +35,9 @@ def verify_windows(home: Home) -> VerifiedWindows:
     a commit lists; that the ends of results are those that are listed; that each row that was read was counted, lost to
     another one or set aside. State that a later commit has made needless may be missing. Cost: everything is read once.
     """
-    found = VerifiedWindows()
-    look = Look(found)
+    look = Look()
+    found = look.found
+    found.held["results"] = 0
     if not home.folder.there() or (not any(home.batches.listed()) and not home.folder.is_file("spec.json")):
         known(home)  # which says that there are none
     try:
@@ -91,9 +62,7 @@ def verify_windows(home: Home) -> VerifiedWindows:
     return found
 
 
-def _document(
-    home: Home, look: Look[VerifiedWindows], document: Document, before: Document | None, *, newest: bool
-) -> None:
+def _document(home: Home, look: Look, document: Document, before: Document | None, *, newest: bool) -> None:
     for room in (OBJECT_STATES, PATCHES, PANES):
         for part in document.files[room]:
             _arrow(home, look, room, part, needed=newest and room != PATCHES)
@@ -110,7 +79,7 @@ def _document(
         look.wrong(f"{path} is damaged: the watermark before it is not that of the commit before")
 
 
-def _arrow(home: Home, look: Look[VerifiedWindows], room: str, part: Part, *, needed: bool) -> None:
+def _arrow(home: Home, look: Look, room: str, part: Part, *, needed: bool) -> None:
     data = look.bytes_of(home.folder, room, part.file, needed=needed)
     if data is None:
         return
@@ -121,7 +90,7 @@ def _arrow(home: Home, look: Look[VerifiedWindows], room: str, part: Part, *, ne
         look.wrong(str(error))
 
 
-def _results(home: Home, look: Look[VerifiedWindows], part: Part) -> None:
+def _results(home: Home, look: Look, part: Part) -> None:
     data = look.bytes_of(home.folder, RESULTS, part.file, needed=True)
     if data is None:
         return
@@ -129,7 +98,7 @@ def _results(home: Home, look: Look[VerifiedWindows], part: Part) -> None:
     table = look.parquet(path, data, part.file.rows)
     if table is None:
         return
-    look.found.results += len(table)
+    look.found.hold("results", len(table))
     bounds = pc.min_max(table["end"]).as_py() if "end" in table.column_names else {"min": None, "max": None}
     if (bounds["min"], bounds["max"]) != part.of:
         look.wrong(f"{path} is damaged: its ends are not those that its commit says")

@@ -79,11 +79,11 @@ def test_a_watch_that_is_whole(tmp_path, ids):
     for hours in (1, 2, 9, 20):
         found = verify_watch(home)
         assert found.damaged == []
-        assert found.events == len(every) > 300
+        assert found.held["events"] == len(every) > 300
         fold_watch(home, START + hours * HOUR)
         assert rows_told(events(home)) == every
     found = verify_watch(home)
-    assert (found.damaged, found.commits, found.changes) == ([], head_of(home).number, 5)
+    assert (found.damaged, found.commits, found.held["changes"]) == ([], head_of(home).number, 5)
     assert found.as_json()["events"] == len(every)
 
 
