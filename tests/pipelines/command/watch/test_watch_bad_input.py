@@ -198,7 +198,7 @@ def test_verify_looks_at_the_default_watch_where_none_is_named(run, tmp_path):
     run("subscribe", path, "--store", tmp_path / "store")
     for arguments in (("--store", tmp_path / "store", "--watch"), ("--watch", "--store", tmp_path / "store")):
         code, out, _ = run("verify", *arguments)
-        assert (code, out[0], out[2]) == (0, "commits  0", "changes  1")
+        assert (code, out[0].split(), out[2].split()) == (0, ["commits", "0"], ["changes", "1"])
     code, _, err = run("verify", "--store", tmp_path / "store", "--watch", "other")
     assert (code, "its watch is default" in err[0]) == (2, True)
 
