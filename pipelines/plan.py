@@ -25,7 +25,7 @@ from ceps.problem import Progress
 from ceps.rollout.splits import split_advice
 from ceps.texts import how_many
 from pipelines.plan_files import checksum, load_plan, load_servers, read_patterns, with_bytes
-from pipelines.rows.amounts import share_of
+from pipelines.rows.amounts import budget_of, share_of
 
 SHOWN = 40
 """Servers that the table shows at the most."""
@@ -156,16 +156,7 @@ def budget_bytes(text: str | None, patterns: Patterns, copies: int) -> float | N
     >>> budget_bytes("5%", Patterns(loads=np.ones((2, 24)), sizes=np.array([300.0, 100.0])), 2)
     40.0
     """
-    if text is None:
-        return None
-    share = text.strip().endswith("%")
-    try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < np.inf:
-        raise ValueError(f"move budget {text!r} is neither bytes, such as 2e9, nor a share of them, such as 5%")
-    return value / 100 * float(patterns.sizes.sum()) * copies if share else value
+    return None if text is None else budget_of(text, float(patterns.sizes.sum()) * copies)
 
 
 GROWN = 10.0

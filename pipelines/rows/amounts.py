@@ -57,3 +57,33 @@ def share_of(text: str | float, name: str) -> float:
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"{name} is {said!r}: a share such as 50% or 0.5 is wanted")
     return share
+
+
+def budget_of(text: str, whole: float) -> float:
+    """Return the bytes that may move, of a number of them or of a share of all.
+
+    Parameters
+    ----------
+    text
+        Such as ``2e9`` or ``5%``.
+    whole
+        All bytes.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+
+    Examples
+    --------
+    >>> budget_of("5%", 800.0), budget_of("2e9", 800.0)
+    (40.0, 2000000000.0)
+    """
+    said = text.strip()
+    try:
+        value = float(said.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"move budget {text!r} is neither bytes, such as 2e9, nor a share of them, such as 5%")
+    return value / 100.0 * whole if said.endswith("%") else value
