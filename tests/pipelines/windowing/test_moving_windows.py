@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -121,6 +123,5 @@ def test_groups_follow_workers_that_go_and_come(tmp_path):
 )
 def test_bad_options_are_refused(given, said):
     """With the value, the bound and the way out."""
-    with pytest.raises(InputError, match="^") as error:
+    with pytest.raises(InputError, match=re.escape(said)):
         moving_of(**given)
-    assert said in str(error.value)
