@@ -37,12 +37,16 @@ def done_by_bucket(
     task_of
         (256,). The task of each bucket; when None task k has the buckets whose number is k modulo the tasks.
     """
+    return _told(shuffled(frame, key, tasks, task_of), work)
+
+
+def shuffled(frame: DataFrame, key: Column, tasks: int, task_of: Sequence[int] | None = None) -> DataFrame:
+    """Return rows with those of a task in the partition of its number; arguments as :func:`done_by_bucket`."""
     from pyspark.sql import functions as F
 
     bucket = F.pmod(F.xxhash64(key), F.lit(BUCKETS))
     task = F.pmod(bucket, F.lit(tasks)) if task_of is None else F.get(F.lit(list(task_of)), bucket.cast("int"))
-    shuffled = frame.repartitionById(tasks, task.cast("int"))
-    return _told(shuffled, work)
+    return frame.repartitionById(tasks, task.cast("int"))
 
 
 def done_by_number(session: Any, tasks: int, work: Callable[[int], Any]) -> list[Any]:

@@ -1,0 +1,192 @@
+"""What a job of windows does, before it runs: its operators, what splits them, which run together, what is shuffled.
+
+Rows that agree on an attribute of an operator may be kept in one task. `ceps.fusion` gives each operator one of its
+attributes as a witness, so that fewest rows go from one component to another; what is left is shuffled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from dtoss.buckets import BUCKETS
+from dtoss.geometry.space import Space
+from dtoss.snapshots.store import Store
+from dtoss.windows.spec import Spec
+from dtoss.windows.stored.document import Document, head_of
+from dtoss.windows.stored.home import Home
+from dtoss.windows.stored.placement import Placement, placement_of
+from pipelines.windowing.beginning import spec_wanted
+from pipelines.windowing.moving import Moving
+
+if TYPE_CHECKING:
+    from ceps.fusion import Fusion
+
+READ, PANES, WINDOWS, COMMIT = "read", "panes", "windows", "commit"
+FILE, OBJECT, KEY = "file", "object", "key"
+ROWS = 1_000.0
+"""Rows that are read, of which rates are told."""
+CELLS = 0.5
+"""Cells of panes that a row changes, where no commit tells; a guess."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A step of the job.
+
+    Parameters
+    ----------
+    by
+        What it may be split by; empty in one place, None by anything.
+    why
+        In a few words.
+    """
+
+    by: tuple[str, ...] | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The operators of a job, and what is shuffled between them.
+
+    Parameters
+    ----------
+    operators
+        By name, in the order of the job.
+    rates
+        Rows or cells from one to another, of 1,000 rows that are read.
+    fusion
+        Which run together.
+    """
+
+    operators: Mapping[str, Operator]
+    rates: Mapping[tuple[str, str], float]
+    fusion: Fusion
+
+    @property
+    def by_object(self) -> bool:
+        """Whether rows are shuffled by object before they are counted."""
+        return not self.fusion.together(READ, PANES)
+
+
+def explain(spec: Spec, cells: float = CELLS) -> Explained:
+    """Return the operators of a job, and which run together; exact, without running any.
+
+    Parameters
+    ----------
+    spec
+        Of the windows.
+    cells
+        Of panes that a row changes.
+
+    Notes
+    -----
+    Takes some milliseconds: an integer program of about ten operators.
+    """
+    from ceps.fusion import fuse
+
+    operators = {
+        READ: Operator((FILE,), "rows lie as their files do; each is screened alone"),
+        "losers": Operator((OBJECT,), "of rows of one object and time one counts, also of those of before"),
+    }
+    steps = [READ, "losers"]
+    operators["keys"] = Operator(None, f"each row alone: --by {spec.by.partition(':')[0]}")
+    steps.append("keys")
+    if spec.moves or "here" in spec.measures:
+        operators["moves"] = Operator((OBJECT,), "needs the row before and the row after")
+        steps.append("moves")
+    if "objects" in spec.measures:
+        operators["visits"] = Operator((OBJECT, KEY), "the next visit of an object to a key")
+        steps.append("visits")
+    operators[PANES] = Operator(None, "sums are signed whole numbers, and add up in any order")
+    operators[WINDOWS] = Operator((KEY,), "entering less leaving panes of a key")
+    operators["results"] = Operator((KEY,), "changed keys of each end")
+    steps += [PANES, WINDOWS, "results"]
+    by, who = (None, "one object has") if spec.witnesses == "1" else ((OBJECT,), f"{spec.witnesses} of objects have")
+    operators["watermark"] = Operator(by, f"the time that {who} reached")
+    operators[COMMIT] = Operator((), "one for each batch")
+    rates = dict.fromkeys(pairwise(steps), ROWS)
+    rates[PANES, WINDOWS] = rates[WINDOWS, "results"] = cells * ROWS
+    rates["losers", "watermark"] = ROWS
+    rates["results", COMMIT] = rates["watermark", COMMIT] = 1.0
+    found = fuse({name: one.by for name, one in operators.items()}, rates)
+    return Explained(operators, rates, found)
+
+
+def told_of(store: str, name: str, wanted: Mapping[str, Any] | None, space: Space | None, moving: Moving) -> list[str]:
+    """Return what a user is told of a job that would run now; nothing is run, and nothing is written.
+
+    Parameters
+    ----------
+    store, name, wanted, space
+        As :func:`pipelines.windows.run_windows`.
+    moving
+        How groups of objects are placed on workers.
+
+    Raises
+    ------
+    InputError, StoreError
+        As :func:`pipelines.windowing.beginning.spec_wanted`.
+    """
+    home = Home(Store(store).absolute.path, name)
+    spec, _ = spec_wanted(home, wanted, space)
+    head = head_of(home)
+    cells = cells_of(head)
+    workers = "as many workers as Spark has cores" if moving.workers is None else f"{moving.workers} workers"
+    stood = None if head is None else placement_of(head.commit.document)
+    return lines_of(explain(spec, CELLS if cells is None else cells), cells, stood, workers)
+
+
+def cells_of(head: Document | None) -> float | None:
+    """Return the cells of panes that a row has changed in a commit; None where none says it."""
+    rows = 0 if head is None else head.counts.get("rows", 0)
+    if head is None or not rows:
+        return None
+    return sum(part.file.rows for part in head.files["patches"]) / rows
+
+
+def lines_of(found: Explained, cells: float | None, placement: Placement | None, workers: str) -> list[str]:
+    """Return what a user is told of it.
+
+    Parameters
+    ----------
+    found
+        Of :func:`explain`.
+    cells
+        Of panes that a row has changed; None where that is a guess.
+    placement
+        Where groups of objects are; None before the first batch.
+    workers
+        That a run takes, in words.
+    """
+    wide = max(map(len, found.operators))
+    lines = ["operator, what it may be split by, and why:"]
+    for name, one in found.operators.items():
+        by = "anything" if one.by is None else " or ".join(one.by) or "one place"
+        lines.append(f"  {name:{wide}s}  {by:13s}  {one.why}")
+    lines.append(f"together, by the exact witnesses{'' if found.fusion.proven else ' (not proven)'}:")
+    order = list(found.operators)
+    parts = zip(found.fusion.components, found.fusion.attributes, strict=True)
+    for names, shared in sorted(parts, key=lambda part: min(map(order.index, part[0]))):
+        witness = next((one for one in (FILE, OBJECT, KEY) if one in shared), "one place")
+        lines.append(f"  by {witness}: {', '.join(sorted(names, key=order.index))}")
+    lines.append(f"what is sent, of {ROWS:,.0f} rows that are read:")
+    for (source, target), rate in found.rates.items():
+        if not found.fusion.together(source, target):
+            lines.append(f"  {source} -> {target}: {_amount(found, source, rate, cells)}")
+    stands = "" if placement is None else f"; {placement.workers} in the last batch"
+    lines.append(f"groups of objects: {BUCKETS}, on {workers}{stands}")
+    return lines
+
+
+def _amount(found: Explained, source: str, rate: float, cells: float | None) -> str:
+    if source == PANES:
+        told = "as in the last batch" if cells is not None else "a guess before the first batch"
+        return f"{rate:,.0f} cells, combined in each task, as files that the second step reads ({told})"
+    if rate < ROWS:
+        return "a few words for each task"
+    why = ", ".join(name for name, one in found.operators.items() if one.by == (OBJECT,))
+    return f"{rate:,.0f} rows, a shuffle: {why} need all rows of an object in one task"
