@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.commits.chain import Commit
-from dtoss.windows.stored.commit import commit_batch, must_run
+from dtoss.windows.stored.commit import commit_batch
 from dtoss.windows.stored.plan import Plan
 from dtoss.windows.stored.task import run_task
 from dtoss.windows.tracks.rows_in import WindowRows
@@ -26,11 +26,10 @@ def run_batch(plan: Plan, rows: WindowRows) -> Commit:
     Conflict, InputError, StoreError, OSError
         As :func:`dtoss.windows.stored.task.run_task` and :func:`dtoss.windows.stored.commit.commit_batch`.
     """
-    of = rows.bucket % plan.tasks
-    anew = must_run(plan)
+    of = np.array(plan.placement.worker_of)[rows.bucket]
     done = []
     for task in range(plan.tasks):
         mine = np.flatnonzero(of == task)
-        if len(mine) or anew:
+        if len(mine):
             done.append(run_task(plan, task, rows.take(mine)))
     return commit_batch(plan, done)

@@ -11,12 +11,14 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.ledger import Ledger
 from dtoss.commits.listed import Listed
 from dtoss.errors import InputError
+from dtoss.windows.kept.layers import listed_after
 from dtoss.windows.spec import Spec
 from dtoss.windows.stored.document import DOCUMENT_FORMAT, WINDOWS_KIND, Part
 from dtoss.windows.stored.files import PARTS
 from dtoss.windows.stored.panes_task import Told, tell
+from dtoss.windows.stored.placement import as_json
 from dtoss.windows.stored.plan import Plan
-from dtoss.windows.stored.task import Done, buckets_of, summed
+from dtoss.windows.stored.task import Done, summed
 from dtoss.windows.watermark import Reached, added, watermark_of
 
 Second = Callable[[int | None, Sequence[Listed]], Sequence[Told]]
@@ -49,10 +51,9 @@ def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None)
     done = sorted(done, key=lambda one: one.task)
     counts = summed([one.counts for one in done])
     reasons = summed([one.reasons for one in done])
-    _check_bad(plan, counts, reasons)
+    check_bad(plan, counts, reasons)
     before = plan.document_before()
-    objects = _objects(plan, done, before)
-    reached = added([Reached(*_numbers(one["reached"])) for one in objects])
+    reached = reached_by(plan, done, before)
     watermark = watermark_of(plan.spec, reached, plan.watermark)
     patches = [one.patches for one in done if one.patches is not None]
     if second is None:
@@ -66,29 +67,47 @@ def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None)
         "id": plan.id_type,
         "time": plan.time,
         "ledger": plan.source.read(Ledger.of(before.get("ledger"))).as_json(),
-        "batch": {"query": plan.source.query, "batch": plan.source.batch, "wall_us": plan.now_us},
-        "tasks": plan.tasks,
+        "batch": batch_of(plan, done),
+        "placement": as_json(plan.placement, before, [one.load for one in done]),
         "watermark": watermark,
         "watermark_before": plan.watermark,
-        "objects": [one | {"reached": _trimmed(plan.spec, one["reached"], watermark)} for one in objects],
+        "reached": said_of(plan.spec, reached, watermark),
+        "objects": [one.as_json() for one in listed_after(plan.objects, [one.objects for one in done])],
         "patches": [Part(one, ()).as_json() for one in patches],
-        "panes": [one.panes.as_json() for one in told],
+        "panes": [one.as_json() for one in listed_after(plan.panes, [one.panes for one in told])],
         "results": [one.results.as_json() for one in told if one.results is not None],
         "quarantine": [Part(one.rejected, ()).as_json() for one in done if one.rejected is not None],
+        "hours": before.get("hours", []),
         "counts": counts,
         "reasons": reasons,
         "totals": summed([before.get("totals", {}), counts]),
         "reasons_total": summed([before.get("reasons_total", {}), reasons]),
+        "rebuilds": before.get("rebuilds", []),
     }
     return plan.home.batches.append(document, plan.after)
 
 
-def must_run(plan: Plan) -> bool:
-    """Return whether all tasks have to run, also those without rows: their buckets are others than before."""
-    return plan.document_before().get("tasks") != plan.tasks
+def batch_of(plan: Plan, done: Sequence[Done]) -> dict[str, Any]:
+    """Return what a commit says of where its rows came from, and of their first and last time (null of none)."""
+    spans = [one.span for one in done if one.span is not None]
+    return {
+        "query": plan.source.query,
+        "batch": plan.source.batch,
+        "wall_us": plan.now_us,
+        "files": sorted(plan.source.files),
+        "first": min((first for first, _ in spans), default=None),
+        "last": max((last for _, last in spans), default=None),
+    }
 
 
-def _check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int]) -> None:
+def check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int]) -> None:
+    """Check that no more rows are bad than are borne.
+
+    Raises
+    ------
+    InputError
+        If more are; the message says the worst reasons.
+    """
     bad, rows = sum(reasons.values()), counts.get("rows", 0)
     if bad > plan.options.max_bad * rows:
         worst = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items(), key=lambda x: -x[1])[:3])
@@ -98,26 +117,29 @@ def _check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int]
         )
 
 
-def _objects(plan: Plan, done: Sequence[Done], before: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the files of objects with what each has reached: those of the batch, and those of tasks without rows."""
-    mine = [
-        Part(one.objects, tuple(buckets_of(one.task, plan.tasks).tolist())).as_json()
-        | {"reached": [one.reached.panes.tolist(), one.reached.objects.tolist()]}
-        for one in done
-    ]
-    anew = {bucket for one in mine for bucket in one["of"]}
-    return [one for one in before.get("objects", ()) if not anew & set(one["of"])] + mine
+def reached_by(plan: Plan, done: Sequence[Done], before: Mapping[str, Any]) -> Reached:
+    """Return how far all objects have come, after tasks: those that they had leave the panes where they stood.
+
+    What stands for no later watermark has been left out of a commit, and nothing leaves it.
+    """
+    come = [Reached(*_numbers(before["reached"]))] if "reached" in before else []
+    left = added([one.left for one in done])
+    if plan.watermark is not None:
+        there = left.panes >= plan.watermark // plan.spec.pane - plan.spec.longest
+        left = Reached(left.panes[there], left.objects[there])
+    whole = added([*come, *(one.reached for one in done), Reached(left.panes, -left.objects)])
+    some = whole.objects != 0
+    return Reached(whole.panes[some], whole.objects[some])
+
+
+def said_of(spec: Spec, reached: Reached, watermark: int | None) -> list[list[int]]:
+    """Return what a commit says of how far objects have come, without what counts for no later watermark."""
+    there = np.ones(len(reached.panes), np.bool_)
+    if watermark is not None:
+        there = reached.panes >= watermark // spec.pane - spec.longest
+    return [reached.panes[there].tolist(), reached.objects[there].tolist()]
 
 
 def _numbers(said: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     panes, objects = said
     return np.array(panes, np.int64), np.array(objects, np.int64)
-
-
-def _trimmed(spec: Spec, said: Sequence[Sequence[int]], watermark: int | None) -> list[list[int]]:
-    """Return what was reached without what counts for no later watermark."""
-    if watermark is None:
-        return [list(one) for one in said]
-    panes, objects = _numbers(said)
-    there = panes >= watermark // spec.pane - spec.longest
-    return [panes[there].tolist(), objects[there].tolist()]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dtoss.commits.unneeded import SPARED_DEBRIS_SECONDS, clear_unneeded
-from dtoss.windows.stored.document import Document, documents, head_of
-from dtoss.windows.stored.home import KEY_FILES, OBJECT_STATES, PANES, PATCHES, RESULTS, SET_ASIDE, Home
+from dtoss.windows.kept.merging import needed_files
+from dtoss.windows.stored.document import Document, head_of
+from dtoss.windows.stored.home import HOURS, KEY_FILES, OBJECT_STATES, PANES, PATCHES, RESULTS, SET_ASIDE, Home
 from dtoss.windows.stored.spec_file import fixed_of
 
 SPARED_STATE_SECONDS = 600.0
@@ -30,17 +31,47 @@ def clear_debris(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> in
 
     Notes
     -----
-    Safe while others write and read, as long as no batch takes longer than is spared. Cost O(files + commits).
+    Safe while others write and read, as long as no batch takes longer than is spared. Cost O(files, and commits since
+    the last hour that was merged).
     """
     head = head_of(home)
-    named: dict[str, set[str]] = {RESULTS: set(), SET_ASIDE: set()}
-    for document in () if head is None else documents(home, 1, head.number):
-        for room, names in named.items():
-            names |= _names(document, room)
+    needed = {RESULTS: set[str](), SET_ASIDE: set[str]()} if head is None else needed_files(home, head)
     fixed = fixed_of(home)
     gone = clear_state(home, head, spare_seconds)
     gone += clear_unneeded(home.folder, KEY_FILES, set() if fixed is None else {fixed.keys.name}, spare_seconds)
-    return gone + sum(clear_unneeded(home.folder, room, names, spare_seconds) for room, names in named.items())
+    return gone + sum(clear_unneeded(home.folder, room, names, spare_seconds) for room, names in needed.items())
+
+
+def clear_merged(home: Home, head: Document, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> int:
+    """Remove results that past hours have, and those that are no longer kept; return how many files went.
+
+    Nothing goes while the index is young: whoever has opened the windows before it may be reading them.
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+    head
+        The newest commit.
+    spare_seconds
+        Files stay so long after they were written.
+
+    Raises
+    ------
+    StoreError
+        If a commit or the index is missing or damaged: nothing is removed then.
+    OSError
+        If something cannot be read or removed.
+
+    Notes
+    -----
+    Cost O(files, and commits since the last hour that was merged).
+    """
+    index = head.files[HOURS]
+    if not index or home.folder.idle(HOURS, index[0].file.name) < min(spare_seconds, SPARED_STATE_SECONDS):
+        return 0
+    needed = needed_files(home, head)
+    return sum(clear_unneeded(home.folder, room, names, spare_seconds) for room, names in needed.items())
 
 
 def clear_state(home: Home, head: Document | None, spare_seconds: float = SPARED_STATE_SECONDS) -> int:
@@ -62,7 +93,7 @@ def clear_state(home: Home, head: Document | None, spare_seconds: float = SPARED
     """
     return sum(
         clear_unneeded(home.folder, room, set() if head is None else _names(head, room), spare_seconds)
-        for room in (OBJECT_STATES, PATCHES, PANES)
+        for room in (OBJECT_STATES, PATCHES, PANES, HOURS)
     )
 
 

@@ -15,9 +15,9 @@ from dtoss.snapshots.place import shown
 from dtoss.windows.stored.home import Home, way_to
 
 WINDOWS_KIND = "windows"
-DOCUMENT_FORMAT = 1
+DOCUMENT_FORMAT = 2
 """Of the documents that this reads."""
-FILE_KINDS = ("objects", "patches", "panes", "results", "quarantine")
+FILE_KINDS = ("objects", "patches", "panes", "results", "quarantine", "hours")
 """Parts of a document that list files, by the names of their folders."""
 
 
@@ -30,15 +30,18 @@ class Part:
     file
         The file.
     of
-        Buckets or groups of which the file has the newest state; or the first and the last end of results.
+        Buckets or groups of whose state the file counts; or the first and the last end of results.
+    patch
+        Whether it has only what has changed since, of state: of several that have a bucket a later one counts more.
     """
 
     file: Listed
     of: tuple[int, ...]
+    patch: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return what a document holds of it."""
-        return {**self.file.as_json(), "of": list(self.of)}
+        return {**self.file.as_json(), "of": list(self.of), **({"patch": True} if self.patch else {})}
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,16 @@ class Document:
         totals: Mapping[str, int] = self.commit.document["totals"]
         return totals
 
+    @property
+    def is_rebuild(self) -> bool:
+        """Whether it has counted ends anew."""
+        return any(one["commit"] == self.number for one in self.commit.document.get("rebuilds", ()))
+
+    def rebuilds(self, first: int, last: int) -> list[int]:
+        """Return the commits up to this one that have counted ends anew between two ends, both included."""
+        said = self.commit.document.get("rebuilds", ())
+        return [one["commit"] for one in said if one["first"] <= last and one["last"] >= first]
+
 
 def document_of(home: Home, commit: Commit) -> Document:
     """Return what a commit says.
@@ -123,7 +136,10 @@ def _parts(said: Mapping[str, Any], name: str) -> tuple[Part, ...]:
     found = said.get(name)
     if not isinstance(found, list):
         raise ValueError(f"{name} is {found!r:.60}, a list of files is wanted")
-    return tuple(Part(Listed.of(one), tuple(whole(value, "of", None) for value in one.get("of", ()))) for one in found)
+    return tuple(
+        Part(Listed.of(one), tuple(whole(value, "of", None) for value in one.get("of", ())), one.get("patch") is True)
+        for one in found
+    )
 
 
 def head_of(home: Home) -> Document | None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.buckets import BUCKETS
 from dtoss.commits.listed import Listed, mapped, put
+from dtoss.windows.kept.panes import PanePatch, patched
 from dtoss.windows.patches import KEY_GROUPS, Patch, Patches
 from dtoss.windows.sliding.pane_state import PaneState
 from dtoss.windows.spec import Spec
 from dtoss.windows.stored.bundle import bundled, unbundled
 from dtoss.windows.stored.document import Part
 from dtoss.windows.stored.home import OBJECT_STATES, PANES, PATCHES, Home
-from dtoss.windows.tracks.state import ObjectState, joined
+from dtoss.windows.tracks.state import ObjectState, newest
 
 PARTS = 4
 """Parts of the panes, each of the groups whose number is its own modulo this."""
@@ -59,9 +61,42 @@ def read_objects(
     for part in parts:
         mine = np.intersect1d(buckets, part.of)
         if len(mine):
-            state = ObjectState.from_arrow(_tables(home, OBJECT_STATES, part.file))
-            found.append(state if len(mine) == len(part.of) else state.of_buckets(mine))
-    return joined(found)
+            state = ObjectState.from_arrow(objects_tables(home, part))
+            found.append(state if np.isin(state.bucket, mine).all() else state.of_buckets(mine))
+    return newest(found)
+
+
+def object_states(home: Home, parts: Sequence[Part], id_type: str) -> Iterator[ObjectState]:
+    """Yield the state of all objects, piece by piece; each object is in one of them.
+
+    Raises
+    ------
+    StoreError
+        If a file is missing or damaged; the message names it.
+    OSError
+        If one cannot be read.
+    """
+    patches = [part for part in parts if part.patch]
+    left = np.arange(BUCKETS)
+    for base in parts:
+        if not base.patch:
+            left = np.setdiff1d(left, base.of)
+            yield read_objects(home, [base, *patches], np.array(base.of), id_type, None)
+    if any(np.isin(left, part.of).any() for part in patches):
+        yield read_objects(home, patches, left, id_type, None)
+
+
+def objects_tables(home: Home, part: Part) -> dict[str, pa.Table]:
+    """Return the tables of a file of objects.
+
+    Raises
+    ------
+    StoreError
+        If it is missing or damaged; the message names it.
+    OSError
+        If it cannot be read.
+    """
+    return _tables(home, OBJECT_STATES, part.file)
 
 
 def write_objects(home: Home, state: ObjectState) -> Listed:
@@ -124,7 +159,7 @@ def _of_part(patch: Patch, part: int) -> Patch:
 # -- panes ------------------------------------------------------------------------------------------------------------
 
 
-def read_panes(home: Home, spec: Spec, parts: Sequence[Part], part: int) -> PaneState:
+def read_panes(home: Home, spec: Spec, parts: Sequence[Part], part: int, watermark: int | None) -> PaneState:
     """Return the state of the panes of a part.
 
     Parameters
@@ -137,6 +172,8 @@ def read_panes(home: Home, spec: Spec, parts: Sequence[Part], part: int) -> Pane
         As a commit lists them.
     part
         Its number.
+    watermark
+        Of that commit.
 
     Raises
     ------
@@ -145,16 +182,36 @@ def read_panes(home: Home, spec: Spec, parts: Sequence[Part], part: int) -> Pane
     OSError
         If one cannot be read.
     """
+    base, patches = read_pane_layers(home, spec, parts, part)
+    return PaneState.none(spec) if base is None else patched(spec, base, patches, watermark)
+
+
+def read_pane_layers(
+    home: Home, spec: Spec, parts: Sequence[Part], part: int
+) -> tuple[PaneState | None, list[PanePatch]]:
+    """Return the state of a part as it was written whole last, None where it never was, and what has changed since.
+
+    Raises
+    ------
+    StoreError
+        If a file is missing or damaged; the message names it.
+    OSError
+        If one cannot be read.
+    """
+    base, patches, begin = None, [], f"{part}/"
     for one in parts:
-        if part in one.of:
-            begin = f"{part}/"
-            tables = _tables(home, PANES, one.file)
-            mine = {name[len(begin) :]: table for name, table in tables.items() if name.startswith(begin)}
-            return PaneState.from_arrow(spec, mine)
-    return PaneState.none(spec)
+        if part not in one.of:
+            continue
+        tables = _tables(home, PANES, one.file)
+        mine = {name[len(begin) :]: table for name, table in tables.items() if name.startswith(begin)}
+        if one.patch:
+            patches.append(PanePatch.from_arrow(spec, mine))
+        else:
+            base = PaneState.from_arrow(spec, mine)
+    return base, patches
 
 
-def write_panes(home: Home, states: dict[int, PaneState]) -> Part:
+def write_panes(home: Home, states: Mapping[int, PaneState]) -> Part:
     """Write the state of the panes of some parts, and return the file.
 
     Raises
@@ -162,6 +219,21 @@ def write_panes(home: Home, states: dict[int, PaneState]) -> Part:
     OSError
         If it cannot be written.
     """
+    return _written_panes(home, states, patch=False)
+
+
+def write_pane_patches(home: Home, patches: Mapping[int, PanePatch]) -> Part:
+    """Write what has changed in the panes of some parts, and return the file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    return _written_panes(home, patches, patch=True)
+
+
+def _written_panes(home: Home, states: Mapping[int, PaneState] | Mapping[int, PanePatch], *, patch: bool) -> Part:
     tables = {f"{part}/{name}": table for part, state in states.items() for name, table in state.to_arrow().items()}
     listed = put(home.folder, bundled(tables), sum(map(len, tables.values())), "arrow", PANES)
-    return Part(Listed.of(listed), tuple(sorted(states)))
+    return Part(Listed.of(listed), tuple(sorted(states)), patch)

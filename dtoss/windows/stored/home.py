@@ -7,11 +7,12 @@
       CURRENT, commits/           the chain of batches: what each made visible
       LEASE                       who runs them
       keys/<name>.arrow           what the keys are made of: pivots, sites, polygons
-      objects/<name>.arrow        the state of objects by bucket
+      objects/<name>.arrow        the state of objects by bucket, and patches of it
       patches/<name>.arrow        what the tasks of the last batch changed in panes
-      panes/<name>.arrow          the state of panes by group of keys
-      results/<name>.parquet      results of ends that became due, and revisions
+      panes/<name>.arrow          the state of panes by group of keys, and patches of it
+      results/<name>.parquet      results of ends that became due, and revisions; those of a past hour in one file
       quarantine/<name>.parquet   rows that were set aside
+      hours/<name>.json           which files have past hours, and from when on ends are kept
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ from dtoss.snapshots.place import folder_of, shown
 WINDOWS = "windows"
 """The folder of a store that holds its windows."""
 SPEC = "spec.json"
-KEY_FILES, OBJECT_STATES, PATCHES, PANES, RESULTS, SET_ASIDE = (
+KEY_FILES, OBJECT_STATES, PATCHES, PANES, RESULTS, SET_ASIDE, HOURS = (
     "keys",
     "objects",
     "patches",
     "panes",
     "results",
     "quarantine",
+    "hours",
 )
 _NAMED = 5
 """Windows that a message names."""

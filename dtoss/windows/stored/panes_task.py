@@ -13,12 +13,15 @@ import pyarrow.parquet as pq
 
 from dtoss.commits.listed import Listed, put
 from dtoss.errors import InputError
+from dtoss.windows.kept.layers import Change
+from dtoss.windows.kept.panes import PanePatch, PartStep, patched, revised_in, to_write
 from dtoss.windows.sliding.columns import Columns
 from dtoss.windows.sliding.incoming import Incoming, incoming_of
+from dtoss.windows.sliding.pane_state import PaneState
 from dtoss.windows.sliding.step import groups_step
 from dtoss.windows.stored.asked import time_text
 from dtoss.windows.stored.document import Part
-from dtoss.windows.stored.files import of_part, read_panes, read_patches, write_panes
+from dtoss.windows.stored.files import of_part, read_pane_layers, read_patches, write_pane_patches, write_panes
 from dtoss.windows.stored.home import RESULTS
 from dtoss.windows.stored.plan import Plan
 
@@ -33,7 +36,7 @@ class Told:
     Parameters
     ----------
     panes
-        The state of their panes.
+        What changes in the files of the state of their panes.
     results
         Results of ends; None where there are none.
     rows, revised
@@ -42,7 +45,7 @@ class Told:
         That it took.
     """
 
-    panes: Part
+    panes: Change
     results: Part | None
     rows: int
     revised: int
@@ -75,17 +78,33 @@ def tell(plan: Plan, watermark: int | None, patches: Sequence[Listed], parts: Se
     begun = time.perf_counter()
     spec = plan.spec
     read = read_patches(plan.home, spec, patches)
-    states = {}
+    steps = []
     out = _ResultFile(Columns(spec))
     rows = revised = 0
     for part in parts:
         incoming = incoming_of(spec, *(of_part(one, part) for one in read))
         _check_span(plan, watermark, incoming)
-        before = read_panes(plan.home, spec, plan.panes, part)
-        step = groups_step(spec, before, incoming, plan.watermark, watermark, into=out.add)
-        states[part] = step.after
+        base, patched_by = read_pane_layers(plan.home, spec, plan.panes, part)
+        before = PaneState.none(spec) if base is None else patched(spec, base, patched_by, plan.watermark)
+        told: list[pa.Table] = []
+
+        def into(table: pa.Table, told: list[pa.Table] = told) -> None:
+            out.add(table)
+            told.append(table)
+
+        step = groups_step(spec, before, incoming, plan.watermark, watermark, into=into)
+        came = PanePatch(incoming, revised_in(told)) if base is not None and base.base is not None else None
+        steps.append(PartStep(part, None if base is None else base.cells, patched_by, came, step.after))
         rows, revised = rows + step.rows, revised + step.revised
-    return Told(write_panes(plan.home, states), out.close(plan), rows, revised, time.perf_counter() - begun)
+    return Told(_written(plan, steps), out.close(plan), rows, revised, time.perf_counter() - begun)
+
+
+def _written(plan: Plan, steps: Sequence[PartStep]) -> Change:
+    """Write what has changed in the panes of parts."""
+    files = to_write(steps, plan.panes)
+    bases = [write_panes(plan.home, {part: state}) for part, state in files.bases.items()]
+    patch = write_pane_patches(plan.home, files.patches) if files.patches else None
+    return files.change([step.part for step in steps], bases, patch)
 
 
 def _check_span(plan: Plan, watermark: int | None, incoming: Incoming) -> None:

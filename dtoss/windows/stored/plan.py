@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,11 @@ from dtoss.windows.spec import Spec
 from dtoss.windows.stored.document import Document, Part, head_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.keys_file import read_keys
+from dtoss.windows.stored.placement import Placement, even, placement_of
 from dtoss.windows.stored.spec_file import Fixed
+
+Place = Callable[[Document | None], Placement]
+"""Gives the placement of a batch, of the commit before it."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +58,16 @@ class Plan:
         The commit before; None where there is none.
     source
         Where the rows come from.
-    tasks
-        How many there are; task k has the buckets whose number is k modulo that.
+    placement
+        Which task has which buckets of objects.
     objects, panes
         The state before.
     watermark
         Of the commit before, in microseconds since 1970; None before the first row.
     now_us
         The wall clock at the beginning.
+    fold_to
+        Of a rebuild: the horizon to which the state of objects is folded at once; None leaves that to the next batch.
     """
 
     home: Home
@@ -71,11 +77,17 @@ class Plan:
     options: Options
     after: Commit | None
     source: Source
-    tasks: int
+    placement: Placement
     objects: tuple[Part, ...]
     panes: tuple[Part, ...]
     watermark: int | None
     now_us: int
+    fold_to: int | None = None
+
+    @property
+    def tasks(self) -> int:
+        """How many there are: one for each worker."""
+        return self.placement.workers
 
     @property
     def number(self) -> int:
@@ -122,7 +134,7 @@ def plan_batch(
     source: Source,
     options: Options,
     now_us: int,
-    tasks: int,
+    place: int | Place,
 ) -> Plan | None:
     """Return what a batch will do; None where it is committed already.
 
@@ -140,8 +152,9 @@ def plan_batch(
         Of this run.
     now_us
         The wall clock, in microseconds since 1970.
-    tasks
-        How many.
+    place
+        Gives the placement of a batch that goes on from a commit; or how many workers there are, which have the buckets
+        of before, or, where they were others, those whose number is theirs modulo all.
 
     Raises
     ------
@@ -170,11 +183,16 @@ def plan_batch(
         options,
         None if head is None else head.commit,
         source,
-        tasks,
+        _by_number(head, place) if isinstance(place, int) else place(head),
         *_state(head),
         None if head is None else head.watermark,
         now_us,
     )
+
+
+def _by_number(head: Document | None, workers: int) -> Placement:
+    stood = None if head is None else placement_of(head.commit.document)
+    return stood if stood is not None and stood.workers == workers else even(workers)
 
 
 def _state(head: Document | None) -> tuple[tuple[Part, ...], tuple[Part, ...]]:

@@ -7,43 +7,51 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from dtoss.commits.listed import Listed, checked_bytes
-from dtoss.errors import StoreError
+from dtoss.windows.asking.reader import Reader, Said
+from dtoss.windows.kept.hours import Hours, read_hours
 from dtoss.windows.sliding.columns import Columns
 from dtoss.windows.spec import Spec
-from dtoss.windows.stored.document import Document, document_of, documents
-from dtoss.windows.stored.home import RESULTS, Home
+from dtoss.windows.stored.document import Document, Part
+from dtoss.windows.stored.home import HOURS
 
 
-def first_due(home: Home, head: Document, end: int) -> int:
-    """Return the number of the commit with which an end became due; that of the head where it is not due. O(log n).
+def first_due(reader: Reader, head: Document, end: int) -> int:
+    """Return the number of the commit with which an end became due; that of the head where it is not due.
+
+    Cost O(log n) commits, of those since then: the head is looked at first.
 
     Raises
     ------
     StoreError
         If a commit is missing or damaged.
     """
-    low, high = 1, head.number
-    while low < high:
+    high, step = head.number, 1
+    while high > 1 and _is_due(reader, high - step, end):
+        high, step = high - step, min(2 * step, high - step - 1)
+    low = max(high - step, 0)
+    while high - low > 1:
         middle = (low + high) // 2
-        mark = document_of(home, home.batches.read(middle)).watermark
-        if mark is not None and mark >= end:
+        if _is_due(reader, middle, end):
             high = middle
         else:
-            low = middle + 1
-    return low
+            low = middle
+    return max(high, 1)
+
+
+def _is_due(reader: Reader, number: int, end: int) -> bool:
+    mark = reader.said(number).watermark
+    return mark is not None and mark >= end
 
 
 def results_between(
-    home: Home, spec: Spec, head: Document, first: int, last: int, columns: list[str], key: int | None = None
+    reader: Reader, spec: Spec, head: Document, first: int, last: int, columns: list[str], key: int | None = None
 ) -> pa.Table:
     """Return the last word on each end and key, by end and key.
 
     Parameters
     ----------
-    home
+    reader
         Of the windows.
     spec
         Their spec.
@@ -64,43 +72,63 @@ def results_between(
         If one cannot be read.
     """
     names = ["end", "key", "revision", "final", *columns]
-    schema = pa.schema([Columns(spec).results.field(name) for name in names])
-    parts = [schema.empty_table()]
-    for document in _saying(home, spec, head, first, last):
-        for part in document.files["results"]:
-            if part.of[0] <= last and part.of[1] >= first:
-                parts.append(_read(home, part.file, first, last, key, names))
-    return _last(pa.concat_tables(parts))
+    parts: list[pa.Table] = []
+    for part in _files(reader, spec, head, first, last):
+        if part.of[0] <= last and part.of[1] >= first:
+            parts += reader.file(part.file).between(first, last, names, key)
+    if not parts:
+        known = Columns(spec).results
+        return pa.schema([known.field(name) for name in names]).empty_table()
+    return last_words(pa.concat_tables(parts), first == last)
 
 
-def _saying(home: Home, spec: Spec, head: Document, first: int, last: int) -> Iterator[Document]:
+def _files(reader: Reader, spec: Spec, head: Document, first: int, last: int) -> Iterator[Part]:
+    """Yield the files that may have ends: of past hours, of rebuilds since these were merged, of commits."""
+    hours = hours_read(reader, head)
+    if first < hours.until:
+        yield from hours.between(first, last)
+        for number in head.rebuilds(first, min(last, hours.until - 1)):
+            if number > hours.commit:
+                yield from reader.said(number).results
+    if last >= hours.until:
+        for said in _saying(reader, spec, head, max(first, hours.until), last):
+            yield from said.results  # a rebuild may be given twice: of equal revisions one stays
+
+
+def hours_read(reader: Reader, head: Document) -> Hours:
+    """Return the results of past hours that a commit names; they are read once.
+
+    Raises
+    ------
+    StoreError
+        If the index is missing or damaged.
+    OSError
+        If it cannot be read.
+    """
+    found = head.files[HOURS]
+    if not found:
+        return Hours()
+    file = found[0].file
+    return reader.made("hours", file.sha256, lambda: read_hours(reader.home, file))
+
+
+def _saying(reader: Reader, spec: Spec, head: Document, first: int, last: int) -> Iterator[Said]:
     """Yield the commits that may say something of ends, in their order."""
-    for document in documents(home, first_due(home, head, first), head.number):
-        before = document.watermark_before
+    for said in reader.between(first_due(reader, head, first), head.number):
+        before = said.watermark_before
         if before is not None and before - spec.late >= last:
+            yield from (reader.said(number) for number in head.rebuilds(first, last) if number >= said.number)
             return
-        yield document
+        yield said
 
 
-def _read(home: Home, file: Listed, first: int, last: int, key: int | None, names: list[str]) -> pa.Table:
-    path = home.folder.path(RESULTS, file.name)
-    data = checked_bytes(home.folder.read(RESULTS, file.name), file, path)
-    wanted = [("end", ">=", first), ("end", "<=", last)]
-    if key is not None:
-        wanted.append(("key", "=", key))
-    try:
-        return pq.read_table(pa.BufferReader(data), columns=names, filters=wanted, use_threads=False)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
-        raise StoreError(f"{path} is damaged: {str(error).splitlines()[0]:.200}") from None
-
-
-def _last(table: pa.Table) -> pa.Table:
+def last_words(table: pa.Table, one_end: bool) -> pa.Table:
     """Return of each end and key the row of the highest revision, by end and key."""
     table = table.combine_chunks()
     if len(table) == 0:
         return table
     end, key, revision = (table[name].to_numpy() for name in ("end", "key", "revision"))
-    order = np.lexsort((revision, key, end))
+    order = np.lexsort((revision, key) if one_end else (revision, key, end))
     end, key = end[order], key[order]
     newest = np.append((end[1:] != end[:-1]) | (key[1:] != key[:-1]), True)
     return table.take(pa.array(order[newest]))

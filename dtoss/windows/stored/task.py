@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +14,15 @@ from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
 from dtoss.commits.listed import Listed, put
-from dtoss.windows.stored.files import read_objects, write_objects, write_patches
+from dtoss.windows.kept.layers import Change
+from dtoss.windows.kept.objects import step_objects
+from dtoss.windows.stored.aside_rows import REJECTED_ROWS, set_aside
+from dtoss.windows.stored.files import write_patches
 from dtoss.windows.stored.home import SET_ASIDE
+from dtoss.windows.stored.placement import Load
 from dtoss.windows.stored.plan import Plan
 from dtoss.windows.tracks.rows_in import WindowRows
-from dtoss.windows.tracks.step import objects_step
-from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, Reached, horizon_of
-
-REJECTED_ROWS = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
+from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, Reached
 
 
 @dataclass(frozen=True)
@@ -34,32 +34,36 @@ class Done:
     task
         Its number.
     objects
-        The state of its objects.
+        What changes in the files of the state of its objects.
     patches, rejected
         What has changed in panes, and the rows that were set aside; None where there are none.
-    reached
-        The last panes of its objects.
+    reached, left
+        The last panes of the objects that it has looked at, after the batch and before.
     counts
         By name.
     reasons
         Rows that were set aside, by reason.
-    seconds
-        That it took.
+    load
+        Rows, bytes of state and seconds.
+    span
+        The first and the last time of its rows but those ahead of the clock; None of none.
     """
 
     task: int
-    objects: Listed
+    objects: Change
     patches: Listed | None
     rejected: Listed | None
     reached: Reached
+    left: Reached
+    load: Load
     counts: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
+    span: tuple[int, int] | None = None
 
-
-def buckets_of(task: int, tasks: int) -> NDArray[np.int64]:
-    """Return the buckets of a task, rising."""
-    return np.arange(task, BUCKETS, tasks)
+    @property
+    def seconds(self) -> float:
+        """That it took."""
+        return self.load.seconds
 
 
 def run_task(plan: Plan, task: int, rows: WindowRows, raw: pa.Array | None = None, bad: pa.Table | None = None) -> Done:
@@ -87,22 +91,25 @@ def run_task(plan: Plan, task: int, rows: WindowRows, raw: pa.Array | None = Non
 
     Notes
     -----
-    Costs O(n + k) for n rows, and k rows of the state of the task's objects.
+    Costs O(n), and what :func:`dtoss.windows.kept.objects.step_objects` says of the state.
     """
     begun = time.perf_counter()
     spec, home = plan.spec, plan.home
     rejected = [] if bad is None or len(bad) == 0 else [bad.cast(REJECTED_ROWS)]
     read = len(rows) + sum(map(len, rejected))
+    came = np.bincount(rows.bucket, minlength=BUCKETS)
+    span: tuple[int, int] | None = None
     for reason, wrong in ((IN_FUTURE, _ahead), (TOO_LATE, _late)):
+        if reason == TOO_LATE and len(rows):
+            span = int(rows.t.min()), int(rows.t.max())
         aside = wrong(plan, rows.t)
         if aside.any():
             at = np.flatnonzero(aside)
-            rejected.append(_set_aside(reason, rows.take(at), None if raw is None else raw.take(pa.array(at))))
+            rejected.append(set_aside(reason, rows.take(at), None if raw is None else raw.take(pa.array(at))))
             rows = rows.take(np.flatnonzero(~aside))
             raw = None if raw is None else raw.filter(pa.array(~aside))
-    keys = plan.keys
-    before = read_objects(home, plan.objects, buckets_of(task, plan.tasks), plan.id_type, keys.single)
-    step = objects_step(spec, keys, before, rows, horizon_of(spec, plan.watermark))
+    objects = step_objects(plan, task, rows)
+    step = objects.step
     whole = pa.concat_tables(rejected) if rejected else None
     reasons: dict[str, int] = {}
     if whole is not None:
@@ -114,16 +121,10 @@ def run_task(plan: Plan, task: int, rows: WindowRows, raw: pa.Array | None = Non
         "jumps": step.jumps,
         "quarantined": sum(reasons.values()),
     }
-    return Done(
-        task,
-        write_objects(home, step.after),
-        write_patches(home, spec, step.patches),
-        None if whole is None else _quarantined(plan, whole),
-        step.reached,
-        counts,
-        reasons,
-        time.perf_counter() - begun,
-    )
+    patches = write_patches(home, spec, step.patches)
+    away = None if whole is None else _quarantined(plan, whole)
+    load = Load(task, came, objects.bytes, time.perf_counter() - begun)
+    return Done(task, objects.change, patches, away, step.reached, step.left, load, counts, reasons, span)
 
 
 def _ahead(plan: Plan, t: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -135,17 +136,6 @@ def _late(plan: Plan, t: NDArray[np.int64]) -> NDArray[np.bool_]:
     if plan.watermark is None:
         return np.zeros(len(t), np.bool_)
     return t < plan.watermark - plan.spec.late
-
-
-def _set_aside(reason: str, rows: WindowRows, raw: pa.Array | None) -> pa.Table:
-    known = [None] * len(rows) if raw is None else raw.to_pylist()
-    texts = [_as_text(rows, i) if text is None else text for i, text in enumerate(known)]
-    return pa.table({"reason": [reason] * len(texts), "row": texts}, schema=REJECTED_ROWS)
-
-
-def _as_text(rows: WindowRows, i: int) -> str:
-    x, y = rows.positions[i].tolist()
-    return json.dumps({"id": rows.ids[i].as_py(), "t_us": int(rows.t[i]), "x": x, "y": y})
 
 
 def _quarantined(plan: Plan, rows: pa.Table) -> Listed:

@@ -8,9 +8,10 @@ import pyarrow.compute as pc
 from dtoss.commits.looking import Look, Looked
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import DtossError, StoreError
+from dtoss.windows.kept.hours import NO_TIME, Hours, hours_of
 from dtoss.windows.stored.bundle import unbundled
-from dtoss.windows.stored.document import Document, Part, document_of
-from dtoss.windows.stored.home import KEY_FILES, OBJECT_STATES, PANES, PATCHES, RESULTS, SET_ASIDE, Home
+from dtoss.windows.stored.document import Document, Part, document_of, head_of
+from dtoss.windows.stored.home import HOURS, KEY_FILES, OBJECT_STATES, PANES, PATCHES, RESULTS, SET_ASIDE, Home
 from dtoss.windows.stored.spec_file import known
 
 
@@ -33,7 +34,8 @@ def verify_windows(home: Home) -> Looked:
     -----
     Looked at are the chain of commits, the spec and what the keys are made of; size, SHA-256 and rows of each file that
     a commit lists; that the ends of results are those that are listed; that each row that was read was counted, lost to
-    another one or set aside. State that a later commit has made needless may be missing. Cost: everything is read once.
+    another one or set aside. State that a later commit has made needless may be missing, and results that are
+    in the file of their hour. Cost: everything is read once.
     """
     look = Look()
     found = look.found
@@ -49,6 +51,7 @@ def verify_windows(home: Home) -> Looked:
     files, logs = home.batches.listed()
     last = max([*files, *(end for _, end in logs)], default=0)
     found.commits = last
+    hours = _hours(home, look)
     before: Document | None = None
     for number in range(1, last + 1):
         try:
@@ -57,21 +60,39 @@ def verify_windows(home: Home) -> Looked:
             look.wrong(str(error))
             before = None
             continue
-        _document(home, look, document, before, newest=number == last)
+        _document(home, look, document, before, hours, newest=number == last)
         before = document
     return found
 
 
-def _document(home: Home, look: Look, document: Document, before: Document | None, *, newest: bool) -> None:
+def _hours(home: Home, look: Look) -> Hours:
+    """Look at the files of past hours, and return which there are."""
+    try:
+        head = head_of(home)
+        if head is None or not head.files[HOURS]:
+            return Hours()
+        found = hours_of(home, head)
+    except StoreError as error:
+        look.wrong(str(error))
+        return Hours(until=-NO_TIME)
+    look.bytes_of(home.folder, HOURS, head.files[HOURS][0].file, needed=True)
+    for part in found.files:
+        _results(home, look, part, needed=True)
+    for part in found.quarantine:
+        _set_aside(home, look, part, needed=True)
+    return found
+
+
+def _document(
+    home: Home, look: Look, document: Document, before: Document | None, hours: Hours, *, newest: bool
+) -> None:
     for room in (OBJECT_STATES, PATCHES, PANES):
         for part in document.files[room]:
             _arrow(home, look, room, part, needed=newest and room != PATCHES)
     for part in document.files[RESULTS]:
-        _results(home, look, part)
+        _results(home, look, part, needed=hours.needs(document, part))
     for part in document.files[SET_ASIDE]:
-        data = look.bytes_of(home.folder, SET_ASIDE, part.file, needed=True)
-        if data is not None:
-            look.parquet(home.folder.path(SET_ASIDE, part.file.name), data, part.file.rows)
+        _set_aside(home, look, part, needed=document.number > hours.set_aside)
     path, counts = home.batches.path(document.number), document.counts
     if counts.get("rows") != counts.get("counted", 0) + counts.get("losers", 0) + counts.get("quarantined", 0):
         look.wrong(f"{path} is damaged: its rows are not those that count, were lost and were set aside")
@@ -90,8 +111,14 @@ def _arrow(home: Home, look: Look, room: str, part: Part, *, needed: bool) -> No
         look.wrong(str(error))
 
 
-def _results(home: Home, look: Look, part: Part) -> None:
-    data = look.bytes_of(home.folder, RESULTS, part.file, needed=True)
+def _set_aside(home: Home, look: Look, part: Part, *, needed: bool) -> None:
+    data = look.bytes_of(home.folder, SET_ASIDE, part.file, needed=needed)
+    if data is not None:
+        look.parquet(home.folder.path(SET_ASIDE, part.file.name), data, part.file.rows)
+
+
+def _results(home: Home, look: Look, part: Part, *, needed: bool) -> None:
+    data = look.bytes_of(home.folder, RESULTS, part.file, needed=needed)
     if data is None:
         return
     path = home.folder.path(RESULTS, part.file.name)

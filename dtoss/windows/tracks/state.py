@@ -105,6 +105,16 @@ class ObjectState:
         }  # fmt: skip
 
     @classmethod
+    def some_from_arrow(cls, tables: dict[str, pa.Table], objects: Numbers) -> ObjectState:
+        """Return the state of some objects, by their numbers, which ascend. Cost O(their rows, and all objects)."""
+        head, rows, visits = tables["objects"], tables["rows"], tables["visits"]
+        counts, seen = head["rows"].to_numpy(), head["visits"].to_numpy()
+        taken = pa.array(ranges(offsets(counts)[objects], counts[objects]))
+        at, some = pa.array(objects), rows.take(taken)
+        visited = visits.take(pa.array(ranges(offsets(seen)[objects], seen[objects])))
+        return cls.from_arrow({"objects": head.take(at), "rows": some, "visits": visited})
+
+    @classmethod
     def from_arrow(cls, tables: dict[str, pa.Table]) -> ObjectState:
         """Return the state that :meth:`to_arrow` has made tables of."""
         objects, rows, visits = tables["objects"], tables["rows"], tables["visits"]
@@ -112,10 +122,7 @@ class ObjectState:
         positions = np.empty((rows.num_rows, 2))
         positions[:, 0], positions[:, 1] = rows["x"].to_numpy(), rows["y"].to_numpy()
         key = rows["key"].combine_chunks()
-        if pa.types.is_list(key.type):
-            labels = Labels(_numbers(key.flatten()), offsets(_numbers(key.value_lengths())))
-        else:
-            labels = Labels(_numbers(key))
+        labels = labels_from(key)
         return cls(
             ids, _numbers(objects["bucket"]), offsets(_numbers(objects["rows"])), _numbers(rows["t"]), positions,
             labels, _numbers(rows["speed"]) if "speed" in rows.column_names else np.zeros(0, np.int64),
@@ -123,13 +130,13 @@ class ObjectState:
         )  # fmt: skip
 
 
-def joined(states: Sequence[ObjectState]) -> ObjectState:
-    """Return the state of the objects of several states, none of which two have; at least one state."""
+def newest(states: Sequence[ObjectState]) -> ObjectState:
+    """Return the state of the objects of several states, of an object that of the last that has it; at least one."""
     if len(states) == 1:
         return states[0]
     some = [state for state in states if len(state)]
     if len(some) < len(states):
-        return joined(some or states[:1])
+        return newest(some or states[:1])
     whole = ObjectState(
         pa.concat_arrays([state.ids for state in some]),
         np.concatenate([state.bucket for state in some]),
@@ -142,7 +149,17 @@ def joined(states: Sequence[ObjectState]) -> ObjectState:
         np.concatenate([state.visit_key for state in some]),
         np.concatenate([state.visit_pane for state in some]),
     )
-    return whole.take(np.asarray(pc.sort_indices(whole.ids)).astype(np.int64))
+    order = np.asarray(pc.sort_indices(whole.ids)).astype(np.int64)  # stable: of equal ones the last is the newest
+    ids = whole.ids.take(pa.array(order))
+    last = np.append(np.asarray(pc.not_equal(ids[1:], ids[:-1])).astype(np.bool_), True)
+    return whole.take(order[last])
+
+
+def labels_from(key: pa.Array) -> Labels:
+    """Return the keys of rows as a file of state has them: numbers, or lists of these."""
+    if pa.types.is_list(key.type):
+        return Labels(_numbers(key.flatten()), offsets(_numbers(key.value_lengths())))
+    return Labels(_numbers(key))
 
 
 def _lists(labels: Labels) -> pa.Array:

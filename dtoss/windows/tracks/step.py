@@ -11,6 +11,7 @@ from dtoss.windows.patches import Patches
 from dtoss.windows.spec import Spec
 from dtoss.windows.tracks.folding import folded
 from dtoss.windows.tracks.labels import Labels, Numbers, offsets
+from dtoss.windows.tracks.others import Others
 from dtoss.windows.tracks.rows_in import Met, Placed, WindowRows, met, placed
 from dtoss.windows.tracks.state import ObjectState
 from dtoss.windows.tracks.walking import Pool, pool_of, walked
@@ -33,6 +34,10 @@ class ObjectsStep:
         How many more pairs of rows are too fast for a move than before.
     reached
         The last panes of all objects.
+    changed
+        int64. Those whose rows are others than before, by their number in the state after.
+    left
+        The last panes of all objects before.
     """
 
     patches: Patches
@@ -40,11 +45,14 @@ class ObjectsStep:
     losers: int
     jumps: int
     reached: Reached
+    changed: Numbers
+    left: Reached
 
 
 def objects_step(
-    spec: Spec, keys: Keys, before: ObjectState, rows: WindowRows, horizon: int | None, labels: Labels | None = None
-) -> ObjectsStep:
+    spec: Spec, keys: Keys, before: ObjectState, rows: WindowRows, horizon: int | None, labels: Labels | None = None,
+    others: Others | None = None,
+) -> ObjectsStep:  # fmt: skip
     """Return what rows change. Cost O(n) for n rows, those of the state, and panes and keys that they may touch.
 
     Parameters
@@ -54,13 +62,16 @@ def objects_step(
     keys
         Where the keys of new rows are looked up.
     before
-        What was known of all objects of the rows' buckets after the last batch.
+        What was known after the last batch, of all objects that have rows.
     rows
         Good ones, in any order: none is before the horizon, none is null.
     horizon
         Microseconds: that of the commit before, :func:`dtoss.windows.watermark.horizon_of`; None in the first batch.
     labels
         The keys of the rows where they are known.
+    others
+        Moves of all other objects of the rows' buckets, where the greatest speed is asked for; None where they are in
+        the state.
     """
     state = folded(spec, before, horizon)
     batch = placed(rows)
@@ -73,12 +84,13 @@ def objects_step(
     found = met(state, batch)
     pool = pool_of(spec, keys, state, batch, labels, vectors, found)
     bucket = _buckets(state, batch, found)
-    result = walked(spec, keys, state, pool, found, bucket, horizon)
+    result = walked(spec, keys, state, pool, found, bucket, horizon, others)
     ends = found.begin[1:][np.diff(found.begin) > 0]
     reached = reached_of(spec, pool.t[found.order[ends - 1]])
-    return ObjectsStep(
-        result.patches, _after(spec, state, batch, pool, found, bucket), found.losers, result.jumps, reached
-    )
+    left = reached_of(spec, state.t[state.first[1:][np.diff(state.first) > 0] - 1])
+    changed = np.flatnonzero(found.start < found.begin[1:])
+    after = _after(spec, state, batch, pool, found, bucket)
+    return ObjectsStep(result.patches, after, found.losers, result.jumps, reached, changed, left)
 
 
 def _buckets(state: ObjectState, batch: Placed, found: Met) -> Numbers:

@@ -17,6 +17,7 @@ from dtoss.windows.tracks.cells import Groups, groups_of, highest, patch_of, tab
 from dtoss.windows.tracks.codes import codes_of
 from dtoss.windows.tracks.highest_kernel import raise_others
 from dtoss.windows.tracks.labels import Labels, Numbers, ranges, together
+from dtoss.windows.tracks.others import Others, raised_to
 from dtoss.windows.tracks.rows_in import Met, Placed
 from dtoss.windows.tracks.state import ObjectState
 from dtoss.windows.tracks.walk_kernel import BINNED, FLOWS, JUMPS, NO_VISIT, TOUCHED_COUNT, WAITING_CODES, WAITS, walk
@@ -110,8 +111,9 @@ def _needed(state: ObjectState, found: Met) -> Numbers:
 
 
 def walked(
-    spec: Spec, keys: Keys, state: ObjectState, pool: Pool, found: Met, bucket: Numbers, horizon: int | None
-) -> Walked:
+    spec: Spec, keys: Keys, state: ObjectState, pool: Pool, found: Met, bucket: Numbers, horizon: int | None,
+    others: Others | None = None,
+) -> Walked:  # fmt: skip
     """Return what the rows that came change. Cost O(rows of objects that have any, and cells that may change).
 
     Parameters
@@ -128,6 +130,8 @@ def walked(
         int64 (k,). Of each object.
     horizon
         Microseconds, or None.
+    others
+        Moves of objects that are not in the state; None where all are.
     """
     changed = np.flatnonzero(found.start < found.begin[1:])
     if len(changed) == 0:
@@ -175,6 +179,8 @@ def walked(
             first, single, found.order, found.begin, found.start, column, pool.pane, key_first, key, pool.speed,
             *high.arrays,
         )  # fmt: skip
+        if others is not None:
+            raised_to(others, high, groups, buckets, (first, last), spec.pane)
     patches = Patches(
         patch_of(table, groups), codes.flow(flow[: counts[FLOWS]], groups),
         codes.bins(bins[: counts[BINNED]], groups),

@@ -89,6 +89,8 @@ def said(home):
     for document in documents(home, 1, head_of(home).number):
         body = dict(document.commit.document)
         body["batch"] = {**body["batch"], "wall_us": 0}
+        workers = [{**worker, "seconds": 0} for worker in body["placement"]["workers"]]
+        body["placement"] = {**body["placement"], "workers": workers}
         kept.append(body)
     return kept
 

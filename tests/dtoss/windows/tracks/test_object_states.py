@@ -14,7 +14,7 @@ from dtoss.windows.keys import region_keys
 from dtoss.windows.patches import Patches
 from dtoss.windows.spec import MEASURES, spec_of
 from dtoss.windows.tracks.folding import folded
-from dtoss.windows.tracks.state import ObjectState, joined
+from dtoss.windows.tracks.state import ObjectState, newest
 from dtoss.windows.tracks.step import objects_step
 from dtoss.windows.watermark import Reached, added, horizon_of, watermark_of
 from tests.dtoss.windows.summed import rows_of
@@ -45,7 +45,7 @@ def test_a_state_split_by_buckets_is_put_together_again(stream):
     step = objects_step(stream.spec, stream.keys, none, rows_of(rows, lambda who: who % 3, True), None)
     parts = [step.after.of_buckets(np.array([bucket])) for bucket in (2, 0, 1)]
     assert sum(map(len, parts)) == len(step.after)
-    assert same(joined(parts), step.after)
+    assert same(newest(parts), step.after)
     assert same(ObjectState.from_arrow(step.after.to_arrow()), step.after)
     again = Patches.from_arrow(stream.spec, step.patches.to_arrow(stream.spec))
     for name in ("sums", "flow", "bins", "maxima"):
