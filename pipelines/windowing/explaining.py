@@ -105,7 +105,8 @@ def explain(spec: Spec, cells: float = CELLS) -> Explained:
     operators[WINDOWS] = Operator((KEY,), "entering less leaving panes of a key")
     operators["results"] = Operator((KEY,), "changed keys of each end")
     steps += [PANES, WINDOWS, "results"]
-    by, who = (None, "one object has") if spec.witnesses == "1" else ((OBJECT,), f"{spec.witnesses} of objects have")
+    many = spec.witnesses + (" of all objects have" if spec.witnesses.endswith("%") else " objects have")
+    by, who = (None, "one object has") if spec.witnesses == "1" else ((OBJECT,), many)
     operators["watermark"] = Operator(by, f"the time that {who} reached")
     operators[COMMIT] = Operator((), "one for each batch")
     rates = dict.fromkeys(pairwise(steps), ROWS)
@@ -184,8 +185,8 @@ def lines_of(found: Explained, cells: float | None, placement: Placement | None,
 
 def _amount(found: Explained, source: str, rate: float, cells: float | None) -> str:
     if source == PANES:
-        told = "as in the last batch" if cells is not None else "a guess before the first batch"
-        return f"{rate:,.0f} cells, combined in each task, as files that the second step reads ({told})"
+        told = "as in the last batch" if cells is not None else "a guess, before the first batch"
+        return f"{rate:,.0f} cells, combined in each task, as files of the second step ({told})"
     if rate < ROWS:
         return "a few words for each task"
     why = ", ".join(name for name, one in found.operators.items() if one.by == (OBJECT,))

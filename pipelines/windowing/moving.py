@@ -19,7 +19,7 @@ REBALANCE = "30min"
 """Time of rows after which loads are looked at, unless a user says another."""
 MOVE_BUDGET = "1%"
 """Of all state, at most, that moves at once, unless a user says another."""
-ACCEPTED = 1.2
+ACCEPTED = 1.15
 """The largest load of a worker over its fair share that stands, whether noise explains it or not."""
 STAYS = "off"
 DAY_US, SLOT_US = 86_400_000_000, 3_600_000_000

@@ -189,3 +189,29 @@ def moves_of(before: Mapping[str, Any], placement: Placement) -> Numbers:
     if stood is None:
         return np.zeros(0, np.int64)
     return np.flatnonzero(np.array(stood.worker_of) != np.array(placement.worker_of))
+
+
+def in_words(document: Mapping[str, Any]) -> str | None:
+    """Return workers, their load and what has moved, in a line; None where a commit says nothing of it.
+
+    Parameters
+    ----------
+    document
+        Of the commit.
+
+    Examples
+    --------
+    >>> in_words({"placement": {"workers": [{"rows": 30}, {"rows": 10}], "moved_total": {"groups": 3, "bytes": 9000}}})
+    '2 workers, the busiest with 1.50 times its share of rows; 3 groups moved so far, 9,000 bytes'
+    """
+    said = document.get("placement")
+    if said is None:
+        return None
+    rows = [one["rows"] for one in said["workers"]]
+    told = f"{len(rows)} worker{'s' if len(rows) > 1 else ''}"
+    if len(rows) > 1 and sum(rows):
+        told += f", the busiest with {max(rows) * len(rows) / sum(rows):.2f} times its share of rows"
+    moved = said["moved_total"]
+    if moved["groups"]:
+        told += f"; {moved['groups']:,} groups moved so far, {moved['bytes']:,} bytes"
+    return told
