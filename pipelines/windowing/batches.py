@@ -5,21 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dtoss.buckets import BUCKETS, bucket_of
+from dtoss.buckets import bucket_of
 from dtoss.commits.chain import Commit
 from dtoss.commits.folding import fold
 from dtoss.commits.listed import Listed
 from dtoss.commits.source import Source
 from dtoss.errors import InputError
 from dtoss.watch.settings import Settings
-from dtoss.windows.stored.commit import commit_batch, must_run
-from dtoss.windows.stored.debris import clear_state
-from dtoss.windows.stored.document import head_of
+from dtoss.windows.kept.merging import merge_hours
+from dtoss.windows.stored.commit import commit_batch
+from dtoss.windows.stored.debris import clear_merged, clear_state
+from dtoss.windows.stored.document import begun
 from dtoss.windows.stored.files import PARTS
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.panes_task import Told, tell
@@ -31,6 +33,7 @@ from pipelines.rows.positions import Positions
 from pipelines.spark.by_bucket import done_by_bucket, done_by_number
 from pipelines.watching.fitted import first_settings, fitted
 from pipelines.watching.tasks import rows_in
+from pipelines.windowing.moving import Moving, placed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,6 +86,8 @@ class Windowing:
         Of times that are numbers: "ms", or seconds when None.
     say
         Is told of each batch that has committed.
+    moving
+        How groups of objects are placed on workers; by default as a user who says nothing.
     """
 
     def __init__(
@@ -93,8 +98,10 @@ class Windowing:
         wrap: bool = False,
         unit: str | None = None,
         say: Callable[[Ran], None] = lambda ran: None,
+        moving: Moving | None = None,
     ) -> None:
         self.home, self.fixed, self.options, self.wrap, self.unit, self.say = home, fixed, options, wrap, unit, say
+        self.moving = moving or Moving()
         self._turn = RLock()
         self._over = False
         self._tended_us = 0
@@ -125,9 +132,9 @@ class Windowing:
             settings = self.settings() or first_settings(positions, self.fixed.spec.space, None, False, True)
             if settings.time is None:
                 raise InputError("these rows have no column of times: name it (--time COLUMN)")
-            tasks = max(min(cores(session), BUCKETS), 1)
+            place = partial(placed, self.moving, cores(session), self.home)
             types = str(settings.id_type), settings.time
-            plan = plan_batch(self.home, self.fixed, types, source, self.options, now_us, tasks)
+            plan = plan_batch(self.home, self.fixed, types, source, self.options, now_us, place)
             if plan is None:
                 return None
             frame = fitted(positions, settings, self.wrap, self.unit)
@@ -140,10 +147,13 @@ class Windowing:
             return ran
 
     def _tend(self, now_us: int) -> None:
-        """Remove state that was replaced, and fold old commits, every minute."""
+        """Every minute: merge hours that are past, remove what was replaced, and fold old commits."""
         if now_us - self._tended_us >= TENDED_EVERY_US:
             self._tended_us = now_us
-            clear_state(self.home, head_of(self.home))
+            head = begun(self.home)
+            clear_state(self.home, head)
+            clear_merged(self.home, head)
+            merge_hours(self.home, self.fixed.spec, head, self.options.retain)
             fold(self.home.batches)
 
     def end(self) -> None:
@@ -153,7 +163,7 @@ class Windowing:
 
 
 def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[Done]:
-    """Return what the tasks of a batch have done, those without rows among them where their buckets are new.
+    """Return what the tasks of a batch have done that had rows.
 
     Parameters
     ----------
@@ -166,19 +176,16 @@ def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[Done]:
     """
     from pyspark.sql import functions as F
 
-    light = _light(plan)
+    bare = light(plan)
 
     def work(task: int, table: pa.Table) -> Done | None:
-        return _run(light, task, table, settings) if table.num_columns and len(table) else None
+        return _run(bare, task, table, settings) if table.num_columns and len(table) else None
 
-    done = [one for one in done_by_bucket(frame, F.col("id"), plan.tasks, work) if one is not None]
-    if must_run(plan):
-        ran = {one.task for one in done}
-        done += [_run(light, task, pa.table({}), settings) for task in range(plan.tasks) if task not in ran]
-    return done
+    told = done_by_bucket(frame, F.col("id"), plan.tasks, work, plan.placement.worker_of)
+    return [one for one in told if one is not None]
 
 
-def _light(plan: Plan) -> Plan:
+def light(plan: Plan) -> Plan:
     """Return a plan without the commit before and the ledger, which may be long: no task asks for them."""
     return replace(plan, after=None, source=Source())
 
@@ -194,5 +201,5 @@ def _second(session: SparkSession, plan: Plan, watermark: int | None, patches: S
     """Make the results of a batch here, or in tasks where patches are many."""
     if sum(file.rows for file in patches) <= MOST_PATCHES:
         return [tell(plan, watermark, patches, range(PARTS))]
-    light = _light(plan)
-    return done_by_number(session, PARTS, lambda part: tell(light, watermark, patches, [part]))
+    bare = light(plan)
+    return done_by_number(session, PARTS, lambda part: tell(bare, watermark, patches, [part]))

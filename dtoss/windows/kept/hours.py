@@ -24,7 +24,7 @@ from dtoss.errors import StoreError
 from dtoss.windows.stored.document import Document, Part, documents
 from dtoss.windows.stored.home import HOURS, Home
 
-HOUR_US = 3_600_000_000
+PAST_HOUR_US = 3_600_000_000
 MOST_HOURS, MOST_RESULTS = 24, 500_000
 """Hours that are merged at once, and rows of results after which no other hour is begun: a batch waits for it."""
 NO_TIME = -(1 << 62)
@@ -166,7 +166,7 @@ def commit_hours(home: Home, head: Document, hours: Hours) -> Commit:
 
 def without_old(hours: Hours, before: int) -> Hours:
     """Return hours without the files all of whose ends are before a time; the same where there is none of these."""
-    kept_from = min(before, hours.until) // HOUR_US * HOUR_US
+    kept_from = min(before, hours.until) // PAST_HOUR_US * PAST_HOUR_US
     stay = tuple(part for part in hours.files if part.of[1] >= kept_from)
     return hours if len(stay) == len(hours.files) else replace(hours, files=stay, kept_from=kept_from)
 

@@ -12,10 +12,10 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.listed import Listed, checked_bytes, opened, put
 from dtoss.errors import StoreError
 from dtoss.windows.kept.hours import (
-    HOUR_US,
     MOST_HOURS,
     MOST_RESULTS,
     NO_TIME,
+    PAST_HOUR_US,
     Hours,
     commit_hours,
     commits_since,
@@ -62,7 +62,7 @@ def merge_hours(home: Home, spec: Spec, head: Document, retain: int | None = Non
     if head.watermark is None:
         return None
     before = hours_of(home, head)
-    past = (head.watermark - spec.late) // HOUR_US * HOUR_US
+    past = (head.watermark - spec.late) // PAST_HOUR_US * PAST_HOUR_US
     rebuilt = [number for number in head.rebuilds(NO_TIME, before.until - 1) if number > before.commit]
     hours = before
     if past > before.until or rebuilt:
@@ -75,11 +75,11 @@ def merge_hours(home: Home, spec: Spec, head: Document, retain: int | None = Non
 def _merged(home: Home, head: Document, before: Hours, past: int, rebuilt: Sequence[int], late: int) -> Hours:
     """Return the hours with more of them: those that a rebuild has changed, and those that are past."""
     scanned: list[Document] = []
-    target = past if before.until == NO_TIME else min(past, before.until + MOST_HOURS * HOUR_US)
+    target = past if before.until == NO_TIME else min(past, before.until + MOST_HOURS * PAST_HOUR_US)
     for document in documents(home, before.since, head.number):
         ends = [part.of[0] for part in document.files[RESULTS]]
         if before.until == NO_TIME and target == past and ends:
-            target = min(past, min(ends) // HOUR_US * HOUR_US + MOST_HOURS * HOUR_US)
+            target = min(past, min(ends) // PAST_HOUR_US * PAST_HOUR_US + MOST_HOURS * PAST_HOUR_US)
         mark = document.watermark_before
         if mark is not None and mark - late >= target:
             break
@@ -98,7 +98,7 @@ def _merged(home: Home, head: Document, before: Hours, past: int, rebuilt: Seque
         if hour >= before.until and rows > MOST_RESULTS:
             target = hour
             break
-        mine = [part for part in files if part.of[0] // HOUR_US * HOUR_US == hour]
+        mine = [part for part in files if part.of[0] // PAST_HOUR_US * PAST_HOUR_US == hour]
         merged = _of_hour(home, mine + parts, hour)
         if merged is not None:
             files = [part for part in files if part not in mine] + [merged]
@@ -128,13 +128,13 @@ def _hours_in(parts: Sequence[Part], since: int, until: int) -> list[int]:
     found: set[int] = set()
     for part in parts:
         first, last = max(part.of[0], since), min(part.of[1], until - 1)
-        found |= set(range(first // HOUR_US * HOUR_US, last + 1, HOUR_US))
+        found |= set(range(first // PAST_HOUR_US * PAST_HOUR_US, last + 1, PAST_HOUR_US))
     return sorted(found)
 
 
 def _of_hour(home: Home, parts: Sequence[Part], hour: int) -> Part | None:
     """Write the last word on each end and key of an hour; None where there is none."""
-    last = hour + HOUR_US - 1
+    last = hour + PAST_HOUR_US - 1
     tables: list[pa.Table] = []
     for part in parts:
         if part.of[0] <= last and part.of[1] >= hour:

@@ -32,10 +32,13 @@ class Options:
         The share of bad rows above which a batch fails.
     new_source
         Batches of a query that the windows do not know are taken beside those of another.
+    retain
+        Microseconds: results of ends that are longer behind the watermark are removed; None keeps all.
     """
 
     max_bad: float = 0.1
     new_source: bool = False
+    retain: int | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class Plan:
         The wall clock at the beginning.
     fold_to
         Of a rebuild: the horizon to which the state of objects is folded at once; None leaves that to the next batch.
+    clock_us
+        Of a beat without rows: the clock that the watermark follows; None where rows alone move it.
     """
 
     home: Home
@@ -83,6 +88,7 @@ class Plan:
     watermark: int | None
     now_us: int
     fold_to: int | None = None
+    clock_us: int | None = None
 
     @property
     def tasks(self) -> int:

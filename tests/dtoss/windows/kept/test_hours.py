@@ -26,7 +26,7 @@ HOUR = 6 * SECOND
 def short_hours(monkeypatch):
     """Hours of six seconds."""
     for module in (hours_file, merging):
-        monkeypatch.setattr(module, "HOUR_US", HOUR)
+        monkeypatch.setattr(module, "PAST_HOUR_US", HOUR)
 
 
 def merged(home, wanted, retain=None):
@@ -94,7 +94,9 @@ def test_what_is_not_retained_is_said_to_be_no_longer_kept(tmp_path):
     hours = hours_of(home, found.head)
     assert found.watermark - 3 * HOUR < hours.kept_from <= found.watermark - 2 * HOUR
     assert min(part.of[0] for part in hours.files) >= hours.kept_from
-    with pytest.raises(InputError, match=r"a window no longer kept \(--retain\): those from 1970-01-01T00:00:") as caught:
+    with pytest.raises(
+        InputError, match=r"a window no longer kept \(--retain\): those from 1970-01-01T00:00:"
+    ) as caught:
         found.at((hours.kept_from - wanted.slide) / SECOND, "4s")
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="no longer kept"):
