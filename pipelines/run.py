@@ -10,17 +10,23 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dtoss.commits.ledger import Ledger, in_all
+from dtoss.commits.source import Source
 from dtoss.errors import DtossError, InputError, StoreError
+from dtoss.geometry.space import Space, space_of
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
 from pipelines.history import append_files, options_of_cycle
 from pipelines.loop.arriving import Arrived, Patience, arrived
+from pipelines.loop.batches import Vanished
 from pipelines.loop.disposal import Disposal, dispose
 from pipelines.loop.expiry import something_expires
 from pipelines.loop.known import columns_of, current_manifest, ledger_of
 from pipelines.loop.metrics import Metrics
+from pipelines.loop.reads import Reads
 from pipelines.loop.stopping import Stopping
 from pipelines.past.file_keys import KeyedFile, keyed
 from pipelines.past.place import home_of
@@ -30,9 +36,13 @@ from pipelines.rows.positions import Columns, Positions
 from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.spark.causes import said
 from pipelines.spark.renewal import renewed
+from pipelines.windowing.asked import Asked
+from pipelines.windowing.feeding import PARTITION, Feed, feed, feeds_of, release
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from pipelines.windowing.batches import Ran as RanWindows
 
 FAILURES = 3
 """Cycles that may fail in a row; the last of them ends the loop."""
@@ -89,6 +99,7 @@ class _Loop:
     warn: Callable[[str], None]
     lease: bool
     history: str | None
+    feeds: Sequence[Feed]
     options: Mapping[str, Any]
     patience: Patience = field(default_factory=Patience)
 
@@ -111,6 +122,8 @@ def run(
     warn: Callable[[str], None] | None = None,
     lease: bool = True,
     history: str | None = None,
+    windows: Sequence[Asked] = (),
+    say_windows: Callable[[str, RanWindows], None] | None = None,
     **options: Any,
 ) -> Ran:
     """Make a cycle of the files that arrive at every beat, until a signal comes, and return what was done.
@@ -155,15 +168,20 @@ def run(
     history
         Path or URI of a history of positions, to which all rows that are not rejected are appended before they become
         current, and which is settled and adapts between beats; None for none.
+    windows
+        Windows of the store, in which all rows count before they become current. Each of them reads what it has not
+        read, so one that begins later counts the files that are still there.
+    say_windows
+        Is told of each batch of windows, after their name.
     **options
         Other arguments of :func:`pipelines.cycle.cycle`.
 
     Raises
     ------
     InputError
-        If the plan is for other pivots, or there is nothing to look at.
+        If the plan is for other pivots, there is nothing to look at, or windows cannot begin.
     StoreError
-        If another process writes to the store at the first beat, or it is damaged.
+        If another process writes to the store at the first beat, runs windows of it, or it is damaged.
     ValueError
         If an argument is out of its bounds.
     CyclesFailed
@@ -173,17 +191,39 @@ def run(
         raise ValueError(f"every is {every!r}: seconds above 0 are wanted")
     if cycles is not None and cycles < 1:
         raise ValueError(f"cycles is {cycles!r}: a whole number of at least 1 is wanted")
+    home, warn = Store(str(store)).absolute, warn or on_stderr
     if pivots_hash is not None:
-        if options.get("pivots", "keep") != "keep":
-            raise ValueError(f"pivots is {options['pivots']!r}: with a plan they are only kept")
-        options["pivots"] = "keep"
-    loop = _Loop(
-        updates, Store(str(store)).absolute, sessions, columns or {}, schema, disposal, pivots_hash,
-        metrics or Metrics(), stopping or Stopping(), say or (lambda manifest, staleness: None), warn or on_stderr,
-        lease, history, options,
-    )  # fmt: skip
-    with loop.stopping.listening():
-        return _beats(loop, every, cycles, renew)
+        _keep_pivots(options, "a plan")
+    told = say_windows or (lambda name, ran: None)
+    named = columns_of(current_manifest(home) if windows else None, columns or {})
+    unit = "ms" if named.time_format == "epoch_ms" else None
+    space, bad = _space_of(options), options.get("max_bad", 0.10)
+    feeds = feeds_of(windows, home, space, bad, options.get("wrap", False), unit, told, warn, lease)
+    try:
+        if any(one.by == PARTITION for one in feeds):
+            _keep_pivots(options, "windows by partition")
+        loop = _Loop(
+            updates, home, sessions, columns or {}, schema, disposal, pivots_hash, metrics or Metrics(),
+            stopping or Stopping(), say or (lambda manifest, staleness: None), warn, lease, history, feeds, options,
+        )  # fmt: skip
+        with loop.stopping.listening():
+            return _beats(loop, every, cycles, renew)
+    finally:
+        release(feeds)
+
+
+def _keep_pivots(options: dict[str, Any], why: str) -> None:
+    """Let a cycle keep the pivots of the store: partition numbers have to go on meaning the same places."""
+    if options.get("pivots", "keep") != "keep":
+        raise ValueError(f"pivots is {options['pivots']!r}: with {why} they are only kept")
+    options["pivots"] = "keep"
+
+
+def _space_of(options: Mapping[str, Any]) -> Space | None:
+    """Return the space that is named for a store's first snapshot; None where none is."""
+    first = options.get("first") or {}
+    crs, metric = first.get("crs"), first.get("metric")
+    return None if crs is None and metric is None else space_of(crs, metric)
 
 
 def _beats(loop: _Loop, every: float, cycles: int | None, renew: Callable[[], None] | None) -> Ran:
@@ -242,22 +282,28 @@ def _beat(loop: _Loop) -> bool:
     """Make a cycle if something has changed; return whether it has."""
     for attempt in range(VANISHED):
         manifest = _current(loop)
-        found = arrived(loop.updates, ledger_of(manifest), loop.patience, loop.warn)
+        ledger = ledger_of(manifest)
+        read = Ledger(in_all([ledger, *(one.ledger() for one in loop.feeds)]))
+        found = arrived(loop.updates, read, loop.patience, loop.warn)
+        mine = found.unread(ledger)
         loop.metrics.files(waiting=len(found.waiting))
-        if not any(found.fresh.values()) and not something_expires(loop.home, manifest, loop.options):
+        due = any(mine.fresh.values()) or something_expires(loop.home, manifest, loop.options)
+        made: dict[str, Any] | None = None
+        if due or any(found.fresh.values()):
+            try:
+                made = _cycle(loop, found, mine, manifest, due)
+            except Exception as error:
+                gone = [] if loop.stopping.asked else found.gone()
+                if not gone or attempt == VANISHED - 1:
+                    raise
+                loop.warn(f"{gone[0]} has gone or changed while it was read: the cycle begins again ({said(error)})")
+                continue
+        if made is None:
             loop.metrics.skipped()
             _dispose(loop, found)
             _write(loop)
             return False
-        try:
-            made = _cycle(loop, found, manifest)
-        except Exception as error:
-            gone = [] if loop.stopping.asked else found.gone()
-            if not gone or attempt == VANISHED - 1:
-                raise
-            loop.warn(f"{gone[0]} has gone or changed while it was read: the cycle begins again ({said(error)})")
-            continue
-        staleness = None if found.oldest is None else max(time.time() - found.oldest, 0.0)
+        staleness = None if mine.oldest is None else max(time.time() - mine.oldest, 0.0)
         loop.metrics.committed(made, staleness)
         _dispose(loop, found)
         _write(loop)
@@ -290,49 +336,83 @@ def _current(loop: _Loop) -> dict[str, Any] | None:
     return manifest
 
 
-def _cycle(loop: _Loop, found: Arrived, manifest: dict[str, Any] | None) -> dict[str, Any]:
+def _cycle(
+    loop: _Loop, found: Arrived, mine: Arrived, manifest: dict[str, Any] | None, due: bool
+) -> dict[str, Any] | None:
+    """Append what has arrived to the history, count it in windows, and make it current; return the manifest of that.
+
+    Each of the three commits by itself, in this order, and skips files that it has: whoever is killed between two of
+    them goes on with the next one. None where the store has read all of it.
+    """
     columns = columns_of(manifest, loop.columns)
-    inputs = found.inputs(schema=loop.schema, encoding=columns.encoding)
     # a second writer is told before Spark starts
     try:
-        lock = loop.home.writer(loop.warn) if loop.lease else None
+        lock = loop.home.writer(loop.warn) if loop.lease and due else None
     except StoreError as error:
         if loop.home.writes() is None:
             raise
         raise _Busy(str(error)) from None
     try:
+        wanted = types_of(manifest, columns)
+        reads = Reads(partial(_read, columns, wanted), loop.schema, columns.encoding)
+        inputs = reads.inputs(mine)
         with loop.stopping.starting():
             session = loop.sessions()
         loop.stopping.listen_again()
-        wanted = types_of(manifest, columns)
         keys = [] if loop.history is None or inputs is None else keyed(inputs)
-        positions = None if inputs is None else read_positions(session, inputs, columns, wanted=wanted)
+        early = [one for one in loop.feeds if manifest is not None or one.by != PARTITION]
         try:
+            positions = reads.positions(session, mine)
             if loop.history is not None and inputs is not None:
                 _append(loop, session, inputs, columns, positions, keys, manifest)
-            return cycle(
+            _feed(early, session, reads, found)
+            if not due:
+                return None
+            made = cycle(
                 positions,
                 loop.home.path,
                 deleted=columns.deleted,
-                ledger=found.read,
+                ledger=mine.read,
                 warn=loop.warn,
                 lock=lock,
                 lease=loop.lease,
                 **loop.options,
             )
+            # partitions of a first snapshot are keys from now on
+            _feed([one for one in loop.feeds if one not in early], session, reads, found)
+            return made
         except DtossError:
             raise
         except Exception as error:
-            if inputs is None:
+            last = reads.last()
+            if last is None:
                 raise
             # a file of which the damage shows only when all of it is read
-            raise unreadable(error, inputs) from None
+            raise unreadable(error, last) from None
         finally:
-            if positions is not None:
-                positions.release()
+            reads.release()
     finally:
         if lock is not None:
             lock.release()
+
+
+def _read(columns: Columns, wanted: Mapping[str, str], session: SparkSession, inputs: Inputs) -> Positions:
+    return read_positions(session, inputs, columns, wanted=wanted)
+
+
+def _feed(feeds: Sequence[Feed], session: SparkSession, reads: Reads, found: Arrived) -> None:
+    """Count what has arrived in windows, each of which leaves out the files that it has."""
+    for one in feeds:
+        some = found.unread(one.ledger())
+        positions = reads.positions(session, some)
+        if positions is None:
+            continue
+
+        def check(some: Arrived = some) -> None:
+            if changed := some.changed():
+                raise Vanished(f"{changed[0]} has changed while it was read")
+
+        feed(one, session, positions, Source(files=some.fresh, there=tuple(found.there)), check)
 
 
 def _append(
@@ -375,7 +455,8 @@ def _settle(loop: _Loop) -> None:
 
 def _dispose(loop: _Loop, found: Arrived) -> None:
     if loop.disposal is not None:
-        loop.metrics.files(gone=dispose(loop.disposal, loop.home, found.where, loop.warn))
+        others = [one.ledger() for one in loop.feeds]
+        loop.metrics.files(gone=dispose(loop.disposal, loop.home, found.where, loop.warn, others))
 
 
 def _write(loop: _Loop) -> None:

@@ -84,6 +84,25 @@ class Ledger:
         return Ledger(self.files, {**self.batches, query: max(batch, self.batches.get(query, -1))})
 
 
+def in_all(ledgers: Iterable[Ledger]) -> dict[str, int]:
+    """Return the bytes of the files that every one of some ledgers has, by name; none where there is no ledger.
+
+    Notes
+    -----
+    O(files) a ledger.
+
+    Examples
+    --------
+    >>> in_all([Ledger({"a": 1, "b": 2, "c": 3}), Ledger({"a": 1, "b": 9})])
+    {'a': 1}
+    """
+    common: dict[str, int] | None = None
+    for ledger in ledgers:
+        files = ledger.files
+        common = dict(files) if common is None else {f: n for f, n in common.items() if files.get(f) == n}
+    return common or {}
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

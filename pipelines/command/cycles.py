@@ -14,6 +14,8 @@ from pipelines.command import options, row_options
 from pipelines.command.notes import note
 from pipelines.command.options import seconds_or_none
 from pipelines.command.output import say_compiling, start_spark
+from pipelines.command.windows.saying import say as windows_say
+from pipelines.command.windows.saying import say_json as windows_say_json
 
 END_SECONDS = 1.5
 """That Spark may take to end once a cycle is abandoned: with the cycle's own grace, SIGTERM takes less than 5 s."""
@@ -76,13 +78,21 @@ def run(
     ] = None,
     seed: row_options.Seed = 0,
     history: options.History = None,
+    windows: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--windows",
+            help="File in TOML that asks for windows, which count the same rows; give it again for others.",
+            metavar="SPEC.toml",
+        ),
+    ] = None,
     master: options.Master = None,
     driver_memory: options.DriverMemory = None,
     as_json: options.Json = False,
 ) -> int:
     """Merge files that keep arriving, cycle after cycle."""
     say_compiling("build")
-    from dtoss.snapshots.store import on_stderr
+    from dtoss.snapshots.store import Store, on_stderr
     from pipelines.cycle import check_cycle
     from pipelines.loop.disposal import disposal_of
     from pipelines.loop.metrics import Metrics
@@ -90,16 +100,20 @@ def run(
     from pipelines.rows.amounts import seconds_of, share_of
     from pipelines.run import CyclesFailed
     from pipelines.run import run as loop
+    from pipelines.windowing.asked import read_asked
+    from pipelines.windowing.feeding import PARTITION, key_kind
 
     beat = seconds_of(every)
     disposal = None if done is None else disposal_of(done, updates)
+    asked_windows = [read_asked(file) for file in windows or ()]
+    kept = plan is not None or any(key_kind(one, Store(store).absolute) == PARTITION for one in asked_windows)
     rules: dict[str, Any] = {
         "deleted_for": seconds_or_none(deleted_for, "ever"),
         "expire": seconds_or_none(expire),
         "clock": clock,
         "max_ahead": seconds_or_none(max_ahead),
         "missing": missing,
-        "pivots": pivots or ("auto" if plan is None else "keep"),
+        "pivots": pivots or ("keep" if kept else "auto"),
         "in_place_until": in_place_until,
     }
     check_cycle(**rules)
@@ -147,6 +161,8 @@ def run(
             warn=on_stderr,
             lease=lease == "on",
             history=history,
+            windows=asked_windows,
+            say_windows=windows_say_json if as_json else windows_say,
             now=now,
             max_bad=max_bad,
             wrap=wrap,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyarrow import fs
 
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError
 from pipelines.rows.inputs import AT_ONCE, Inputs, format_of, kind_in, look_in
-from pipelines.rows.listing import Listing, escaped, listing
+from pipelines.rows.listing import Listing, escaped, joined, listing
 
 YOUNG_SECONDS = 2.0
 """A text file that was written to less than this ago waits: nothing in it says where it ends."""
@@ -90,6 +90,11 @@ class Arrived:
             return None
         return look_in(self.where, files, self.kind, schema=schema, encoding=encoding)
 
+    def unread(self, ledger: Ledger) -> Arrived:
+        """Return the same of which only those files are fresh that a ledger has not; all else stays."""
+        fresh = ledger.fresh(self.fresh)
+        return replace(self, fresh=fresh, oldest=_oldest(self.where, fresh, None))
+
     def read(self, ledger: Ledger) -> Ledger:
         """Return a ledger once the fresh files are read; files that are gone are forgotten."""
         return ledger.reading(self.fresh, self.there)
@@ -106,7 +111,7 @@ class Arrived:
 
 
 def arrived(
-    path: str,
+    path: str | Sequence[str],
     ledger: Ledger,
     patience: Patience,
     warn: Callable[[str], None],
@@ -121,7 +126,8 @@ def arrived(
     Parameters
     ----------
     path
-        A folder, file or glob; on an object store a prefix, under which there may be nothing yet.
+        A folder, file or glob; on an object store a prefix, under which there may be nothing yet. Or several of them on
+        one file system; a file that is at more than one counts once.
     ledger
         What was read.
     patience
@@ -140,22 +146,22 @@ def arrived(
     -----
     Costs one listing of all files, and two reads of some bytes of each Parquet file that was not read yet.
     """
-    where = listing(path)
-    if where is None:
-        raise InputError(f"{path} cannot be looked at: check the path, and that this machine can reach it")
-    if not where.there and "://" not in path and escaped(path) == path:
-        raise InputError(f"nothing is at {path}: make the folder in which updates arrive")
+    paths = [path] if isinstance(path, str) else list(path)
+    found = [_looked_at(one) for one in paths]
+    where = joined(found)
     there = dict(zip(where.files, where.sizes, strict=True))
     unread = ledger.fresh(there)
     kinds: dict[str, str] = {}
-    for file, folders in zip(where.files, where.folders, strict=True):
-        # what was read has shown its format then
-        kind = kind_in(where, file, folders) if file in unread else format_of(file)
-        if kind is not None:
-            kinds[file] = kind
-        elif file in unread:
+    for one in found:
+        for file, folders in zip(one.files, one.folders, strict=True):
+            # what was read has shown its format then
+            kind = kind_in(one, file, folders) if file in unread else format_of(file)
+            if kind is not None:
+                kinds[file] = kind
+    for file in unread:
+        if file not in kinds:
             patience.tell(file, "no format that is read: it is left alone", warn)
-    _check_one(path, kinds)
+    _check_one(", ".join(paths), kinds)
     written = dict(zip(where.files, where.written, strict=True))
     now = clock()
     candidates = [file for file in unread if file in kinds]
@@ -170,9 +176,23 @@ def arrived(
                 file, f"{why} after {LONG_SECONDS / 60.0:.0f} minutes, and is not read: is its writer gone?", warn
             )
     fresh = {file: there[file] for file in candidates if file in whole}
-    stamps = [stamp for file in fresh if (stamp := written[file]) is not None]
     kind = next((kinds[file] for file in (*fresh, *kinds)), None)
-    return Arrived(where, there, fresh, waiting, kind, min(stamps, default=now) if fresh else None)
+    return Arrived(where, there, fresh, waiting, kind, _oldest(where, fresh, now))
+
+
+def _oldest(where: Listing, fresh: Mapping[str, int], now: float | None) -> float | None:
+    """Return when the first of some files was written; None without files, ``now`` where nothing says it."""
+    stamps = [at for file, at in zip(where.files, where.written, strict=True) if file in fresh and at is not None]
+    return min(stamps, default=now) if fresh else None
+
+
+def _looked_at(path: str) -> Listing:
+    where = listing(path)
+    if where is None:
+        raise InputError(f"{path} cannot be looked at: check the path, and that this machine can reach it")
+    if not where.there and "://" not in path and escaped(path) == path:
+        raise InputError(f"nothing is at {path}: make the folder in which updates arrive")
+    return where
 
 
 def _check_one(path: str, kinds: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ class Loop:
     Parameters
     ----------
     positions
-        The folder in which files arrive; a file or a glob, too.
+        The folder in which files arrive; a file or a glob, too, or several of them.
     sessions
         Returns the session; it is asked once there are rows.
     ledger
@@ -73,7 +73,7 @@ class Loop:
         That have committed so far.
     """
 
-    positions: str
+    positions: str | Sequence[str]
     sessions: Callable[[], SparkSession]
     ledger: Callable[[], Ledger]
     chosen: Callable[[SparkSession, Inputs], tuple[Columns, Mapping[str, str]]]

@@ -11,7 +11,7 @@ import filecmp
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.commits.folder import link_if_absent
-from dtoss.commits.ledger import Ledger
+from dtoss.commits.ledger import Ledger, in_all
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.place import filesystem_of
 from dtoss.snapshots.store import Store
@@ -86,8 +86,8 @@ def _below(target: str, updates: str) -> tuple[str, ...] | None:
     return place.relative_to(above).parts if place.is_relative_to(above) else None
 
 
-def read_by_all(store: Store) -> dict[str, int]:
-    """Return the bytes of the files that every snapshot of a store has read, by name.
+def read_by_all(store: Store, others: Sequence[Ledger] = ()) -> dict[str, int]:
+    """Return the bytes of the files that every snapshot of a store has read, by name, and all others who read them.
 
     Raises
     ------
@@ -98,19 +98,20 @@ def read_by_all(store: Store) -> dict[str, int]:
     -----
     O(files) a snapshot.
     """
-    common: dict[str, int] | None = None
+    found = []
     for name in store.snapshots():
         try:
-            files = Ledger.of(store.manifest(name).get("ledger")).files
+            found.append(Ledger.of(store.manifest(name).get("ledger")))
         except StoreError:
             if name in store.snapshots():
                 raise
             continue  # cleared meanwhile
-        common = dict(files) if common is None else {f: n for f, n in common.items() if files.get(f) == n}
-    return common or {}
+    return in_all([*found, *others]) if found else {}
 
 
-def dispose(disposal: Disposal, store: Store, where: Listing, warn: Callable[[str], None]) -> int:
+def dispose(
+    disposal: Disposal, store: Store, where: Listing, warn: Callable[[str], None], others: Sequence[Ledger] = ()
+) -> int:
     """Delete or move the files of a folder that every snapshot of a store has read; return how many.
 
     Parameters
@@ -123,10 +124,12 @@ def dispose(disposal: Disposal, store: Store, where: Listing, warn: Callable[[st
         The folder's files.
     warn
         Is told of what cannot be deleted or moved; it stays, and is not read again.
+    others
+        What others have read who read the same files: a file stays until all of them have.
     """
     there = dict(zip(where.files, where.sizes, strict=True))
     try:
-        read = read_by_all(store)
+        read = read_by_all(store, others)
     except StoreError as error:
         warn(f"files that were read stay where they are: {error}")
         return 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyarrow import fs
 
-from dtoss.errors import StoreError
+from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.place import filesystem_of
 
 _WILD = re.compile(r"[*?\[{]")
@@ -62,6 +63,42 @@ class Listing:
         host = rest.partition("/")[0]
         inside = file.lstrip("/")
         return f"{scheme}://{escaped(inside if host and inside.startswith(f'{host}/') else f'{host}/{inside}')}"
+
+
+def joined(found: Sequence[Listing]) -> Listing:
+    """Return what is at several paths of one file system, each file once.
+
+    Raises
+    ------
+    InputError
+        If they are on several file systems, or the names of folders are values of columns, which go by one path.
+    """
+    if len(found) == 1:
+        return found[0]
+    hosts = [_host(one.path) for one in found]
+    for one, host in zip(found, hosts, strict=True):
+        if host != hosts[0]:
+            raise InputError(f"{found[0].path} and {one.path} are on different file systems: name those of one")
+        if any("=" in folder for folders in one.folders for folder in folders):
+            raise InputError(
+                f"{one.path} holds folders whose names are values of a column, which go by one path: name no others"
+            )
+    files = {
+        file: (folders, size, written)
+        for one in found
+        for file, folders, size, written in zip(one.files, one.folders, one.sizes, one.written, strict=True)
+    }
+    names = tuple(sorted(files))
+    folders, sizes, written = zip(*(files[name] for name in names), strict=True) if names else ((), (), ())
+    hidden = tuple(sorted({file for one in found for file in one.hidden}))
+    there = all(one.there for one in found)
+    return Listing(found[0].path, found[0].filesystem, names, hidden, folders, there, False, sizes, written)
+
+
+def _host(path: str) -> str:
+    """Return what stands before the path in a URI; nothing for a path of this machine."""
+    scheme, found, rest = path.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}" if found else ""
 
 
 def escaped(path: str) -> str:
