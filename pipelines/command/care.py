@@ -11,7 +11,7 @@ from pipelines.command.options import Json, Keep, KeepFor, Lease, Store, seconds
 
 
 def gc(store: Store, keep: Keep = 3, keep_for: KeepFor = "10min", lease: Lease = "on", as_json: Json = False) -> None:
-    """Remove old snapshots and what unfinished work has left, of windows too, and fold old commits."""
+    """Remove old snapshots, and what unfinished work of rebuilds, windows and live patterns has left; fold old commits."""
     from dtoss.snapshots.store import Store as StorePlace
 
     if keep < 1:
@@ -21,16 +21,17 @@ def gc(store: Store, keep: Keep = 3, keep_for: KeepFor = "10min", lease: Lease =
     if not place.folder.there():
         place.current()  # which says so: no store is made where there is none
     removed = place.clear(keep, keep_for=seconds or 0.0, lease=lease == "on")
-    windows = _clear_windows(store)
+    windows, patterns = _clear_windows(store), _clear_patterns(store)
     if as_json:
-        of_windows = {"windows": windows} if windows else {}
-        print(json.dumps({"removed": removed, "snapshots": place.snapshots(), **of_windows}))
+        of_others = {name: gone for name, gone in (("windows", windows), ("patterns", patterns)) if gone}
+        print(json.dumps({"removed": removed, "snapshots": place.snapshots(), **of_others}))
         return
     for name in removed:
         print(f"{name} is removed")
-    for name, files in windows.items():
-        if files:
-            print(f"{files:,} files of windows {name} are removed")
+    for what, gone in (("windows", windows), ("live patterns", patterns)):
+        for name, files in gone.items():
+            if files:
+                print(f"{files:,} files of {what} {name} are removed")
     print(f"{len(place.snapshots()):,} snapshots stay")
 
 
@@ -42,6 +43,20 @@ def _clear_windows(store: str) -> dict[str, int]:
     if not names:
         return {}
     from dtoss.windows.stored.debris import clear_debris
+
+    return {name: clear_debris(Home(store, name)) for name in names}
+
+
+def _clear_patterns(store: str) -> dict[str, int]:
+    """Remove what nothing names of all live patterns of a store, and return how many files of each went."""
+    from dtoss.commits.named import names_in, path_in
+    from dtoss.snapshots.place import folder_of
+
+    names = names_in(folder_of(path_in(store, "patterns")))
+    if not names:
+        return {}
+    from pipelines.requests.debris import clear_debris
+    from pipelines.requests.home import Home
 
     return {name: clear_debris(Home(store, name)) for name in names}
 
