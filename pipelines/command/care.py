@@ -11,7 +11,7 @@ from pipelines.command.options import Json, Keep, KeepFor, Lease, Store, seconds
 
 
 def gc(store: Store, keep: Keep = 3, keep_for: KeepFor = "10min", lease: Lease = "on", as_json: Json = False) -> None:
-    """Remove old snapshots, and what unfinished work of rebuilds, windows and live patterns has left; fold old commits."""
+    """Remove old snapshots, and what unfinished work of rebuilds, windows and live patterns left; fold old commits."""
     from dtoss.snapshots.store import Store as StorePlace
 
     if keep < 1:
