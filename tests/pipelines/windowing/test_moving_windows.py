@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dtoss.buckets import BUCKETS
 from dtoss.errors import InputError
-from dtoss.windows.stored.document import head_of
+from dtoss.windows.stored.document import DOCUMENT_FORMAT, FILE_KINDS, head_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.placement import Load, as_json, even, placement_of
 from pipelines.windowing.moving import day_pattern, moving_of, placed
+from pipelines.windows import run_windows
+from tests.dtoss.windows.stored.kept import ALL, PLANE, SECOND, SITES, begin, commit, made, spec
 
 MINUTE = 60_000_000
-NOTHING = dict.fromkeys(("objects", "patches", "panes", "results", "quarantine"), ())
 
 
 def stood(folder, placement, rows, marks=(0,), held=None):
@@ -27,21 +31,14 @@ def stood(folder, placement, rows, marks=(0,), held=None):
         before = {} if head is None else head.document
         held = np.full(BUCKETS, 1_000) if held is None else held
         loads = [Load(worker, np.asarray(rows), held, 0.5) for worker in range(placement.workers)]
-        document = {name: [] for name in NOTHING} | {
-            "kind": "windows", "format": format_of(), "watermark": mark * MINUTE, "watermark_before": None,
+        document = {name: [] for name in FILE_KINDS} | {
+            "kind": "windows", "format": DOCUMENT_FORMAT, "watermark": mark * MINUTE, "watermark_before": None,
             "counts": {}, "totals": {}, "reasons": {}, "reached": [[], []],
             "placement": as_json(placement, before, loads),
         }  # fmt: skip
         home.batches.append(document, head)
         placement = placement_of(document)
     return home
-
-
-def format_of():
-    """The format of documents of now."""
-    from dtoss.windows.stored.document import DOCUMENT_FORMAT
-
-    return DOCUMENT_FORMAT
 
 
 def next_of(home, **given):
@@ -125,3 +122,29 @@ def test_bad_options_are_refused(given, said):
     """With the value, the bound and the way out."""
     with pytest.raises(InputError, match=re.escape(said)):
         moving_of(**given)
+
+
+def test_workers_of_spark_come_and_go_and_results_are_those_of_one(spark, tmp_path):
+    """Three batches by two, five and three workers; files of results have the bytes of a run without Spark."""
+    sites, folder, wanted = tmp_path / "sites.csv", tmp_path / "in", spec(measures=ALL)
+    sites.write_text("id,x,y\n" + "".join(f"{i},{x},{y}\n" for i, (x, y) in enumerate(SITES.tolist())))
+    asked = {
+        "lengths": "4s,10s", "slide": "2s", "measures": ALL, "by": f"sites:{sites}", "late": "5s", "max_gap": "6s",
+    }  # fmt: skip
+    folder.mkdir()
+    alone, fixed = begin(tmp_path / "alone", wanted)
+    home, before = Home(str(tmp_path / "store"), "w"), None
+    for number, (rows, workers) in enumerate(zip(made(8, batches=3, ids=40), (2, 5, 3), strict=True)):
+        who, t, x, y = (list(column) for column in zip(*rows, strict=True))
+        pq.write_table(pa.table({"id": who, "t": np.array(t) / SECOND, "x": x, "y": y}), folder / f"{number}.parquet")
+        os.utime(folder / f"{number}.parquet", (1, 1))
+        moving = moving_of(workers, "1s", "100%")
+        told = run_windows(
+            str(folder), home.store, "w", lambda: spark, asked, space=PLANE, once=True, max_bad=1.0, moving=moving
+        )
+        document = head_of(home).commit.document
+        assert (told.batches, len(document["placement"]["workers"])) == (1, workers)
+        assert document["results"] == commit(alone, fixed, rows).document["results"]
+        assert sum(one["rows"] for one in document["placement"]["workers"]) == len(rows)
+        assert (document["placement"]["moved"]["groups"] > 0) == (before is not None)
+        before = document
