@@ -1,7 +1,9 @@
-"""Windows whose process is killed in mid-batch with a real Spark: the results are those of a run that was left alone.
+"""Windows of which processes are killed in mid-batch with a real Spark: results are those of a run left alone.
 
-``python -m tests.pipelines.windowing.window_kills --count 6`` (a part of make check-data). The command runs in a
-process of its own, which is killed with all that it has started, at a time that a seed chooses.
+``python -m tests.pipelines.windowing.window_kills --count 6 --workers 20`` (a part of make check-data). The command
+runs in a process of its own. It is killed with all that it has started, at a time that a seed chooses, and begun again;
+then Python workers of Spark's are killed one after another while it runs, and Spark does their tasks once more.
+Processes that are killed between any two changes of files are in tests/dtoss/windows/stored/test_window_kills.py.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -21,14 +24,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
+from bench.measuring.machine import family
 from datasets.tables.command import run, say
 from dtoss.windows.stored.document import documents, head_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.verify import verify_windows
 
-FILES, ROWS = 4, 20_000
+FILES, ROWS = 8, 10_000
 LONGEST_SECONDS = 40.0
 """After which a process is killed, at most."""
+MASTER = "local[2,8]"
+"""A task is tried so often."""
+PAUSE_SECONDS = (0.5, 4.0)
+"""From one killed worker to the next."""
 
 
 def made(folder: Path) -> None:
@@ -44,14 +52,48 @@ def made(folder: Path) -> None:
     pq.write_table(pa.table(sites), folder / "sites.parquet")
 
 
-def started(folder: Path, store: str) -> subprocess.Popen[bytes]:
+def started(
+    folder: Path, store: str, master: str = MASTER, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Start the command, a file a batch, as the first of its own group of processes."""
     arguments = [
         "windows", "run", str(folder / "in"), "--store", store, "--name", "w", "--once", "--max-rows-per-batch", "1",
         "--lengths", "5min,1h", "--slide", "1min", "--by", f"sites:{folder / 'sites.parquet'}", "--late", "20min",
-        "--measures", "rows,objects,here,arrivals,flow,speed,max_speed,p95_speed", "--master", "local[2]", "--quiet",
+        "--measures", "rows,objects,here,arrivals,flow,speed,max_speed,p95_speed", "--master", master, "--quiet",
     ]  # fmt: skip
-    return subprocess.Popen([sys.executable, "-m", "dtoss", *arguments], start_new_session=True)
+    return subprocess.Popen([sys.executable, "-m", "dtoss", *arguments], start_new_session=True, env=environment)
+
+
+def workers_of(process: int) -> list[int]:
+    """Return the Python workers of Spark's below a process, the one that starts them left out."""
+    found = []
+    for one in family(process):
+        try:
+            words = (Path("/proc") / str(one) / "cmdline").read_text().split("\0")
+            parent = int((Path("/proc") / str(one) / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            above = (Path("/proc") / str(parent) / "cmdline").read_text()
+        except OSError:
+            continue
+        if "pyspark.daemon" in words and "pyspark.daemon" in above:
+            found.append(one)
+    return found
+
+
+def workers_killed(folder: Path, store: str, rng: random.Random, most: int) -> int:
+    """Run the command, and kill its Python workers, at most so many; returns how many were."""
+    process, came = started(folder, store), 0
+    while process.poll() is None:
+        pause = time.monotonic() + rng.uniform(*PAUSE_SECONDS)
+        while process.poll() is None and time.monotonic() < pause:
+            time.sleep(0.05)
+        there = workers_of(process.pid)
+        if there and came < most:
+            os.kill(rng.choice(there), signal.SIGKILL)
+            came += 1
+    if process.returncode:
+        say(f"window kills: a run ended with code {process.returncode} after {came} of its workers were killed")
+        assert started(folder, store).wait(900) == 0
+    return came
 
 
 def results(store: str) -> list[object]:
@@ -61,11 +103,13 @@ def results(store: str) -> list[object]:
     assert found.damaged == [], found.damaged
     said = documents(home, 1, head_of(home).number)  # type: ignore[union-attr]
     names = ("results", "counts", "reasons", "watermark", "panes", "objects")
-    return [{name: one.commit.document[name] for name in names} for one in said]
+    batches = [one.commit.document for one in said if one.commit.document["batch"]["files"]]  # hours merge by the clock
+    return [{name: one[name] for name in names} for one in batches]
 
 
 def main(
-    count: Annotated[int, typer.Option(help="Kills.", min=1)] = 6,
+    count: Annotated[int, typer.Option(help="Kills of all.", min=0)] = 6,
+    workers: Annotated[int, typer.Option(help="Kills of Python workers.", min=0)] = 20,
     seed: Annotated[int, typer.Option(help="When.")] = 0,
 ) -> None:
     """Kill runs of windows, and hold all that they have committed to a run that nobody has disturbed."""
@@ -90,6 +134,12 @@ def main(
                 came += 1
             assert results(store) == wanted
             say(f"window kills: {came} of {count}, store {stores} as the one left alone")
+        came = 0
+        while came < workers:
+            store, stores = str(folder / f"torn{stores}"), stores + 1
+            came += workers_killed(folder, store, rng, workers - came)
+            assert results(store) == wanted
+            say(f"window kills: {came} of {workers} workers, store {stores} as the one left alone")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ import sys
 import traceback
 
 from dtoss.commits.source import Source
+from dtoss.windows.kept import hours, merging
+from dtoss.windows.kept.hours import hours_of
+from dtoss.windows.kept.merging import merge_hours
 from dtoss.windows.stored.debris import clear_debris
 from dtoss.windows.stored.document import documents, head_of
 from dtoss.windows.stored.plan import ledger_of
@@ -18,22 +21,37 @@ from dtoss.windows.stored.verify import verify_windows
 from tests.dtoss.snapshots.small_stores import STEPS
 from tests.dtoss.watch.stream.scripted import no_sync
 from tests.dtoss.windows.brute import replayed
-from tests.dtoss.windows.stored.kept import begin, check, commit, made, spec
+from tests.dtoss.windows.stored.kept import SECOND, begin, check, commit, made, spec
 
 SEEDS, KILLS = 24, 150
-LONGEST = 40
+LONGEST = 60
 """Changes of files that a process may make before its fault, at most."""
 TASKS = 3
+RETAIN_US = 12 * SECOND
 
 
 def play(home, fixed, batches, began=lambda: None):
-    """Commit the batches that are not committed yet, each as a file that has arrived, and clear behind each."""
+    """Commit the batches that are not committed yet, each as a file that arrived; merge hours, clear behind each."""
     for number, batch in enumerate(batches):
         name = f"part{number}"
         if ledger_of(home).fresh({name: len(batch)}):
             began()
+            merge(home, fixed)
             commit(home, fixed, batch, Source(files={name: len(batch)}), TASKS)
             clear_debris(home, 0.0)
+    merge(home, fixed)
+
+
+def merge(home, fixed):
+    """Merge all hours that are past, and remove those that are old."""
+    while (head := head_of(home)) is not None and merge_hours(home, fixed.spec, head, RETAIN_US) is not None:
+        clear_debris(home, 0.0)
+
+
+def batches_of(seed):
+    """Few rows of many objects after the first batch, so that state is patched; some are too late and set aside."""
+    later = [[*batch, (1, -(1 << 40), 0.0, 0.0)] for batch in made(seed + 1, batches=3, rows=4, ids=30, step=8.0)]
+    return made(seed, batches=1, rows=30, ids=30) + later
 
 
 def play_in_a_child(home, fixed, batches, step, fault):
@@ -95,12 +113,14 @@ def said(home):
     return kept
 
 
-def test_a_hundred_kills_and_full_disks_change_no_byte(tmp_path):
+def test_a_hundred_kills_and_full_disks_change_no_byte(tmp_path, monkeypatch):
     """Each run ends with the files of one that nobody has disturbed, and each answer is the oracle's."""
-    wanted, came = spec(), 0
+    for module in (hours, merging):
+        monkeypatch.setattr(module, "PAST_HOUR_US", 4 * SECOND)
+    wanted, came, seen = spec(late="3s"), 0, set()
     for seed in range(SEEDS):
         rng = random.Random(seed)
-        batches = made(seed, batches=4, rows=12)
+        batches = batches_of(seed)
         calm, fixed = begin(tmp_path / f"calm{seed}", wanted)
         play(calm, fixed, batches)
         home, fixed = begin(tmp_path / f"torn{seed}", wanted)
@@ -117,8 +137,14 @@ def test_a_hundred_kills_and_full_disks_change_no_byte(tmp_path):
                 break
         assert said(home) == said(calm)
         clear_debris(home, 0.0)
-        for room in ("objects", "panes", "patches", "results", "keys"):
+        for room in ("objects", "panes", "patches", "results", "keys", "quarantine", "hours"):
             assert home.folder.files(room) == calm.folder.files(room)
+            seen |= {room for _ in home.folder.files(room)}
+        files = head_of(home).files
+        seen |= {f"patches of {room}" for room in ("objects", "panes") if any(part.patch for part in files[room])}
+        kept_from = max(hours_of(home, head_of(home)).kept_from, 0)
+        seen |= {"removed" for _ in range(kept_from)[:1]}
         if seed % 8 == 0:
-            assert check(home, list(replayed(wanted, batches))[-1][0]) > 0
+            assert check(home, list(replayed(wanted, batches))[-1][0], kept_from) > 0
     assert came >= KILLS // 2
+    assert {"hours", "patches of objects", "patches of panes", "quarantine", "removed"} <= seen
