@@ -53,6 +53,7 @@ def groups_step(
     *,
     piece: int = ROWS,
     into: Callable[[pa.Table], object] | None = None,
+    told_after: int | None = None,
 ) -> GroupsStep:
     """Return the results of a batch for some groups, and their state after it.
 
@@ -70,6 +71,8 @@ def groups_step(
         Rows (ends times keys) that are held at once; at least one end is.
     into
         What each piece of the results is handed to, in order; they are not in the answer then.
+    told_after
+        Of a first batch: only ends after this time, in microseconds, have results; None tells all.
 
     Raises
     ------
@@ -113,7 +116,8 @@ def groups_step(
     sweep = Sweep(columns, state, Slots(_keys_of(state)), _pane_of(spec, watermark_after))
     base = max(base, _pane_of(spec, final_until))
     snapshot: list[Snapshot] = []
-    for table in _due(columns, sweep, state, watermark_before, watermark_after, base, piece, snapshot):
+    since = told_after if watermark_before is None else watermark_before
+    for table in _due(columns, sweep, state, since, watermark_after, base, piece, snapshot):
         counts[0] += len(table)
         out(table)
     results = pa.concat_tables(pieces) if pieces else columns.results.empty_table()
@@ -168,7 +172,7 @@ def _due(
     columns: Columns,
     sweep: Sweep,
     state: PaneState,
-    watermark_before: int | None,
+    since: int | None,
     watermark_after: int,
     base: int,
     piece: int,
@@ -177,7 +181,7 @@ def _due(
     """Yield the results of ends newly due; the snapshot is taken where the sweep comes to the new base."""
     spec = columns.spec
     assert state.base is not None
-    after = state.base * spec.pane if watermark_before is None else watermark_before
+    after = state.base * spec.pane if since is None else since
     first, count = _ends_after(spec, after, watermark_after)
     stride, keys = spec.slide // spec.pane, sweep.keys.keys
     most = max(1, piece // max(1, len(keys)))
