@@ -21,12 +21,15 @@ class Source:
         The names of all files that are still there; others are forgotten. None keeps all.
     query, batch
         Of a stream; "" and -1 for none.
+    plan
+        The hash of what the stream has planned to read in the batch; "" where it is not known.
     """
 
     files: Mapping[str, int] = field(default_factory=dict)
     there: tuple[str, ...] | None = None
     query: str = ""
     batch: int = -1
+    plan: str = ""
 
     def read(self, ledger: Ledger) -> Ledger:
         """Return a ledger once the rows are read."""
@@ -37,7 +40,9 @@ class Source:
         return ledger
 
 
-def is_committed(kind: str, name: str, option: str, ledger: Ledger, source: Source, new_source: bool) -> bool:
+def is_committed(
+    kind: str, name: str, option: str, ledger: Ledger, source: Source, new_source: bool, plan: str = "", way: str = ""
+) -> bool:
     """Return whether a stream's batch is in the commits.
 
     Parameters
@@ -51,22 +56,37 @@ def is_committed(kind: str, name: str, option: str, ledger: Ledger, source: Sour
     source
         Of the batch.
     new_source
-        Whether batches of a query that the commits do not know are taken beside those of another.
+        Whether batches of a query that the commits do not know are taken beside those of another, and later ones than
+        the next.
+    plan
+        Of the last batch of the query that was committed, as :attr:`Source.plan`.
+    way
+        The end of a sentence: how rows that were lost between the two are counted all the same.
 
     Raises
     ------
     InputError
-        If its checkpoint is another one's, or began anew while the commits know its beginning.
+        If its checkpoint is another one's, is older or newer than the commits (the message says which), or began anew
+        while the commits know its beginning.
     """
     if source.query in ledger.batches:
         last = ledger.batches[source.query]
-        if source.batch > last + 1:
+        which = (
+            f"the checkpoint goes on with batch {source.batch:,} of query {source.query}, and {kind} {name} has "
+            f"committed up to {last:,}"
+        )
+        restore = f"restore the store and the checkpoint from the same copy{way}"
+        if source.batch > last + 1 and not new_source:
             raise InputError(
-                f"the checkpoint goes on with batch {source.batch:,} of query {source.query}, and {kind} {name} has "
-                f"committed up to {last:,}: batches between them would be lost; restore the store and the checkpoint "
-                "from the same copy"
+                f"{which}: the checkpoint is newer than the store, and batches between them would be lost; {restore}"
             )
-        return source.batch <= last
+        anew = source.batch == last and "" not in (source.plan, plan) and source.plan != plan
+        if source.batch < last or anew:  # a query gives the last batch once more, and no other
+            raise InputError(
+                f"{which}: the checkpoint is older than the store, and what it reads now as batch {source.batch:,} may "
+                f"be other rows; {restore}"
+            )
+        return source.batch == last
     if ledger.batches and not new_source:
         others = ", ".join(sorted(ledger.batches))
         raise InputError(

@@ -93,6 +93,7 @@ def batch_of(plan: Plan, done: Sequence[Done]) -> dict[str, Any]:
     return {
         "query": plan.source.query,
         "batch": plan.source.batch,
+        "plan": plan.source.plan,
         "wall_us": plan.now_us,
         "files": sorted(plan.source.files),
         "first": min((first for first, _ in spans), default=None),

@@ -178,9 +178,7 @@ def plan_batch(
                     f"windows {home.name} have {name} of type {was}, these rows have {is_}: give the same options, or "
                     "another name (--name NAME)"
                 )
-        if source.query and is_committed("windows", home.name, "--name", head.ledger, source, options.new_source):
-            return None
-    elif source.query and is_committed("windows", home.name, "--name", Ledger(), source, options.new_source):
+    if source.query and _is_committed(home, head, source, options.new_source):
         return None
     return Plan(
         home,
@@ -194,6 +192,17 @@ def plan_batch(
         None if head is None else head.watermark,
         now_us,
     )
+
+
+def _is_committed(home: Home, head: Document | None, source: Source, new_source: bool) -> bool:
+    ledger = Ledger() if head is None else head.ledger
+    said = {} if head is None else head.commit.document.get("batch", {})
+    plan = said.get("plan", "") if said.get("query") == source.query else ""
+    way = (
+        ", or pass --new-source, with a checkpoint of its own where this one is older, and count the rows between anew "
+        "(dtoss windows run POSITIONS --rebuild FROM TO)"
+    )
+    return is_committed("windows", home.name, "--name", ledger, source, new_source, plan, way)
 
 
 def _by_number(head: Document | None, workers: int) -> Placement:
