@@ -120,14 +120,17 @@ def placed(moving: Moving, cores: int, home: Home, head: Document | None) -> Pla
 
 def _relieved(moving: Moving, stood: Placement, head: Document) -> Placement:
     """Move as little as makes loads since the last look even, where they are less so than noise explains."""
+    loads, at = np.array(stood.since or [0] * BUCKETS), np.array(stood.worker_of)
+    looked = replace(stood, looked=head.watermark, since=())
+    imbalance = float(np.bincount(at, loads, stood.workers).max() * stood.workers / max(loads.sum(), 1))
+    if imbalance <= ACCEPTED:  # mostly, and without loading what searches
+        return replace(looked, why=f"looked at, stays: imbalance {imbalance:.2f}")
     from ceps.rebalance import rebalance
 
     held = bytes_of(head.commit.document)
     budget = budget_of(moving.budget, float(held.sum()))
-    loads = np.array(stood.since or [0] * BUCKETS)
-    found = rebalance(loads, held, np.array(stood.worker_of), stood.workers, budget=budget, accepted=ACCEPTED)
-    looked = replace(stood, looked=head.watermark, since=())
-    if found.explained or (found.worker_of == np.array(stood.worker_of)).all():
+    found = rebalance(loads, held, at, stood.workers, budget=budget, accepted=ACCEPTED)
+    if found.explained or (found.worker_of == at).all():
         return replace(looked, why=f"looked at, stays: imbalance {found.before:.2f}")
     why = f"moved: imbalance {found.before:.2f} to {found.after:.2f}, at least {found.bound:.2f}"
     return replace(looked, worker_of=tuple(found.worker_of.tolist()), why=why)
