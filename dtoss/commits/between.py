@@ -8,7 +8,7 @@ from dtoss.commits.chain import COMMITS, Chain, Commit, decode, file_of, log_of
 from dtoss.commits.listed import Missing
 
 
-def commits_from(chain: Chain, first: int, last: int) -> Iterator[Commit]:
+def commits_from(chain: Chain, first: int, last: int, lines: dict[int, bytes] | None = None) -> Iterator[Commit]:
     """Yield commits in their order, each log read once.
 
     Parameters
@@ -17,6 +17,8 @@ def commits_from(chain: Chain, first: int, last: int) -> Iterator[Commit]:
         The chain.
     first, last
         Numbers, both included.
+    lines
+        The lines of the log that was read last, by number; who asks again hands on the same ones.
 
     Raises
     ------
@@ -25,7 +27,7 @@ def commits_from(chain: Chain, first: int, last: int) -> Iterator[Commit]:
     OSError
         If one cannot be read.
     """
-    lines: dict[int, bytes] = {}
+    lines = {} if lines is None else lines
     for number in range(max(first, 1), last + 1):
         data = lines.get(number)
         if data is None:
@@ -33,7 +35,8 @@ def commits_from(chain: Chain, first: int, last: int) -> Iterator[Commit]:
         if data is None:  # whoever folds writes the log before files go
             end = -(-number // chain.block) * chain.block
             log = chain.folder.read(COMMITS, log_of(end - chain.block + 1, end)) or b""
-            lines = dict(enumerate(log.splitlines(keepends=True), end - chain.block + 1))
+            lines.clear()
+            lines.update(enumerate(log.splitlines(keepends=True), end - chain.block + 1))
             data = lines.get(number)
         if data is None:
             raise Missing(f"{chain.path(number)} is missing; roll back or restore it from a copy")

@@ -1,4 +1,4 @@
-"""Keys of places: the partition, the nearest of the user's own sites, the polygons that hold one."""
+"""Keys of places: the partition, the nearest of the user's own sites, the polygons that hold one, the cell of H3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError
-from dtoss.geometry.space import Space
+from dtoss.extras import needed
+from dtoss.geometry.space import Space, space_of
 from dtoss.partitioning.regions import Regions
 from dtoss.windows.tracks.labels import Labels
 
@@ -108,6 +109,33 @@ def site_keys(space: Space, positions: NDArray[np.float64]) -> Keys:
         return Labels(row[_regions(regions, asked)])
 
     return Keys(space, _hash(b"sites", vectors), len(positions), True, find)
+
+
+def h3_keys(space: Space, resolution: int) -> Keys:
+    """Return the cells of H3 as keys: each place has one, which is a number of 64 bits below 2^63.
+
+    Parameters
+    ----------
+    space
+        Of the rows: degrees, or a CRS that is carried over to them.
+    resolution
+        From 0, cells of 4,000,000 square kilometres, to 15, of a square metre.
+
+    Raises
+    ------
+    InputError
+        If places are in a plane, or the library is not installed.
+    """
+    if not (space.geographic or space.to_lonlat):
+        raise InputError(f"--by h3:{resolution} needs places in degrees, and these are in {space.crs}")
+    library = needed("h3ronpy.vector", f"--by h3:{resolution}", "h3")
+
+    def find(positions: NDArray[np.float64], vectors: NDArray[np.float64]) -> Labels:
+        lonlat = space_of().positions(vectors) if space.to_lonlat else positions
+        lon, lat = (np.ascontiguousarray(column) for column in lonlat.T)
+        return Labels(np.asarray(library.coordinates_to_cells(lat, lon, resolution)).astype(np.int64))
+
+    return Keys(space, _hash(b"h3", np.array([resolution])), None, True, find)
 
 
 def _regions(regions: Regions, vectors: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -24,7 +24,7 @@ from dtoss.windows.spec import LAST_TIME, Spec
 from dtoss.windows.tracks.rows_in import WindowRows
 from dtoss.windows.tracks.state import ObjectState
 from dtoss.windows.tracks.step import objects_step
-from dtoss.windows.tracks.visitors import visitors_of
+from dtoss.windows.tracks.visitors import last_visits
 from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, horizon_of, watermark_of
 
 """Reasons for which rows are set aside."""
@@ -249,7 +249,8 @@ class Live:
     def _now(self, length: int, due: int) -> pa.Table:
         visitors = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if "objects" in self.spec.measures and self._objects is not None:
-            visitors = visitors_of(self.spec, self._objects, due, length)
+            found = last_visits(self.spec, [self._objects], due // self.spec.pane)
+            visitors = found.slots.keys, found.within(length // self.spec.pane)[0]
         rows = window_now(self.spec, self._panes, due, length, "now", visitors)
         said = {"end": due, "revision": 0, "final": self.spec.late == 0}
         for name, value in said.items():

@@ -14,9 +14,12 @@ from dtoss.geometry.space import LONLAT, Space, same_crs, space_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from dtoss.windows.keys import Keys
-from dtoss.windows.stored.keys_file import keys_from, of_polygons, of_regions, of_sites
+from dtoss.windows.stored.keys_file import keys_from, of_h3, of_polygons, of_regions, of_sites
 from pipelines.files.places import read_places
 from pipelines.files.zones import check_zones, read_zones
+
+_CALLED = ("name", "id")
+"""Properties of polygons that say what they are called."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +54,15 @@ def material_of(store: str, by: str, space: Space | None) -> Material:
     store
         Path or URI.
     by
-        "partition", "sites:FILE" or "polygons:FILE.geojson".
+        "partition", "sites:FILE", "polygons:FILE.geojson" or "h3:RES".
     space
         That the user named; None takes the store's, or degrees where it has no snapshot.
 
     Raises
     ------
     InputError
-        If it is something else, the store has no snapshot whose partitions could be keys, sites cannot be read or are
-        no legal positions, or polygons cannot be read or are none.
+        If the store has no snapshot whose partitions could be keys, sites cannot be read or are no legal positions,
+        polygons cannot be read or are none, or the library of H3 is not installed.
     StoreError
         If the store is damaged.
     """
@@ -75,12 +78,13 @@ def material_of(store: str, by: str, space: Space | None) -> Material:
         tables, wanted = of_regions(regions_of_manifest(manifest)), held
     elif kind == "sites":
         wanted = space or _space_of(store) or space_of(LONLAT)
-        tables = of_sites(_sites(rest, wanted))
+        tables = of_sites(*_sites(rest, wanted))
     elif kind == "polygons":
         wanted = space or _space_of(store) or space_of(LONLAT)
-        tables = of_polygons(_polygons(rest, wanted))
+        tables = of_polygons(*_polygons(rest, wanted))
     else:
-        raise InputError(f"--by {by}: partition, sites:FILE and polygons:FILE.geojson can be run")
+        wanted = space or _space_of(store) or space_of(LONLAT)
+        tables = of_h3(int(rest))
     return Material(wanted, tables, keys_from(wanted, tables))
 
 
@@ -95,8 +99,8 @@ def _same(one: Space, other: Space) -> bool:
     return one.metric == other.metric and same_crs(one.crs, other.crs)
 
 
-def _sites(path: str, space: Space) -> NDArray[np.float64]:
-    """Return the positions of sites in the order of their file."""
+def _sites(path: str, space: Space) -> tuple[NDArray[np.float64], pa.Array]:
+    """Return the positions of sites in the order of their file, and their ids."""
     places = read_places(path)
     batches = list(places.batches())
     x, y = (
@@ -108,14 +112,22 @@ def _sites(path: str, space: Space) -> NDArray[np.float64]:
     if len(wrong):
         lon, lat = positions[wrong[0]].tolist()
         raise InputError(f"{path}: site {wrong[0]} is at {lon:g}, {lat:g}: that is no legal position")
-    return positions
+    return positions, pa.array([str(name) for batch in batches for name in batch["query_id"].to_pylist()], pa.string())
 
 
-def _polygons(path: str, space: Space) -> Rings:
-    """Return the shapes of a file, in its order."""
-    found = read_zones(path)
+def _polygons(path: str, space: Space) -> tuple[Rings, pa.Array | None]:
+    """Return the shapes of a file, in its order, and what they are called: by the first of some properties it has."""
+    found = None
+    for by in _CALLED:
+        try:
+            found = read_zones(path, by)
+            break
+        except InputError:
+            continue  # it has no such property, or there is more to say of it
+    named = None if found is None else pa.array([None if one is None else str(one) for one in found.names], pa.string())
+    found = found or read_zones(path)
     try:
         check_zones(found, space, path)
     except ValueError as error:
         raise InputError(str(error)) from None
-    return found.zones.rings
+    return found.zones.rings, named

@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.compiled.kernel import operand
 from dtoss.windows.bins import BOUNDS, MIDDLES
 from dtoss.windows.durations import duration_text
+from dtoss.windows.sliding.backwards import Backwards, cells_backwards
 from dtoss.windows.sliding.cells import Cells, Numbers, joined
 from dtoss.windows.sliding.columns import PERCENTILES, Columns
 from dtoss.windows.sliding.pane_state import PaneState
 from dtoss.windows.sliding.results import put_in_order
 from dtoss.windows.sliding.slots import Slots, different
-from dtoss.windows.sliding.sums_kernel import slide_sums
 from dtoss.windows.spec import Spec
 
 _FAR = 1 << 62
 _HUNDRED = 100
 
 
+def sums_before(spec: Spec, state: PaneState, end: int) -> Backwards:
+    """Return the sums of panes before an end that slide, backwards: of the window of any length that ends there.
+
+    Parameters
+    ----------
+    spec
+        Of the windows.
+    state
+        Of all groups that are asked about.
+    end
+        A pane.
+    """
+    columns = len(Columns(spec).sliding)
+    return cells_backwards([*state.closed_sums, state.sums.between(-_FAR, end).columns(range(columns))], columns, end)
+
+
 def window_now(
-    spec: Spec, state: PaneState, watermark: int, length: int, name: str, visitors: tuple[Numbers, Numbers]
+    spec: Spec,
+    state: PaneState,
+    watermark: int,
+    length: int,
+    name: str,
+    visitors: tuple[Numbers, Numbers],
+    sums: Backwards | None = None,
 ) -> pa.Table:
     """Return the window of a length that ends at the watermark: a row for each key with any value, by key.
 
@@ -44,6 +64,8 @@ def window_now(
     visitors
         The keys and how many different objects each had in the window, int64 (n,) twice; counted only where the
         measures have objects.
+    sums
+        As :func:`sums_before` the watermark; made here when None.
 
     Raises
     ------
@@ -59,13 +81,15 @@ def window_now(
     check_length(spec, length)
     end, width = watermark // spec.pane, length // spec.pane
     columns = Columns(replace(spec, lengths=(length,), names=(name,)))
-    closed = [one.between(end - width, end) for one in state.closed_sums]
+    slid = sums_before(spec, state, end) if sums is None else sums
     cells, bins = state.sums.between(-_FAR, end), state.bins.between(end - width, end)
     speeds = joined([state.queues, _without_buckets(state.maxima)]).between(end - width, end)
     counts = "objects" in spec.measures
-    known = [state.keys, *(one.labels[:, 0] for one in (*closed, cells, bins, speeds))]
+    known = [state.keys, slid.slots.keys, *(one.labels[:, 0] for one in (cells, bins, speeds))]
     slots = Slots(different([*known, visitors[0]] if counts else known))
-    values = _sums(columns, [*closed, cells.between(end - width, end).columns(range(len(columns.sliding)))], slots, end)
+    totals = np.zeros((len(columns.sliding), len(slots)), np.int64)
+    totals[:, slots.of(slid.slots.keys)] = slid.within(width)
+    values = {f"{column}_{name}": row for column, row in zip(columns.sliding, totals, strict=True)}
     if "here" in spec.measures:
         values["here"] = _here(spec, state, cells, slots)
     if counts:
@@ -139,20 +163,6 @@ def check_length(spec: Spec, length: int) -> None:
 
 def _without_buckets(maxima: Cells) -> Cells:
     return Cells(maxima.pane, maxima.labels[:, :1], maxima.values)
-
-
-def _sums(columns: Columns, parts: Sequence[Cells], slots: Slots, end: int) -> dict[str, Numbers]:
-    """Return the sums of what slides, by the names of results."""
-    totals = np.zeros((len(columns.sliding), len(slots)), np.int64)
-    none = Cells.none(1, len(totals))
-    for cells in parts:
-        slide_sums(
-            end, 1, 1, none.pane, np.zeros(0, np.int32), none.values, operand(cells.pane),
-            slots.of(cells.labels[:, 0]), operand(cells.values), np.array([_FAR]), np.zeros(3, np.int64), totals,
-            np.zeros((len(totals), 0, len(slots)), np.int64),
-        )  # fmt: skip
-    name = columns.spec.names[0]
-    return {f"{column}_{name}": row for column, row in zip(columns.sliding, totals, strict=True)}
 
 
 def _here(spec: Spec, state: PaneState, cells: Cells, slots: Slots) -> Numbers:

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.buckets import BUCKETS
 from dtoss.errors import InputError
 from dtoss.watch.asked.moments import instant_of
 from dtoss.windows.answer import answer_of
+from dtoss.windows.asking.names import Names
+from dtoss.windows.asking.reader import Reader
+from dtoss.windows.asking.wide import FIRST, changed_between, wide_of
 from dtoss.windows.durations import duration_of, duration_text
+from dtoss.windows.sliding.backwards import Backwards
 from dtoss.windows.sliding.columns import Columns
-from dtoss.windows.sliding.ending_now import check_length, flow_between, window_now
+from dtoss.windows.sliding.ending_now import check_length, flow_between, sums_before, window_now
 from dtoss.windows.sliding.pane_state import PaneState
 from dtoss.windows.spec import Spec
-from dtoss.windows.stored.document import Document, begun
-from dtoss.windows.stored.files import PARTS, read_objects, read_panes
+from dtoss.windows.stored.document import Document, begun, document_of
+from dtoss.windows.stored.files import PARTS, object_states, read_panes
 from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.result_files import results_between, with_final
+from dtoss.windows.stored.keys_file import keys_in
+from dtoss.windows.stored.result_files import hours_read, results_between, with_final
 from dtoss.windows.stored.spec_file import known
-from dtoss.windows.tracks.visitors import visitors_of
+from dtoss.windows.tracks.visitors import last_visits
 from dtoss.windows.watermark import horizon_of
 
+T = TypeVar("T")
 MOST_ENDS = 1_000_000
 """Ends of a series."""
 
@@ -52,7 +58,8 @@ def open_windows(store: str, name: str) -> Windows:
         If something cannot be read.
     """
     home = Home(store, name)
-    return Windows(home, known(home).spec, begun(home))
+    fixed = known(home)
+    return Windows(home, fixed.spec, begun(home), Reader(home, fixed.keys))
 
 
 @dataclass(frozen=True)
@@ -67,11 +74,41 @@ class Windows:
         What they were asked for.
     head
         The commit.
+    reader
+        What was read of them: files stay open, verified once, also for :meth:`newest`.
     """
 
     home: Home
     spec: Spec
     head: Document
+    reader: Reader = field(repr=False, compare=False)
+
+    def newest(self) -> Windows:
+        """Return the windows at the newest commit; what was read stays open for both.
+
+        Raises
+        ------
+        StoreError
+            As :func:`open_windows`.
+        OSError
+            If it cannot be read.
+        """
+        head, before = begun(self.home), self.head.commit
+        if head.commit.sha256 == before.sha256:
+            return self
+        if head.number > before.number and self.home.batches.read(before.number).sha256 == before.sha256:
+            return replace(self, head=head)
+        return open_windows(self.home.store, self.home.name)  # they were begun anew
+
+    @cached_property
+    def names(self) -> Names:
+        """What the keys are called."""
+        return Names(self.spec, *keys_in(self.reader.material))
+
+    @cached_property
+    def _results(self) -> list[str]:
+        names: list[str] = Columns(self.spec).results.names
+        return names
 
     @property
     def watermark(self) -> int | None:
@@ -108,8 +145,9 @@ class Windows:
         Returns
         -------
         pyarrow.Table
-            Of key, end in microseconds since 1970, revision (0 for the first word) and final, and what
-            :func:`dtoss.windows.answer.answer_of` says of the measures.
+            Of key, name (of sites and polygons that have one, and cells of H3), end in microseconds since 1970,
+            revision (0 for the first word) and final, and what :func:`dtoss.windows.answer.answer_of` says of the
+            measures.
 
         Raises
         ------
@@ -122,21 +160,111 @@ class Windows:
             If one cannot be read.
         """
         length = self._length(window)
-        due = self._due()
         if length not in self.spec.lengths:
-            return self._now(length, end)
-        at = due // self.spec.slide * self.spec.slide if end is None else self._end(end)
+            return self.names.beside(self._now(length, end))
+        at = self._last() if end is None else self._end(end)
         name = self.spec.names[self.spec.lengths.index(length)]
-        rows = results_between(self.home, self.spec, self.head, at, at, self._columns(name))
-        return self._answer(rows, name)
+        rows = results_between(self.reader, self.spec, self.head, at, at, self._columns(name))
+        return self.names.beside(self._answer(rows, name))
 
-    def series(self, key: int, window: str, since: Any, until: Any = None) -> pa.Table:
+    def wide(self, end: Any = None) -> pa.Table:
+        """Return all declared lengths of an end side by side: a row for each key with any value, by key.
+
+        Parameters
+        ----------
+        end
+            As :meth:`at`.
+
+        Returns
+        -------
+        pyarrow.Table
+            As :meth:`at`, with the length behind each measure but ``here``: ``objects_5min``, ``objects_1h``.
+
+        Raises
+        ------
+        InputError, StoreError, OSError
+            As :meth:`at`.
+        """
+        return self.names.beside(self._wide_or_one(self._last() if end is None else self._end(end), None))
+
+    def wide_between(self, since: Any, until: Any = None) -> pa.Table:
+        """Return all declared lengths of all ends of a time: a row for each end and key with any value, by both.
+
+        Parameters
+        ----------
+        since, until
+            Times, or seconds since 1970: ends from the first on, and up to the other one, which is the watermark when
+            None.
+
+        Returns
+        -------
+        pyarrow.Table
+            As :meth:`wide`.
+
+        Raises
+        ------
+        InputError
+            If a time is none.
+        StoreError, OSError
+            As :meth:`at`.
+        """
+        begin = self._time(since, "since")
+        last = min(self._due(), self._due() if until is None else self._time(until, "until"))
+        return self.names.beside(self._wide_rows(begin, last))
+
+    def changed(
+        self, end: Any = None, window: str | None = None, *, since: Any = None, commit: int | None = None
+    ) -> pa.Table:
+        """Return only the keys whose measures are others than before; one that has none any more is there with 0.
+
+        Parameters
+        ----------
+        end
+            As :meth:`at`.
+        window
+            A length of the spec, whose measures count; None for all of them, in wide rows.
+        since
+            An end of before, which is compared; None takes the one just before.
+        commit
+            The number of a commit, of a batch that somebody has seen: the last end that was due with it is compared, as
+            it was known then.
+
+        Returns
+        -------
+        pyarrow.Table
+            As :meth:`wide`, or as :meth:`at` of a window.
+
+        Raises
+        ------
+        InputError
+            As :meth:`at`; or the length is not one of the spec, both ``since`` and ``commit`` are given, or there is no
+            such commit.
+        StoreError, OSError
+            As :meth:`at`.
+        """
+        if since is not None and commit is not None:
+            raise InputError("an end and a commit are given to compare with: one of them is wanted")
+        if window is not None and self._length(window) not in self.spec.lengths:
+            raise InputError(
+                f"what has changed of a window of {window} is not known: it is of {', '.join(self.spec.names)}"
+            )
+        now = self._last() if end is None else self._end(end)
+        then = self if commit is None else self._of_commit(commit)
+        if commit is not None:
+            before = then._last()
+        else:
+            before = now - self.spec.slide if since is None else self._end(since, "since")
+        final = self.watermark is not None and now <= self.watermark - self.spec.late
+        were, are = then._wide_or_one(before, window), self._wide_or_one(now, window)
+        return self.names.beside(changed_between(were, are, now, final))
+
+    def series(self, key: int | str, window: str, since: Any, until: Any = None) -> pa.Table:
         """Return one key over all ends of a time, also those at which it has no value.
 
         Parameters
         ----------
         key
-            The key.
+            The key, or what it is called.
         window
             A length of the spec.
         since, until
@@ -151,12 +279,14 @@ class Windows:
         Raises
         ------
         InputError
-            If a time is none, the length is not one of the spec, or there are more than a million ends.
+            If there is no such key, a time is none, the length is not one of the spec, or there are more than a million
+            ends.
         StoreError
             If a file is missing or damaged.
         OSError
             If one cannot be read.
         """
+        number = self.names.key_of(key)
         length = self._length(window)
         if length not in self.spec.lengths:
             raise InputError(
@@ -166,12 +296,14 @@ class Windows:
         begin = -(-self._time(since, "since") // slide) * slide
         last = min(due, due if until is None else self._time(until, "until")) // slide * slide
         count = max(0, (last - begin) // slide + 1)
+        if count:
+            self._check_kept(begin)
         if count > MOST_ENDS:
             raise InputError(f"there are {count:,} ends, and at most {MOST_ENDS:,} are returned: ask for less time")
         name = self.spec.names[self.spec.lengths.index(length)]
-        rows = results_between(self.home, self.spec, self.head, begin, last, self._columns(name), key)
+        rows = results_between(self.reader, self.spec, self.head, begin, last, self._columns(name), number)
         ends = begin + slide * np.arange(count)
-        return self._answer(_dense(rows, ends, key), name, empty=True)
+        return self.names.beside(self._answer(_dense(rows, ends, number), name, empty=True))
 
     def flow(self, end: Any = None, window: str = "15min") -> pa.Table:
         """Return how many moves there were between keys in a window.
@@ -186,7 +318,7 @@ class Windows:
         Returns
         -------
         pyarrow.Table
-            Of from, to and moves, by these; -1 is in none.
+            Of from, to and moves, by these; -1 is in none. Keys that have names are called by from_name and to_name.
 
         Raises
         ------
@@ -206,7 +338,7 @@ class Windows:
         self._check_multiple(at, self.spec.pane, "the pane")
         self._check_due(at)
         try:
-            return flow_between(self.spec, self._panes(), at, length)
+            return self.names.beside(flow_between(self.spec, self._panes(), at, length))
         except ValueError as error:
             raise InputError(str(error)) from None
 
@@ -233,11 +365,41 @@ class Windows:
                              "wanted")  # fmt: skip
         return found
 
-    def _end(self, end: Any) -> int:
-        at = self._time(end, "end")
+    def _last(self) -> int:
+        """Return the last end that is due."""
+        return self._due() // self.spec.slide * self.spec.slide
+
+    def _wide_or_one(self, at: int, window: str | None) -> pa.Table:
+        """Return all lengths of an end, or one that was declared, without names."""
+        if window is None:
+            return self._wide_rows(at, at)
+        name = self.spec.names[self.spec.lengths.index(self._length(window))]
+        return self._answer(results_between(self.reader, self.spec, self.head, at, at, self._columns(name)), name)
+
+    def _wide_rows(self, first: int, last: int) -> pa.Table:
+        rows = results_between(self.reader, self.spec, self.head, first, last, self._results[len(FIRST) :])
+        return wide_of(self.spec, with_final(self.spec, rows, self.watermark))
+
+    def _of_commit(self, number: int) -> Windows:
+        """Return these windows as a commit left them."""
+        if not 0 < number <= self.head.number:
+            raise InputError(f"there is no commit {number}: there are 1 to {self.head.number}")
+        return replace(self, head=document_of(self.home, self.home.batches.read(number)))
+
+    def _end(self, end: Any, name: str = "end") -> int:
+        at = self._time(end, name)
         self._check_multiple(at, self.spec.slide, "the slide")
         self._check_due(at)
+        self._check_kept(at)
         return at
+
+    def _check_kept(self, at: int) -> None:
+        kept_from = hours_read(self.reader, self.head).kept_from
+        if at < kept_from:
+            raise InputError(
+                f"{time_text(at)} is the end of a window no longer kept (--retain): those from {time_text(kept_from)} "
+                "on are"
+            )
 
     def _check_multiple(self, at: int, step: int, which: str) -> None:
         if at % step:
@@ -252,16 +414,34 @@ class Windows:
             raise InputError(f"{time_text(at)} is not due: the watermark is {time_text(self._due())}")
 
     def _columns(self, name: str) -> list[str]:
-        found = Columns(self.spec).results.names
-        return [column for column in found if column == "here" or column.endswith(f"_{name}")]
+        return [column for column in self._results if column == "here" or column.endswith(f"_{name}")]
 
     def _answer(self, rows: pa.Table, name: str, *, empty: bool = False) -> pa.Table:
         rows = with_final(self.spec, rows, self.watermark)
         return answer_of(self.spec, rows, name, ("key", "end", "revision", "final"), empty=empty)
 
     def _panes(self) -> PaneState:
-        parts = self.head.files["panes"]
-        return PaneState.joined(self.spec, [read_panes(self.home, self.spec, parts, part) for part in range(PARTS)])
+        def joined() -> PaneState:
+            parts, mark = self.head.files["panes"], self.watermark
+            return PaneState.joined(
+                self.spec, [read_panes(self.home, self.spec, parts, part, mark) for part in range(PARTS)]
+            )
+
+        return self._made("panes", joined)
+
+    def _sums(self) -> Backwards:
+        end, longest = self._due() // self.spec.pane, self.spec.longest
+        return self._made("sums", lambda: sums_before(self.spec, self._panes(), end).with_table(longest))
+
+    def _visitors(self) -> Backwards:
+        def counted() -> Backwards:
+            states = object_states(self.home, self.head.files["objects"], self.head.commit.document["id"])
+            return last_visits(self.spec, states, self._due() // self.spec.pane).with_table(self.spec.longest)
+
+        return self._made("visits", counted)
+
+    def _made(self, what: str, make: Callable[[], T]) -> T:
+        return self.reader.made(what, self.head.commit.sha256, make)
 
     def _now(self, length: int, end: Any) -> pa.Table:
         due = self._due()
@@ -272,10 +452,9 @@ class Windows:
             )
         visitors: tuple[NDArray[np.int64], NDArray[np.int64]] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
         if "objects" in self.spec.measures:
-            said = self.head.commit.document
-            state = read_objects(self.home, self.head.files["objects"], np.arange(BUCKETS), said["id"], None)
-            visitors = visitors_of(self.spec, state, due, length)
-        rows = window_now(self.spec, self._panes(), due, length, "now", visitors)
+            found = self._visitors()
+            visitors = found.slots.keys, found.within(length // self.spec.pane)[0]
+        rows = window_now(self.spec, self._panes(), due, length, "now", visitors, self._sums())
         count = len(rows)
         rows = rows.append_column("end", pa.array(np.full(count, due)))
         rows = rows.append_column("revision", pa.array(np.zeros(count, np.int64)))
@@ -300,10 +479,10 @@ def _dense(rows: pa.Table, ends: NDArray[np.int64], key: int) -> pa.Table:
     at = pc.index_in(pa.array(ends), value_set=rows["end"].combine_chunks())
     taken = rows.take(at)
     made = {}
-    for field in taken.schema:
-        column = taken[field.name]
-        if field.name not in ("end", "key") and not Columns.is_speed(field.name):
-            column = pc.fill_null(column, False if pa.types.is_boolean(field.type) else 0)
-        made[field.name] = column
+    for one in taken.schema:
+        column = taken[one.name]
+        if one.name not in ("end", "key") and not Columns.is_speed(one.name):
+            column = pc.fill_null(column, False if pa.types.is_boolean(one.type) else 0)
+        made[one.name] = column
     made["end"], made["key"] = pa.array(ends), pa.array(np.full(len(ends), key))
     return pa.table(made)

@@ -13,7 +13,7 @@ from dtoss.errors import StoreError
 from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import Space
 from dtoss.partitioning.regions import Regions
-from dtoss.windows.keys import Keys, region_keys, site_keys
+from dtoss.windows.keys import Keys, h3_keys, region_keys, site_keys
 from dtoss.windows.polygons import polygon_keys
 from dtoss.windows.stored.bundle import bundled, unbundled
 from dtoss.windows.stored.home import KEY_FILES, Home
@@ -27,19 +27,29 @@ def of_regions(regions: Regions) -> dict[str, pa.Table]:
     return {"regions": pa.table({**columns, "weight": regions.weights})}
 
 
-def of_sites(positions: NDArray[np.float64]) -> dict[str, pa.Table]:
-    """Return what keys of sites (n, 2) are made of, as tables."""
+def of_sites(positions: NDArray[np.float64], names: pa.Array | None = None) -> dict[str, pa.Table]:
+    """Return what keys of sites (n, 2) are made of, as tables; what they are called changes no key."""
     x, y = (np.ascontiguousarray(column) for column in positions.T)
-    return {"sites": pa.table({"x": x, "y": y})}
+    return {"sites": pa.table({"x": x, "y": y}), **_named(names)}
 
 
-def of_polygons(rings: Rings) -> dict[str, pa.Table]:
-    """Return what keys of polygons are made of, as tables."""
+def of_polygons(rings: Rings, names: pa.Array | None = None) -> dict[str, pa.Table]:
+    """Return what keys of polygons are made of, as tables; what they are called changes no key."""
     x, y = (np.ascontiguousarray(column) for column in rings.corners.T)
     return {
         "corners": pa.table({"x": x, "y": y}),
         **{name: pa.table({"first": getattr(rings, name)}) for name in ("ring", "polygon", "shape")},
+        **_named(names),
     }
+
+
+def of_h3(resolution: int) -> dict[str, pa.Table]:
+    """Return what keys of cells of H3 are made of, as tables."""
+    return {"h3": pa.table({"resolution": [resolution]})}
+
+
+def _named(names: pa.Array | None) -> dict[str, pa.Table]:
+    return {} if names is None else {"names": pa.table({"name": names.cast(pa.string())})}
 
 
 def keys_from(space: Space, tables: dict[str, pa.Table]) -> Keys:
@@ -58,6 +68,8 @@ def keys_from(space: Space, tables: dict[str, pa.Table]) -> Keys:
     if "corners" in tables:
         corners = np.stack([tables["corners"][name].to_numpy() for name in ("x", "y")], axis=1)
         return polygon_keys(space, Rings(corners, *(_firsts(tables[name]) for name in ("ring", "polygon", "shape"))))
+    if "h3" in tables:
+        return h3_keys(space, tables["h3"]["resolution"][0].as_py())
     table = tables["sites"]
     return site_keys(space, np.stack([table["x"].to_numpy(), table["y"].to_numpy()], axis=1))
 
@@ -99,8 +111,31 @@ def read_keys(home: Home, file: Listed, space: Space, digest: str) -> Keys:
     OSError
         If it cannot be read.
     """
-    path = home.folder.path(KEY_FILES, file.name)
-    found = keys_from(space, unbundled(mapped(home.folder, KEY_FILES, file.name, _RESTORE), path))
+    found = keys_from(space, read_material(home, file))
     if found.digest != digest:
+        path = home.folder.path(KEY_FILES, file.name)
         raise StoreError(f"{path} is damaged: its keys are not those of the spec; {_RESTORE}")
     return found
+
+
+def read_material(home: Home, file: Listed) -> dict[str, pa.Table]:
+    """Return what the keys of windows are made of, as tables.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing or damaged; the message names it.
+    OSError
+        If it cannot be read.
+    """
+    return unbundled(mapped(home.folder, KEY_FILES, file.name, _RESTORE), home.folder.path(KEY_FILES, file.name))
+
+
+def keys_in(tables: dict[str, pa.Table]) -> tuple[int | None, pa.Array | None]:
+    """Return how many keys there are, None where any number may be one, and what they are called, None by numbers."""
+    names = tables["names"]["name"].combine_chunks() if "names" in tables else None
+    if "h3" in tables:
+        return None, None
+    if "corners" in tables:
+        return len(tables["shape"]) - 1, names
+    return len(tables["regions" if "regions" in tables else "sites"]), names

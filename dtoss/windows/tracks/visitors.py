@@ -1,41 +1,62 @@
-"""How many different objects each key had in a window that ends now, of any length: from the last visits."""
+"""How many different objects each place had in any window that ends now: all lengths from one look at the objects."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable
 
+import numpy as np
+
+from dtoss.compiled.kernel import operand
 from dtoss.windows.patches import NO_KEY
+from dtoss.windows.sliding.backwards import Backwards, backwards
+from dtoss.windows.sliding.cells import Numbers
+from dtoss.windows.sliding.slots import Slots, different
 from dtoss.windows.spec import Spec
 from dtoss.windows.tracks.state import ObjectState
+from dtoss.windows.tracks.visits_kernel import NOT_YET, count_last
+
+_DENSE = 1 << 25
+"""Panes times places of some objects that are counted at once: a quarter of a gigabyte."""
 
 
-def visitors_of(
-    spec: Spec, state: ObjectState, watermark: int, length: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the keys, rising, and how many different objects had a row in each; int64 (n,) twice. O(rows and visits).
+def last_visits(spec: Spec, states: Iterable[ObjectState], end: int) -> Backwards:
+    """Return how many objects had their last visit to a key in which pane before an end, a column. O(rows and visits).
 
     Parameters
     ----------
     spec
         Of the windows.
-    state
-        Of all objects after the batch that set the watermark.
-    watermark
-        Where the window ends, in microseconds.
-    length
-        Microseconds, a multiple of the pane up to the longest length.
+    states
+        Of all objects, each in one of them, after the batch that set the watermark.
+    end
+        The watermark, as a pane.
     """
-    end = watermark // spec.pane
-    objects = np.repeat(np.arange(len(state)), np.diff(state.first))
-    pane, labels = state.t // spec.pane, state.labels
-    if labels.first is not None:
-        counts = np.diff(labels.first)
-        objects, pane = np.repeat(objects, counts), np.repeat(pane, counts)
-    key = np.concatenate([labels.key, state.visit_key])
-    objects = np.concatenate([objects, np.repeat(np.arange(len(state)), np.diff(state.visit_first))])
-    pane = np.concatenate([pane, state.visit_pane])
-    there = (pane < end) & (pane >= end - length // spec.pane) & (key != NO_KEY)
-    keys, number = np.unique(key[there], return_inverse=True)
-    pairs = np.unique(number * max(1, len(state)) + objects[there])
-    return keys, np.bincount(pairs // max(1, len(state)), minlength=len(keys)).astype(np.int64)
+    parts = [_of(spec, state, end) for state in states]
+    none = np.zeros(0, np.int64)
+    pane, key, objects = (np.concatenate([none, *(part[i] for part in parts)]) for i in range(3))
+    return backwards(pane, key, objects[:, None], end)
+
+
+def _of(spec: Spec, state: ObjectState, end: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Return panes, keys, and how many objects were there last then."""
+    labels = state.labels
+    keys = different([labels.key, state.visit_key])
+    keys = keys[keys != NO_KEY]
+    slots = Slots(keys)
+    label_first = np.zeros(1, np.int64) if labels.first is None else operand(labels.first)
+    slot, visit_slot = (slots.of(one).astype(np.int64) for one in (labels.key, state.visit_key))
+    panes = max(_DENSE // max(len(keys), 1), 1)
+    found = []
+    for ago in range(0, spec.longest, panes):
+        # where places are many, so many panes at a time
+        counts = np.zeros((min(panes, spec.longest - ago), len(keys)), np.int64)
+        count_last(
+            end, ago, operand(state.first), state.t // spec.pane, label_first, slot, operand(state.visit_first),
+            operand(state.visit_pane), visit_slot, labels.first is None, np.full(len(keys), NOT_YET, np.int64),
+            np.zeros(len(keys), np.int64), counts,
+        )  # fmt: skip
+        at = np.flatnonzero(counts.reshape(-1))
+        back, place = np.divmod(at, max(len(keys), 1))
+        found.append((end - 1 - ago - back, keys[place], counts.reshape(-1)[at]))
+    pane, key, objects = (np.concatenate(column) for column in zip(*found, strict=True))
+    return pane, key, objects

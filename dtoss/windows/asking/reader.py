@@ -1,0 +1,140 @@
+"""What was read of windows, and stays open: commits by number, files by hash, each verified once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import pyarrow as pa
+
+from dtoss.commits.between import commits_from
+from dtoss.commits.listed import Listed
+from dtoss.locks import Lock
+from dtoss.windows.asking.recent import Recent
+from dtoss.windows.asking.results import Piece, ResultFile
+from dtoss.windows.stored.document import Document, Part, document_of
+from dtoss.windows.stored.home import Home
+from dtoss.windows.stored.keys_file import read_material
+
+T = TypeVar("T")
+FILES_BYTES, ROWS_BYTES = 256 << 20, 128 << 20
+"""Of files of results that are open, and of rows of them."""
+MADE_COMMITS = 2
+"""Commits of which is held what is made of their state."""
+_COMMIT_BYTES, _COMMITS_BYTES = 1_000, 16 << 20
+"""What a commit counts for, and all that are held."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a commit says of results.
+
+    Parameters
+    ----------
+    number
+        Of the commit.
+    watermark, watermark_before
+        Microseconds since 1970, after its batch and before; None before the first row.
+    results
+        Its files of results.
+    """
+
+    number: int
+    watermark: int | None
+    watermark_before: int | None
+    results: tuple[Part, ...]
+
+
+class Reader:
+    """What was read of windows of one name; threads share it, and windows of one name at several commits do.
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+    keys
+        The file of what their keys are made of.
+    """
+
+    def __init__(self, home: Home, keys: Listed) -> None:
+        self.home = home
+        self.keys = keys
+        self._lock = Lock()
+        self._lines: dict[int, bytes] = {}
+        self._said: Recent[Said] = Recent(_COMMITS_BYTES)
+        self._files: Recent[ResultFile] = Recent(FILES_BYTES)
+        self._rows: Recent[Piece] = Recent(ROWS_BYTES)
+        self._made: dict[tuple[str, str], object] = {}
+
+    def said(self, number: int) -> Said:
+        """Return what a commit says of results.
+
+        Raises
+        ------
+        StoreError
+            If it is missing or damaged.
+        OSError
+            If it cannot be read.
+        """
+        return self._said.of(number, lambda: (self._read(number), _COMMIT_BYTES))
+
+    def between(self, first: int, last: int) -> Iterator[Said]:
+        """Yield what commits say, both numbers included, in their order.
+
+        Raises
+        ------
+        StoreError
+            If one is missing or damaged.
+        OSError
+            If one cannot be read.
+        """
+        for number in range(first, last + 1):
+            yield self.said(number)
+
+    def file(self, file: Listed) -> ResultFile:
+        """Return a file of results, open.
+
+        Raises
+        ------
+        StoreError
+            If it is missing or damaged; the message names it.
+        OSError
+            If it cannot be read.
+        """
+
+        def opened() -> tuple[ResultFile, int]:
+            found = ResultFile.opened(self.home, file, self._rows)
+            return found, found.bytes
+
+        return self._files.of(file.sha256, opened)
+
+    @cached_property
+    def material(self) -> dict[str, pa.Table]:
+        """What the keys are made of."""
+        return read_material(self.home, self.keys)
+
+    def made(self, what: str, commit: str, make: Callable[[], T]) -> T:
+        """Return what is made of the state of a commit, by its hash: once for each of the last two commits."""
+        with self._lock:
+            held = self._made.get((what, commit))
+        if held is not None:
+            return held  # type: ignore[return-value]
+        found = make()
+        with self._lock:
+            self._made[what, commit] = found
+            mine = [name for name in self._made if name[0] == what]
+            for name in mine[:-MADE_COMMITS]:
+                del self._made[name]
+        return found
+
+    def _read(self, number: int) -> Said:
+        with self._lock:  # the lines of a log are those of a thousand commits
+            (commit,) = commits_from(self.home.batches, number, number, self._lines)
+        return said_of(document_of(self.home, commit))
+
+
+def said_of(document: Document) -> Said:
+    """Return what a document says of results."""
+    return Said(document.number, document.watermark, document.watermark_before, document.files["results"])
