@@ -22,7 +22,7 @@ K_SIZES = (1, 8, 32, 64)
 MOST = K_SIZES[-1]
 """The largest k, and more hits than a range has whose answer is small."""
 SIZE_OF_K = (0, *(next(size for size in K_SIZES if size >= k) for k in range(1, MOST + 1)))
-KNN, RANGE, OBJECT = 0, 1, 2
+KNN, RANGE, OBJECT, WINDOWS_ROUTE = 0, 1, 2, 3
 """Kinds of hot questions: the numbers of their routes in the metrics."""
 
 

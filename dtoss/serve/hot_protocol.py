@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 
 from dtoss.serve.answers import etag
 from dtoss.serve.front import ADMITTED, REQUEST_ID, RequestIds
-from dtoss.serve.gathering import OBJECT, Gathering
+from dtoss.serve.gathering import OBJECT, WINDOWS_ROUTE, Gathering
 from dtoss.serve.hot_requests import Reading, Target, read_target, reading_of
 from dtoss.serve.one_object import object_body
 from dtoss.serve.problems import Problem
@@ -35,7 +35,7 @@ NOTICED = ELSEWHERE | {b"authorization", b"accept", b"x-request-id"}
 """Headers that are looked at."""
 HEAD = b"%b%d\r\netag: %b\r\nx-dtoss-snapshot: %b\r\ncache-control: no-cache\r\nvary: accept\r\nx-request-id: %b%b"
 """From the content's length to the end of the headers."""
-OBJECT_PATHS = b"/objects/"
+OBJECT_PATHS, WINDOWS_PATHS = b"/objects/", b"/windows/"
 PATH_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%")
 """What a hot path's last part is made of."""
 
@@ -68,8 +68,8 @@ class Desk:
         self.reading: Reading | None = reading_of(
             state.serving.now.index.space, limits.k, limits.condition_length, limits.line_bytes
         )
-        self.times: tuple[list[float], ...] = ([], [], [])
-        self.bytes = [0, 0, 0]
+        self.times: tuple[list[float], ...] = tuple([] for _ in HOT_ROUTES)
+        self.bytes = [0 for _ in HOT_ROUTES]
         self._loop = loop
         self._date: tuple[list[tuple[bytes, bytes]] | None, bytes] = (None, b"")
 
@@ -85,7 +85,7 @@ class Desk:
 
     def count(self, kind: int, seconds: float, sent: int) -> None:
         """Count an answer; those of a turn are told together."""
-        if not (self.times[0] or self.times[1] or self.times[2]):
+        if not any(self.times):
             self._loop.call_soon(self._tell)
         self.times[kind].append(seconds)
         self.bytes[kind] += sent
@@ -94,7 +94,7 @@ class Desk:
         for kind, times in enumerate(self.times):
             if times:
                 self.state.metrics.hot(kind, times, self.bytes[kind])
-        self.times, self.bytes = ([], [], []), [0, 0, 0]
+        self.times, self.bytes = tuple([] for _ in HOT_ROUTES), [0 for _ in HOT_ROUTES]
 
 
 class HotRequest:
@@ -117,8 +117,8 @@ class HotRequest:
         self.more_body = False
         self.keep_alive = True
 
-    def answered(self, served: Served, body: bytes) -> None:
-        """Write the answer."""
+    def answered(self, served: Served, body: bytes, tag: bytes | None = None) -> None:
+        """Write the answer, with an ETag of its own, or that of the snapshot and the target."""
         protocol = self.protocol
         self.response_complete = True
         if self.disconnected:
@@ -127,7 +127,7 @@ class HotRequest:
         head = HEAD % (
             desk.beginning(protocol.server_state.default_headers),
             len(body),
-            etag(served, self.target),
+            etag(served, self.target) if tag is None else tag,
             served.name.encode(),
             self.id.encode(),
             b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n",
@@ -179,7 +179,12 @@ class HotProtocol(GuardedProtocol):
         if desk.reading is None or (self.cycle is not None and not self.cycle.response_complete):
             return False
         url = self.url
-        target = _object(url) if url.startswith(OBJECT_PATHS) else read_target(url, desk.reading)
+        ready = None
+        if url.startswith(WINDOWS_PATHS):
+            ready = desk.state.windows.ready(url, desk.state.serving.now.name)
+            target = None if ready is None else _WINDOWS
+        else:
+            target = _object(url) if url.startswith(OBJECT_PATHS) else read_target(url, desk.reading)
         if (
             target is None
             or parser.get_method() != b"GET"
@@ -207,7 +212,10 @@ class HotProtocol(GuardedProtocol):
             return False
         request = HotRequest(self, target, perf_counter(), desk.ids.take(request_id))
         self.cycle = request  # type: ignore[assignment]
-        if target.kind == OBJECT:
+        if ready is not None:
+            tag, body = ready
+            self.loop.call_soon(request.answered, desk.state.serving.now, body, tag)
+        elif target.kind == OBJECT:
             self._object(request)
         else:
             desk.gathering.add(request)
@@ -253,6 +261,9 @@ class HotProtocol(GuardedProtocol):
         if current is request:
             self.cycle = cycle
         self._start_asgi_task(cycle, self.app)
+
+
+_WINDOWS = Target(WINDOWS_ROUTE, 0.0, 0.0, 0, 0.0, None)
 
 
 def _object(url: bytes) -> Target | None:

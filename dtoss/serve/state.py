@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dtoss.serve.serving import Serving
 from dtoss.serve.settings import Settings
+from dtoss.serve.windows.opened import Opened
 from dtoss.watch.asked.paging import Pages
 from dtoss.watch.home import Home
 
@@ -56,6 +57,11 @@ class WorkerState:
     doors: Doors
     log: Log
     showing: Showing
+
+    @cached_property
+    def windows(self) -> Opened:
+        """The windows of the store, open at their newest commits."""
+        return Opened(self.settings.store, lambda why: self.log.event("windows not read", detail=why), self.pool.submit)
 
     @cached_property
     def home(self) -> Home | None:

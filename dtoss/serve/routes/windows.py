@@ -16,11 +16,11 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers import ARROW_TYPE, JSON_TYPE, headers_of
 from dtoss.serve.pool import Stop
+from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready, is_known, not_modified, target_of, wants_arrow
 from dtoss.serve.routes.schemas import Schema, array, responses, told
 from dtoss.serve.state import WorkerState
 from dtoss.serve.windows.bodies import arrow_body, checked, end_text, facts, json_body, moment_of
-from dtoss.serve.windows.opened import Opened
 from dtoss.windows.stored.asked import Windows, time_text
 
 _TEXT: Schema = {"type": "string"}
@@ -41,7 +41,20 @@ End: TypeAlias = Annotated[
     str | None,
     QueryParameter(max_length=40, description="When the window ends, such as 2026-01-31T12:00:00; the last one due."),
 ]
-Key: TypeAlias = Annotated[int | None, QueryParameter(description="Of one place, such as 17; all when left out.")]
+Key: TypeAlias = Annotated[
+    str | None,
+    QueryParameter(max_length=200, description="Of one place, such as 17, or its name; all when left out."),
+]
+Wide: TypeAlias = Annotated[bool, QueryParameter(description="All lengths side by side, as objects_5min, objects_1h.")]
+Changed: TypeAlias = Annotated[
+    bool, QueryParameter(description="Only places with other values than at the end before, or since or batch.")
+]
+Since: TypeAlias = Annotated[
+    str | None, QueryParameter(max_length=40, description="With changed: the end that is compared with.")
+]
+Batch: TypeAlias = Annotated[
+    int | None, QueryParameter(description="With changed: the batch that is compared with, as its answer was then.")
+]
 Format: TypeAlias = Annotated[
     Literal["json", "arrow"] | None, QueryParameter(description="What the header Accept says when left out.")
 ]
@@ -50,7 +63,7 @@ Format: TypeAlias = Annotated[
 def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     """Return the routes of windows."""
     most = state.settings.limits.hits
-    opened = Opened(state.settings.store, lambda why: state.log.event("windows not read", detail=why))
+    opened = state.windows
 
     async def answer(
         request: Asker,
@@ -73,7 +86,10 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                 write = arrow_body if arrow else json_body
                 return write(served.name, windows, head, checked(rows, most))
 
-            return tag, opened.body(windows, tag, body)
+            made = opened.body(tag, served.name, body)
+            if not arrow:
+                opened.remember(target, windows, tag)
+            return tag, made
 
         tag, body = await state.pool.run(request, work)
         if body is None:
@@ -102,17 +118,30 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         window: Window = None,
         end: End = None,
         key: Key = None,
+        wide: Wide = False,
+        changed: Changed = False,
+        since: Since = None,
+        batch: Batch = None,
         format: Format = None,
     ) -> ASGIResponse:
         """Return one window: a row for each place in which anything happened."""
+        if wide and window is not None:
+            raise Problem(400, f"wide is true and window is {window}: wide rows have all lengths", limit="window")
+        if not changed and (since is not None or batch is not None):
+            name_ = "batch" if since is None else "since"
+            raise Problem(400, f"{name_} is given without changed=true, which is compared with it", limit=name_)
 
         def make(windows: Windows) -> tuple[dict[str, Any], pa.Table]:
-            length = window or windows.spec.names[0]
-            rows = windows.at(moment_of(end), length)
+            length, at = window or windows.spec.names[0], moment_of(end)
+            if changed:
+                rows = windows.changed(at, None if wide else length, since=moment_of(since), commit=batch)
+            else:
+                rows = windows.wide(at) if wide else windows.at(at, length)
             ends = rows["end"].slice(0, 1).to_pylist()
             if key is not None:
-                rows = rows.filter(pc.equal(rows["key"], key))
-            return {"window": length, "end": time_text(ends[0]) if ends else end_text(windows, end)}, rows
+                rows = rows.filter(pc.equal(rows["key"], windows.names.key_of(key)))
+            said = ",".join(windows.spec.names) if wide else length
+            return {"window": said, "end": time_text(ends[0]) if ends else end_text(windows, end)}, rows
 
         return await answer(request, name, format, make)
 
@@ -120,7 +149,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     async def series(
         request: Asker,
         name: Name,
-        key: Annotated[int, QueryParameter(description="Of the place, such as 17.")],
+        key: Annotated[str, QueryParameter(max_length=200, description="Of the place, such as 17, or its name.")],
         since: Annotated[str, QueryParameter(max_length=40, description="The first end, such as 2026-01-31T00:00:00.")],
         until: Annotated[
             str | None, QueryParameter(max_length=40, description="The last end; the watermark when left out.")
@@ -133,7 +162,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         def make(windows: Windows) -> tuple[dict[str, Any], pa.Table]:
             length = window or windows.spec.names[0]
             rows = windows.series(key, length, moment_of(since), moment_of(until))
-            return {"window": length, "key": key}, rows
+            return {"window": length, "key": windows.names.key_of(key)}, rows
 
         return await answer(request, name, format, make)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 
 from dtoss.errors import InputError, StoreError
@@ -19,6 +20,8 @@ MOST_OPEN = 64
 MOST_BYTES = 32_000_000
 """Of answers that are kept."""
 LARGEST_KEPT = MOST_BYTES // 8
+MOST_TARGETS = 4_096
+"""Paths and queries that are known by their answers."""
 
 
 class Opened:
@@ -30,15 +33,67 @@ class Opened:
         Path or URI.
     failed
         Is told why files cannot be read.
+    later
+        Has work done that nobody waits for.
     """
 
-    def __init__(self, store: str, failed: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: str, failed: Callable[[str], None], later: Callable[[Callable[[], None]], None] | None = None
+    ) -> None:
         self.store = store
         self._failed = failed
+        self._later = later
         self._lock = Lock()
         self._open: OrderedDict[str, tuple[float, Windows]] = OrderedDict()
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
         self._bytes = 0
+        self._tags: OrderedDict[bytes, tuple[str, str, bytes]] = OrderedDict()
+        self._looking: set[str] = set()
+
+    def ready(self, target: bytes, snapshot: str) -> tuple[bytes, bytes] | None:
+        """Return the ETag and the JSON of a path and query that was answered since the newest commit; for the loop.
+
+        Where the last look is half a second ago, a thread looks again; until a second has passed the answer is right.
+        """
+        with self._lock:
+            name, commit, tag = self._tags.get(target, ("", "", b""))
+            looked, windows = self._open.get(name, (0.0, None))
+            held = tag + snapshot.encode()
+            body = self._kept.get(held)
+            since = time.monotonic() - looked
+            if body is None or windows is None or windows.head.commit.sha256 != commit or since > 2 * LOOKED_EVERY:
+                return None
+            self._kept.move_to_end(held)
+            look = since >= LOOKED_EVERY and self._later is not None and name not in self._looking
+            if look:
+                self._looking.add(name)
+        if look:
+            self._look(name)
+        return tag, body
+
+    def remember(self, target: bytes, windows: Windows, tag: bytes) -> None:
+        """Let the answer of a path and query be found by it."""
+        with self._lock:
+            self._tags[target] = windows.home.name, windows.head.commit.sha256, tag
+            self._tags.move_to_end(target)
+            while len(self._tags) > MOST_TARGETS:
+                self._tags.popitem(last=False)
+
+    def _look(self, name: str) -> None:
+        """Have a thread look whether there is a newer commit."""
+
+        def look() -> None:
+            try:
+                with suppress(Problem):
+                    self.find(name)
+            finally:
+                self._looking.discard(name)
+
+        assert self._later is not None
+        try:
+            self._later(look)
+        except Problem:  # the pool is full: whoever asks next tries again
+            self._looking.discard(name)
 
     def names(self) -> list[str]:
         """Return the names of all windows of the store.
@@ -53,8 +108,8 @@ class Opened:
         except (StoreError, OSError) as error:
             raise self._unread(error) from None
 
-    def find(self, name: str) -> Windows:
-        """Return windows by their name.
+    def find(self, name: str, *, fresh: bool = False) -> Windows:
+        """Return windows by their name; fresh ones are those of the newest commit, whenever that was last looked for.
 
         Raises
         ------
@@ -64,18 +119,16 @@ class Opened:
         with self._lock:
             looked, found = self._open.get(name, (0.0, None))
         now = time.monotonic()
-        if found is not None and now - looked < LOOKED_EVERY:
+        if found is not None and not fresh and now - looked < LOOKED_EVERY:
             return found
         try:
-            newest = open_windows(self.store, name)
+            newest = open_windows(self.store, name) if found is None else found.newest()
         except InputError as error:
             raise Problem(404, str(error), limit="name") from None
         except (StoreError, OSError) as error:
             if isinstance(error, StoreError) and self._is_missing(name):
                 raise Problem(404, str(error), limit="name") from None
             raise self._unread(error) from None
-        if found is not None and found.head.commit == newest.head.commit:
-            newest = found  # what it has read so far is right
         with self._lock:
             self._open[name] = now, newest
             self._open.move_to_end(name)
@@ -83,27 +136,28 @@ class Opened:
                 self._open.popitem(last=False)
         return newest
 
-    def begun(self, name: str) -> list[Windows]:
-        """Return windows by their name as a list of one, of none where they have no batch yet."""
+    def begun(self, name: str, *, fresh: bool = False) -> list[Windows]:
+        """Return windows by their name, as :meth:`find`, as a list of one; of none where they have no batch yet."""
         try:
-            return [self.find(name)]
+            return [self.find(name, fresh=fresh)]
         except Problem as problem:
             if problem.status != 404:
                 raise
             return []
 
-    def body(self, windows: Windows, tag: bytes, make: Callable[[], bytes]) -> bytes:
-        """Return the answer of an ETag, which names the commit and the question: it is made once.
+    def body(self, tag: bytes, snapshot: str, make: Callable[[], bytes]) -> bytes:
+        """Return the answer of an ETag, which names the commit and the question, and a snapshot: it is made once.
 
         Raises
         ------
         Problem
             400 for an InputError of what makes it, 503 for a StoreError or an OSError.
         """
+        held = tag + snapshot.encode()
         with self._lock:
-            body = self._kept.get(tag)
+            body = self._kept.get(held)
             if body is not None:
-                self._kept.move_to_end(tag)
+                self._kept.move_to_end(held)
                 return body
         try:
             body = make()
@@ -113,8 +167,8 @@ class Opened:
             raise self._unread(error) from None
         if len(body) <= LARGEST_KEPT:
             with self._lock:
-                self._bytes += len(body) - len(self._kept.pop(tag, b""))
-                self._kept[tag] = body
+                self._bytes += len(body) - len(self._kept.pop(held, b""))
+                self._kept[held] = body
                 while self._bytes > MOST_BYTES:
                     self._bytes -= len(self._kept.popitem(last=False)[1])
         return body

@@ -140,7 +140,7 @@ def test_the_text_of_one_process():
     helped = re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE)
     assert all(name.startswith("dtoss_") and sentence.endswith(".") for name, sentence in helped)
     assert len(helped) == len({name for name, _ in helped}) == len(re.findall("^# TYPE", text, re.MULTILINE))
-    assert HOT_ROUTES == ("/knn", "/range", "/objects/{object_id}")
+    assert HOT_ROUTES == ("/knn", "/range", "/objects/{object_id}", "/windows")
 
 
 def test_threads_lose_no_reads():

@@ -75,11 +75,27 @@ def test_answers_are_those_of_the_store(server, stored):
         assert (first["window"], first["rows"]) == (found.spec.names[0], plain(found.at(window=found.spec.names[0])))
         key = first["rows"][0]["key"]
         assert asker.get("/windows/fleet", key=key)["rows"] == first["rows"][:1]
-        assert asker.get("/windows/fleet", key=99)["rows"] == []
-        assert asker.get("/windows/fleet", key=99)["end"] == first["end"]
+        empty = asker.get("/windows/fleet", key=0, end=0)
+        assert (empty["rows"], empty["end"]) == ([], "1970-01-01T00:00:00Z")
         series = asker.get("/windows/fleet/series", key=key, window="10s", since=0, until=time_text(due))
         assert series["rows"] == plain(found.series(key, "10s", 0, due / SECOND))
         assert len(series["rows"]) == due // found.spec.slide + 1
+
+
+def test_wide_rows_and_those_that_changed_are_those_of_the_store(server, stored):
+    """By the end before, an earlier end and a batch; the short way gives the bytes of the framework's."""
+    found = open_windows(stored[0].store, "fleet")
+    with Asker(server) as asker:
+        wide = asker.get("/windows/fleet", wide="true")
+        assert (wide["rows"], wide["window"]) == (plain(found.wide()), "4s,10s")
+        assert asker.get("/windows/fleet", wide="true", changed="true")["rows"] == plain(found.changed())
+        one = asker.get("/windows/fleet", changed="true", window="4s", batch=1)
+        assert one["rows"] == plain(found.changed(window="4s", commit=1))
+        since = asker.get("/windows/fleet", changed="true", wide="true", since=10)
+        assert since["rows"] == plain(found.changed(since=10))
+        path = "/windows/fleet?wide=true"
+        (_, said, again), (_, first, body) = asker.raw(path), asker.raw(path, if_none_match='"another"')
+        assert (again, said["etag"]) == (body, first["etag"])
 
 
 def test_the_tag_is_of_the_commit(server, stored, monkeypatch):
@@ -123,7 +139,12 @@ def test_all_windows_are_listed_with_what_was_counted(server, stored, tmp_path):
         ("/windows/fleet?end=noon", 400, "noon"),
         ("/windows/fleet?end=3", 400, "no window ends"),
         ("/windows/fleet?end=99999998", 400, "is not due"),
-        ("/windows/fleet?key=one", 400, "key"),
+        ("/windows/fleet?key=one", 400, "there is no key 'one': keys are numbers from 0 to 2"),
+        ("/windows/fleet?key=99", 400, "there is no key 99: keys are 0 to 2"),
+        ("/windows/fleet?wide=true&window=4s", 400, "wide rows have all lengths"),
+        ("/windows/fleet?since=0", 400, "changed=true"),
+        ("/windows/fleet?changed=true&batch=7", 400, "there is no commit 7: there are 1 to 2"),
+        ("/windows/fleet?changed=true&window=6s", 400, "it is of 4s, 10s"),
         ("/windows/fleet?format=xml", 400, "format"),
         ("/windows/fleet/series?since=0", 400, "key"),
         ("/windows/fleet/series?key=1&since=0&window=6s", 400, "not kept over time"),
