@@ -227,14 +227,17 @@ def spherical_regions(
 ) -> tuple[Columns, Geometries]:
     """Return the regions with the edges that they have."""
     shapes = region_shapes(regions, bounds)
-    sphere = bounds is None
+    return _region_columns(shapes, parts, np.arange(len(shapes))), region_geometries(shapes, sphere=bounds is None)
+
+
+def region_geometries(shapes: list[RegionShape], *, sphere: bool) -> Geometries:
+    """Return regions as geometries with the edges that they have: arcs of great circles, or segments in a plane."""
     drawn = [[[_lonlat(ring) if sphere else ring for ring in piece] for piece in shape.polygons] for shape in shapes]
     polygons = [_HALVES if _is_whole(shape) else pieces for shape, pieces in zip(shapes, drawn, strict=True)]
     wkb = pa.array([rings_wkb(pieces) if pieces else None for pieces in polygons], pa.binary())
     boxes = np.array([_box(shape, pieces, sphere) for shape, pieces in zip(shapes, polygons, strict=True)])
     kinds = frozenset("Polygon" if len(pieces) == 1 else "MultiPolygon" for pieces in polygons if pieces)
-    rows = np.arange(len(shapes))
-    return _region_columns(shapes, parts, rows), Geometries(wkb, boxes.reshape(-1, 4), kinds)
+    return Geometries(wkb, boxes.reshape(-1, 4), kinds)
 
 
 def planar_regions(

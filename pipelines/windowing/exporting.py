@@ -1,0 +1,172 @@
+"""Windows as files: the regions of keys with their measures at one end, or the measures of all ends of a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dtoss.errors import InputError
+from dtoss.export.export import format_of
+from dtoss.export.geoparquet import Geometries, rings_wkb, write_geoparquet
+from dtoss.export.layers import drawn_crs, region_geometries
+from dtoss.extras import needed
+from dtoss.geometry.polygons import Rings
+from dtoss.geometry.space import LONLAT, Space
+from dtoss.partitioning.region_polygons import RegionShape, region_shapes
+from dtoss.partitioning.regions import Regions
+from dtoss.snapshots.place import filesystem_of
+from dtoss.windows.stored.asked import Windows
+
+_MARGIN = 0.25
+"""Share of their spread by which regions of a plane reach beyond the outermost places."""
+_WHOLE = 180.0
+"""Degrees of longitude from which a polygon is taken to cross the antimeridian."""
+
+
+def export_windows(found: Windows, path: str, end: Any = None) -> int:
+    """Write the regions of keys with the measures of all lengths at one end, and return how many rows the file has.
+
+    Parameters
+    ----------
+    found
+        The windows.
+    path
+        Of a GeoParquet file, which may be a URI; it appears whole or not at all.
+    end
+        As :meth:`dtoss.Windows.wide`.
+
+    Raises
+    ------
+    InputError
+        If the suffix is not .parquet or .geoparquet, the end is not due, or the file cannot be written.
+    StoreError
+        If a file of the windows is missing or damaged.
+    OSError
+        If one cannot be read.
+
+    Notes
+    -----
+    Columns are those of :meth:`dtoss.Windows.wide`, the end as a timestamp, then the geometry: cells of pivots and of
+    sites, polygons, or cells of H3. In a plane cells are cut a quarter of their spread beyond the outermost pivots. A
+    key that has no region (a site at the place of another one) has none.
+    """
+    _check_format(path)
+    table = _with_times(found.wide(end))
+    space = found.spec.space
+    shapes = _shapes(found, np.asarray(table["key"]))
+    crs = LONLAT if found.spec.by.startswith("h3:") else drawn_crs(space)
+    if found.spec.by.startswith("polygons:"):
+        crs = space.crs
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    spherical = space.metric == "sphere"
+    return write_geoparquet([(columns, shapes)], path, crs, spherical=spherical, polygons=False, schema=table.schema)
+
+
+def export_ends(found: Windows, path: str, since: Any, until: Any = None) -> int:
+    """Write the measures of all lengths at each end of a time as Parquet, and return how many rows the file has.
+
+    Parameters
+    ----------
+    found
+        The windows.
+    path
+        Of a Parquet file, which may be a URI.
+    since, until
+        The first and the last end; the last one that is due when None.
+
+    Raises
+    ------
+    InputError
+        If the suffix is not .parquet, a time is none, or the file cannot be written.
+    StoreError
+        If a file of the windows is missing or damaged.
+    OSError
+        If one cannot be read.
+    """
+    _check_format(path)
+    table = _with_times(found.wide_between(since, until))
+    place, target = filesystem_of(path)
+    try:
+        pq.write_table(table, target, filesystem=place, compression="zstd")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error}") from None
+    return len(table)
+
+
+def _check_format(path: str) -> None:
+    if format_of(path) != "GeoParquet":
+        raise InputError(f"--out {path}: windows are written as .parquet or .geoparquet")
+
+
+def _with_times(table: pa.Table) -> pa.Table:
+    at = table.column_names.index("end")
+    return table.set_column(at, "end", table["end"].cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")))
+
+
+def _shapes(found: Windows, keys: NDArray[np.int64]) -> Geometries:
+    """Return the region of each key."""
+    space, tables = found.spec.space, found.reader.material
+    if "h3" in tables:
+        return _of_cells(keys)
+    if "corners" in tables:
+        corners = np.stack([tables["corners"][name].to_numpy() for name in ("x", "y")], axis=1)
+        first = (np.array(tables[name]["first"].to_numpy()) for name in ("ring", "polygon", "shape"))
+        return _of_polygons(Rings(corners, *first), space, keys)
+    if "regions" in tables:
+        columns = tables["regions"]
+        pivots = np.stack([columns[f"pivot_{i}"].to_numpy() for i in range(columns.num_columns - 1)], axis=1)
+        regions, row = Regions(np.ascontiguousarray(pivots), np.array(columns["weight"].to_numpy())), keys
+    else:
+        sites = np.stack([tables["sites"][name].to_numpy() for name in ("x", "y")], axis=1)
+        distinct, first_, back = np.unique(space.vectors(sites), axis=0, return_index=True, return_inverse=True)
+        regions = Regions(np.ascontiguousarray(distinct), np.zeros(len(distinct)))
+        owner = first_[back.reshape(-1)] == np.arange(len(sites))  # of equal sites the first has the cell
+        row = np.where(owner, back.reshape(-1), -1)[keys]
+    none = RegionShape([], 0.0, np.zeros(0, np.int64))
+    made = region_shapes(regions, _bounds(space, regions.pivots))
+    return region_geometries([made[i] if i >= 0 else none for i in row.tolist()], sphere=space.metric == "sphere")
+
+
+def _bounds(space: Space, places: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    if space.metric == "sphere":
+        return None
+    low, high = places.min(axis=0), places.max(axis=0)
+    beyond = max(float((high - low).max()), 1.0) * _MARGIN
+    return np.concatenate([low - beyond, high + beyond])
+
+
+def _of_polygons(rings: Rings, space: Space, keys: NDArray[np.int64]) -> Geometries:
+    shapes = [rings.of_shape(key) for key in keys.tolist()]
+    boxes = [_box(np.concatenate([ring for polygon in shape for ring in polygon]), space) for shape in shapes]
+    closed = [[[_closed(ring) for ring in polygon] for polygon in shape] for shape in shapes]
+    return _geometries([rings_wkb(shape) for shape in closed], boxes, [len(shape) for shape in shapes])
+
+
+def _closed(ring: NDArray[np.float64]) -> NDArray[np.float64]:
+    return ring if (ring[0] == ring[-1]).all() else np.concatenate([ring, ring[:1]])
+
+
+def _box(corners: NDArray[np.float64], space: Space) -> list[float]:
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    if space.geographic and high[0] - low[0] > _WHOLE:
+        low[0], high[0] = -_WHOLE, _WHOLE
+    return [*low.tolist(), *high.tolist()]
+
+
+def _of_cells(keys: NDArray[np.int64]) -> Geometries:
+    import shapely
+
+    library = needed("h3ronpy.vector", "cells of H3", "h3")
+    wkb = [bytes(one.as_py()) for one in library.cells_to_wkb_polygons(keys.astype(np.uint64))]
+    boxes = [_box(shapely.get_coordinates(shapely.from_wkb(one)), Space(LONLAT, "sphere")) for one in wkb]
+    return _geometries(wkb, boxes, [1] * len(wkb))
+
+
+def _geometries(wkb: Sequence[bytes], boxes: Sequence[Sequence[float]], pieces: Sequence[int]) -> Geometries:
+    kinds = frozenset("Polygon" if count == 1 else "MultiPolygon" for count in pieces)
+    return Geometries(pa.array(wkb, pa.binary()), np.array(boxes, np.float64).reshape(-1, 4), kinds)
