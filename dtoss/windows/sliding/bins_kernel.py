@@ -7,34 +7,110 @@ from typing import Any, NamedTuple
 from dtoss.compiled.kernel import kernel
 
 _NUMBERS, _SLOTS = "Array(int64, 1, 'C', readonly=True)", "Array(int32, 1, 'C', readonly=True)"
+_TABLE = "Array(int64, 2, 'C', readonly=True)"
 _HUNDRED = 100
 
 
-class Entries(NamedTuple):
-    """Moves by pane: of which key, the cell of their bin, and how many."""
+AT_PANE, AT_CELL, AT_COUNT = range(3)
+"""Columns of moves: their pane, the cell of their bin, which is the bin at first, and how many."""
 
-    pane: Any
-    slot: Any
-    cell: Any
-    count: Any
+
+class Asked(NamedTuple):
+    """The first end and from one to the next, in panes; how many; lengths; percentiles; what is said of a cell."""
+
+    first: Any
+    stride: Any
+    ends: Any
+    lengths: Any
+    percents: Any
+    answers: Any
 
 
 class State(NamedTuple):
     """What :func:`slide_bins` goes on from."""
 
+    cursors: Any
     counts: Any
     moves: Any
     places: Any
     below: Any
 
 
+@kernel(f"void({_NUMBERS}, {_SLOTS}, {_TABLE}, {_TABLE}, int64[::1], int64[:, ::1])")
+def moves_by_key(pane, slot, labels, counts, first, moves):
+    """Write moves by key and pane.
+
+    Parameters
+    ----------
+    pane, slot, labels, counts
+        (n,), (n,), (n, 2), (n, 1). By pane: the key twice, the second label is the bin, and how many moves.
+    first
+        int64 (keys + 2,), zeros; where those of each key begin is left in all but the last.
+    moves
+        int64 (n, 3).
+    """
+    for i in range(slot.size):
+        first[slot[i] + 2] += 1
+    for key in range(2, first.size):
+        first[key] += first[key - 1]
+    for i in range(slot.size):
+        at = first[slot[i] + 1]
+        first[slot[i] + 1] = at + 1
+        moves[at, AT_PANE], moves[at, AT_CELL], moves[at, AT_COUNT] = pane[i], labels[i, 1], counts[i, 0]
+
+
+@kernel(f"void({_NUMBERS}, int64[:, ::1], int64, int64[::1])")
+def first_from(first, moves, pane, found):
+    """Write the first of the moves of each key that is not before a pane."""
+    for key in range(found.size):
+        at = first[key]
+        while at < first[key + 1] and moves[at, AT_PANE] < pane:
+            at += 1
+        found[key] = at
+
+
+@kernel(f"int64({_NUMBERS}, int64[:, ::1], {_NUMBERS}, int64[::1], int64[::1], int64[::1], int64[::1])")
+def number_cells(first, moves, before_first, before_bins, cells, cell_first, number):
+    """Write a cell in place of each bin: one for each key and bin that occurs, by both; return how many there are.
+
+    Parameters
+    ----------
+    first, moves, before_first, before_bins
+        Key k has ``moves[first[k]:first[k + 1]]``, and the bins ``before_bins[before_first[k]:before_first[k + 1]]``.
+    cells
+        The bin of each cell.
+    cell_first
+        int64 (keys + 1,). Where those of each key begin.
+    number
+        int64 (bins,). Of -1, as it is left.
+    """
+    found = 0
+    for key in range(cell_first.size - 1):
+        cell_first[key] = found
+        last = -1
+        for at in range(first[key], first[key + 1]):
+            number[moves[at, AT_CELL]], last = 0, max(last, moves[at, AT_CELL])
+        for at in range(before_first[key], before_first[key + 1]):
+            number[before_bins[at]], last = 0, max(last, before_bins[at])
+        for one in range(last + 1):
+            if number[one] == 0:
+                cells[found], number[one] = one, found
+                found += 1
+        for at in range(first[key], first[key + 1]):
+            moves[at, AT_CELL] = number[moves[at, AT_CELL]]
+        for at in range(before_first[key], before_first[key + 1]):
+            before_bins[at] = number[before_bins[at]]
+        number[: last + 1] = -1
+    cell_first[cell_first.size - 1] = found
+    return found
+
+
 @kernel(
-    f"void(int64, int64, int64, {_NUMBERS}, {_SLOTS}, {_SLOTS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS},"
-    " int64[::1], int64[:, ::1], int64[:, ::1], int64[:, :, ::1], int64[:, :, ::1], int64[:, :, ::1])"
+    f"void(int64, int64, int64, {_NUMBERS}, {_TABLE}, {_NUMBERS}, {_NUMBERS}, {_NUMBERS}, int64[:, :, ::1],"
+    " int64[:, ::1], int64[:, ::1], int64[:, :, ::1], int64[:, :, ::1], int64[:, :, ::1])"
 )
 def slide_bins(
-    first, stride, ends, pane, slot, cell, count, lengths, percents, answers, cursors, counts, moves, places, below,
-    block,
+    first, stride, ends, begin, entries, lengths, percents, answers, cursors, counts, moves, places, below, block
 ):  # fmt: skip
     """Move the counts from end to end, and write the percentiles for each.
 
@@ -42,82 +118,91 @@ def slide_bins(
     ----------
     first, stride, ends
         The first end and from one to the next, in panes; how many.
-    pane, slot, cell, count
-        (n,). By pane: the key, the cell of its bin, and how many moves.
+    begin, entries
+        (keys + 1,) and (n, 3). Key k has the moves ``entries[begin[k]:begin[k + 1]]``, by pane.
     lengths
         int64 (l,). In panes.
     percents
-        int64 (q,).
+        int64 (2,). The second is that of the first again where one is asked for.
     answers
         int64 (cells,). What is written where a percentile lies in a cell. Cells are by key and bin.
     cursors
-        int64 (l + 1,). The entry that comes next: to enter, to leave each length.
+        int64 (l, keys, 2). The entry that comes next: to enter, to leave.
     counts
-        int64 (cells, l). Moves of each cell in each window.
+        int64 (l, cells). Moves of each cell in each window.
     moves
-        int64 (keys, l). Their sums by key.
+        int64 (l, keys). Their sums by key.
     places, below
-        int64 (keys, l, q). A cell of the key for each percentile, and how many moves are in cells of the key before it.
+        int64 (l, keys, 2). A cell of the key for each percentile, and how many moves are in cells of the key before it.
     block
-        int64 (l * q, ends, keys), or with no ends, where nothing is written; -1 where there is no move.
+        int64 (l * percentiles, ends, keys), or with no ends, where nothing is written; -1 where there is no move.
     """
-    asked = percents.size
-    entries, state = Entries(pane, slot, cell, count), State(counts, moves, places, below)
-    for i in range(ends):
-        end = first + i * stride
-        while cursors[0] < pane.size and pane[cursors[0]] < end:
-            behind = _run(entries, cursors[0], end)
-            for length in range(lengths.size):
-                _count(entries, cursors[0], behind, 1, length, state)
-            cursors[0] = behind
-        for length in range(lengths.size):
-            at, gone = cursors[1 + length], end - lengths[length]
-            while at < pane.size and pane[at] < gone:
-                behind = _run(entries, at, gone)
-                _count(entries, at, behind, -1, length, state)
-                at = behind
-            cursors[1 + length] = at
-        if block.shape[1] == 0:
+    state = State(cursors, counts, moves, places, below)
+    asked = Asked(first, stride, ends, lengths, percents, answers)
+    for length in range(lengths.size):
+        for key in range(begin.size - 1):
+            if counts.shape[1] > 0:
+                _slide_key(entries, begin[key + 1], asked, state, length, key, block)
+    if counts.shape[1] == 0:
+        block[:] = -1
+
+
+@kernel
+def _slide_key(entries, stop, asked, state, length, key, block):
+    """Move a key's counts of a length from end to end."""
+    written, wide, counts = block.shape[1] > 0, block.shape[0] // asked.lengths.size, state.counts[length]
+    enter, leave = state.cursors[length, key, 0], state.cursors[length, key, 1]
+    total, low, high = state.moves[length, key], state.places[length, key, 0], state.places[length, key, 1]
+    low_below, high_below = state.below[length, key, 0], state.below[length, key, 1]
+    low_answer = high_answer = -1
+    for i in range(asked.ends):
+        end = asked.first + i * asked.stride
+        gone = end - asked.lengths[length]
+        changed = i == 0
+        while enter < stop and entries[enter, AT_PANE] < end:
+            cell, more = entries[enter, AT_CELL], entries[enter, AT_COUNT]
+            counts[cell] += more
+            total += more
+            low_below += more if cell < low else 0
+            high_below += more if cell < high else 0
+            enter += 1
+            changed = True
+        while leave < enter and entries[leave, AT_PANE] < gone:
+            cell, more = entries[leave, AT_CELL], entries[leave, AT_COUNT]
+            counts[cell] -= more
+            total -= more
+            low_below -= more if cell < low else 0
+            high_below -= more if cell < high else 0
+            leave += 1
+            changed = True
+        if not written:
             continue
-        for key in range(moves.shape[0]):
-            for length in range(lengths.size):
-                total = moves[key, length]
-                for which in range(asked):
-                    answer = -1
-                    if total > 0:
-                        rank = (percents[which] * total + _HUNDRED - 1) // _HUNDRED
-                        place, before = places[key, length, which], below[key, length, which]
-                        while before >= rank:
-                            place -= 1
-                            before -= counts[place, length]
-                        while before + counts[place, length] < rank:
-                            before += counts[place, length]
-                            place += 1
-                        places[key, length, which], below[key, length, which] = place, before
-                        answer = answers[place]
-                    block[length * asked + which, i, key] = answer
+        if changed and total > 0:
+            low, low_below = _place(counts, low, low_below, _rank(asked.percents[0], total))
+            high, high_below = _place(counts, high, high_below, _rank(asked.percents[1], total))
+            low_answer, high_answer = asked.answers[low], asked.answers[high]
+        elif changed:
+            low_answer = high_answer = -1
+        block[length * wide, i, key] = low_answer
+        if wide > 1:
+            block[length * wide + 1, i, key] = high_answer
+    state.cursors[length, key, 0], state.cursors[length, key, 1] = enter, leave
+    state.moves[length, key], state.places[length, key, 0], state.places[length, key, 1] = total, low, high
+    state.below[length, key, 0], state.below[length, key, 1] = low_below, high_below
 
 
 @kernel
-def _run(entries, at, end):
-    """Return where the entries of a key end that follow one another, before a pane."""
-    behind = at + 1
-    while behind < entries.pane.size and entries.slot[behind] == entries.slot[at] and entries.pane[behind] < end:
-        behind += 1
-    return behind
+def _rank(percent, total):
+    return (percent * total + _HUNDRED - 1) // _HUNDRED
 
 
 @kernel
-def _count(entries, begin, behind, sign, length, state):
-    """Add entries of a key to the counts of a length, or take them away, and so for what is below each place."""
-    key, total = entries.slot[begin], 0
-    for at in range(begin, behind):
-        more = sign * entries.count[at]
-        state.counts[entries.cell[at], length] += more
-        total += more
-    state.moves[key, length] += total
-    for which in range(state.places.shape[2]):
-        place, lower = state.places[key, length, which], 0
-        for at in range(begin, behind):
-            lower += entries.count[at] if entries.cell[at] < place else 0
-        state.below[key, length, which] += sign * lower
+def _place(counts, place, below, rank):
+    """Return the cell that a rank lies in, and how many moves are in those before it."""
+    while below >= rank:
+        place -= 1
+        below -= counts[place]
+    while below + counts[place] < rank:
+        below += counts[place]
+        place += 1
+    return place, below

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.windows.sliding.order_kernel import carried_back, put_in_places
+from dtoss.windows.sliding.slots_kernel import bounds
+
 Numbers = NDArray[np.int64]
 _SPARSE = 8
-"""Places of a table by pane and label for each cell, up to which cells are ordered by writing them to their places."""
+"""Panes times first labels for each cell, up to which cells are ordered by writing them to their places."""
+_CHUNK = 1 << 12
+"""Cells, about, that are put in order at once."""
 _PACKED = 1 << 62
 
 
@@ -64,7 +69,7 @@ class Cells:
 
 def sorted_cells(pane: Numbers, labels: Numbers, values: Numbers) -> Cells:
     """Return values of different panes and labels as cells. Cost O(n log n); O(n) where the places are few."""
-    return Cells(pane, labels, values).take(_order(pane, labels))
+    return _in_order(pane, labels, values)
 
 
 def added(cells: Cells, more: Cells) -> Cells:
@@ -110,7 +115,7 @@ def _together(cells: Cells, more: Cells) -> Cells:
     pane = np.concatenate([cells.pane, more.pane])
     labels = np.concatenate([cells.labels, more.labels])
     values = np.concatenate([cells.values, more.values])
-    return Cells(pane, labels, values).take(_order(pane, labels, once=False))
+    return _in_order(pane, labels, values)
 
 
 def _firsts(cells: Cells) -> Numbers:
@@ -122,13 +127,32 @@ def _firsts(cells: Cells) -> Numbers:
     return np.flatnonzero(new)
 
 
-def _order(pane: Numbers, labels: Numbers, *, once: bool = True) -> Numbers:
-    """Return the order by pane and labels; rows that are equal stay in theirs."""
+def _in_order(pane: Numbers, labels: Numbers, values: Numbers) -> Cells:
+    """Return cells by pane and labels; those that are equal stay in their order."""
     if len(pane) == 0:
-        return np.zeros(0, np.int64)
+        return Cells(pane, labels, values)
     columns = [pane, *labels.T]
-    lows = [int(column.min()) for column in columns]
-    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
+    lows, highs = (list(some) for some in zip(*map(bounds, columns), strict=True))
+    spans = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
+    if spans[0] * spans[1] <= _SPARSE * len(pane):
+        out = np.empty_like(pane), np.empty(labels.shape, np.int64), np.empty(values.shape, np.int64)
+        runs = np.concatenate([[0], np.flatnonzero(pane[1:] < pane[:-1]) + 1, [len(pane)]])
+        panes = max(1, _CHUNK * spans[0] // len(pane), (len(runs) - 1) * spans[0] // len(pane))
+        put_in_places(
+            *map(_contiguous, (pane, labels, values)), runs[1:].copy(), runs[:-1].copy(), lows[0], panes, lows[1],
+            spans[1], np.zeros(panes * spans[1] + 1, np.int64), *out,
+        )  # fmt: skip
+        if labels.shape[1] == 1 or carried_back(*out):
+            return Cells(*out)
+    return Cells(pane, labels, values).take(_order(columns, lows, spans))
+
+
+def _contiguous(array: Numbers) -> Numbers:
+    return np.ascontiguousarray(array, np.int64)
+
+
+def _order(columns: Sequence[Numbers], lows: Sequence[int], spans: Sequence[int]) -> Numbers:
+    """Return the order by some columns, whose least values and spans are given; rows that are equal stay in theirs."""
     places = 1
     for span in spans:
         places *= span
@@ -137,8 +161,4 @@ def _order(pane: Numbers, labels: Numbers, *, once: bool = True) -> Numbers:
     code = columns[0] - lows[0]
     for column, low, span in zip(columns[1:], lows[1:], spans[1:], strict=True):
         code = code * span + (column - low)
-    if once and places <= _SPARSE * len(pane):
-        at = np.full(places, -1, np.int64)
-        at[code] = np.arange(len(pane))
-        return at[at >= 0]
     return np.argsort(code, kind="stable")  # runs that are sorted, as those of groups, are merged

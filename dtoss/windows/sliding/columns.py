@@ -70,6 +70,11 @@ class Columns:
         )
 
     @cached_property
+    def speeds(self) -> int:
+        """How many of them are speeds: the last ones."""
+        return sum(map(self.is_speed, self.measured))
+
+    @cached_property
     def results(self) -> pa.Schema:
         """The schema of results; a speed is null where there was no move."""
         order = ["here", *(f"{measure}_{name}" for name in self.spec.names for measure in _SHOWN)]

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from dtoss.compiled.kernel import kernel
 
+NEVER = 1 << 62
+"""A pane that never leaves."""
 _NUMBERS, _SLOTS = "Array(int64, 1, 'C', readonly=True)", "Array(int32, 1, 'C', readonly=True)"
 
 
 @kernel(
     f"void(int64, int64, int64, {_NUMBERS}, {_SLOTS}, {_NUMBERS}, {_NUMBERS}, int64[::1], int64[:, ::1], int64[::1],"
-    " int64[:, ::1], int64[:, ::1], int64[:, :, ::1])"
+    " int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, :, ::1])"
 )
 def slide_maxima(
-    first, stride, ends, pane, slot, value, lengths, cursors, links, newest, oldest, greatest, block
+    first, stride, ends, pane, slot, value, lengths, cursor, links, newest, oldest, since, greatest, block
 ):  # fmt: skip
     """Move the queues from end to end, and write the greatest values for each.
 
@@ -29,21 +31,22 @@ def slide_maxima(
     pane, slot, value
         (n,). By pane, a pane and key once.
     lengths
-        int64 (l,). In panes.
-    cursors
-        int64 (l + 1,). The entry that comes next: to enter, to leave each length.
+        int64 (l,). In panes, rising: what is the greatest of a window is of each longer one too, or less than its.
+    cursor
+        int64 (1,). The entry that enters next.
     links
         int64 (2, n). The entry before and behind each in the queue of its key; -1 where there is none.
     newest
         int64 (keys,). The last entry of each queue.
-    oldest, greatest
-        int64 (l, keys). The first entry of the queue in each window and its value; -1 where there is none.
+    oldest, since, greatest
+        int64 (l, keys). The first entry of the queue in each window, its pane and its value; -1, a pane that never
+        leaves and -1 where there is none.
     block
         int64 (l, ends, keys), or with no ends, where nothing is written.
     """
+    at = cursor[0]
     for i in range(ends):
         end = first + i * stride
-        at = cursors[0]
         while at < pane.size and pane[at] < end:
             key = slot[at]
             before = newest[key]
@@ -54,24 +57,24 @@ def slide_maxima(
                 links[1, before] = at
             newest[key] = at
             for length in range(lengths.size):
-                if greatest[length, key] <= value[at]:
-                    oldest[length, key], greatest[length, key] = at, value[at]
+                if greatest[length, key] > value[at]:
+                    break
+                oldest[length, key], since[length, key], greatest[length, key] = at, pane[at], value[at]
             at += 1
-        cursors[0] = at
         for length in range(lengths.size):
-            at, gone = cursors[1 + length], end - lengths[length]
-            while at < pane.size and pane[at] < gone:
-                key = slot[at]
-                if oldest[length, key] == at:
-                    behind = links[1, at]
-                    oldest[length, key] = behind
-                    greatest[length, key] = value[behind] if behind >= 0 else -1
-                at += 1
-            cursors[1 + length] = at
-        if block.shape[1] > 0:
-            for length in range(lengths.size):
+            gone = end - lengths[length]
+            for key in range(newest.size):
+                if since[length, key] < gone:
+                    first_in = oldest[length, key]
+                    while first_in >= 0 and pane[first_in] < gone:
+                        first_in = links[1, first_in]
+                    there = first_in >= 0
+                    oldest[length, key], since[length, key] = first_in, pane[first_in] if there else NEVER
+                    greatest[length, key] = value[first_in] if there else -1
+            if block.shape[1] > 0:
                 for key in range(newest.size):
                     block[length, i, key] = greatest[length, key]
+    cursor[0] = at
 
 
 @kernel(f"void({_NUMBERS}, int64[:, ::1], int64[::1], int64, uint8[::1])")

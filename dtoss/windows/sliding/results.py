@@ -15,10 +15,11 @@ from dtoss.windows.sliding.slots import Slots
 
 def rows_of(columns: Columns, block: Numbers) -> NDArray[np.bool_]:
     """Return which ends and keys of a block have any value, bool (ends, keys)."""
-    there = np.zeros(block.shape[1] * block.shape[2], np.bool_)
+    flat = block.reshape(len(block), block.shape[1] * block.shape[2])
+    there, plain = np.zeros(flat.shape[1], np.bool_), len(flat) - columns.speeds
     empty = np.arange(len(there))
-    for name, values in reversed(list(zip(columns.measured, block, strict=True))):  # the longest first
-        some = values.reshape(-1).take(empty) != (-1 if columns.is_speed(name) else 0)
+    for row in (*reversed(range(plain)), *range(plain, len(flat))):  # sums of the longest first
+        some = flat[row].take(empty) != (0 if row < plain else -1)
         there[empty[some]] = True
         empty = empty[~some]
         if len(empty) == 0:
@@ -52,8 +53,9 @@ def table_of(
     final_until
         The latest end that does not change any more, in microseconds.
     """
-    rows = np.flatnonzero(there)
-    whole = len(rows) == there.size
+    flat, rows = block.reshape(len(block), there.size), np.flatnonzero(there)
+    if len(rows) < there.size:
+        flat = flat.take(rows, axis=1)
     end = ends.repeat(len(keys)).take(rows)
     made: dict[str, pa.Array] = {
         "end": pa.array(end),
@@ -61,10 +63,19 @@ def table_of(
         "revision": pa.array(revisions),
         "final": pa.array(end <= final_until),
     }
-    for name, values in zip(columns.measured, block, strict=True):
-        column = values.reshape(-1) if whole else values.reshape(-1).take(rows)
-        made[name] = pa.array(column, mask=column < 0) if columns.is_speed(name) else pa.array(column)
+    made |= dict(zip(columns.measured, _arrays(flat, columns.speeds), strict=True))
     return pa.table([made[field.name] for field in columns.results], schema=columns.results)
+
+
+def _arrays(values: Numbers, speeds: int) -> list[pa.Array]:
+    """Return rows of numbers as arrays over the same memory; the last ``speeds`` of them are null where below 0."""
+    held, wide = pa.py_buffer(values), values.shape[1] * values.itemsize
+    bits = np.packbits(values[len(values) - speeds :] >= 0, axis=1, bitorder="little")
+    valid = [None] * (len(values) - speeds) + [pa.py_buffer(row) for row in bits]
+    return [
+        pa.Array.from_buffers(pa.int64(), values.shape[1], [mask, held.slice(i * wide, wide)])
+        for i, mask in enumerate(valid)
+    ]
 
 
 def put_in_order(columns: Columns, values: Mapping[str, Numbers], keys: Numbers) -> pa.Table:

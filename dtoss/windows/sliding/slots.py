@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.windows.sliding.slots_kernel import bounds, look_up, mark
+
 _WIDE = 1 << 20
 """The widest span of keys that a table of all of them is made for."""
 
@@ -41,11 +43,9 @@ class Slots:
         if len(self.keys) == 0:
             return np.full(len(keys), -1, np.int32)
         if self._table is not None:
-            at = keys - self.keys[0]
-            legal = (at >= 0) & (at < len(self._table))
-            if legal.all():
-                return self._table[at]
-            return np.where(legal, self._table[np.where(legal, at, 0)], np.int32(-1))
+            out = np.empty(len(keys), np.int32)
+            look_up(keys, int(self.keys[0]), self._table, out)
+            return out
         found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[found] == keys, found, -1).astype(np.int32)
 
@@ -55,10 +55,11 @@ def different(columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     some = [column for column in columns if len(column)]
     if not some:
         return np.zeros(0, np.int64)
-    low, high = min(int(column.min()) for column in some), max(int(column.max()) for column in some)
+    lows, highs = zip(*map(bounds, some), strict=True)
+    low, high = min(lows), max(highs)
     if high - low >= _WIDE:
         return np.unique(np.concatenate([np.unique(column) for column in some]))
     there = np.zeros(high - low + 1, np.bool_)
     for column in some:
-        there[column - low] = True
+        mark(column, low, there)
     return np.flatnonzero(there) + low

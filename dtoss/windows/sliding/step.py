@@ -20,6 +20,8 @@ from dtoss.windows.spec import Spec
 
 ROWS = 1 << 15
 """Ends times keys of a piece of results: what bounds memory."""
+_NUMBERS = 1 << 20
+"""Numbers in a piece of results: memory that is taken, filled and given back again is cheap up to some megabytes."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ def groups_step(
     if watermark_before is not None and (watermark_after is None or watermark_after < watermark_before):
         raise ValueError(f"the watermark goes back from {watermark_before} to {watermark_after}")
     columns = Columns(spec)
+    piece = min(piece, _NUMBERS // max(1, len(columns.measured)) + 1)
     incoming = patches if isinstance(patches, Incoming) else incoming_of(spec, patches)
     state = before.with_patches(incoming)
     if watermark_after is None:

@@ -10,15 +10,18 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import operand
 from dtoss.windows.bins import BOUNDS, MIDDLES
-from dtoss.windows.sliding.bins_kernel import slide_bins
+from dtoss.windows.sliding.bins_kernel import first_from, moves_by_key, number_cells, slide_bins
 from dtoss.windows.sliding.cells import Cells, Numbers, joined
 from dtoss.windows.sliding.columns import PERCENTILES, Columns
-from dtoss.windows.sliding.maxima_kernel import mark_queues, slide_maxima
+from dtoss.windows.sliding.maxima_kernel import NEVER, mark_queues, slide_maxima
 from dtoss.windows.sliding.pane_state import PaneState
-from dtoss.windows.sliding.slots import Slots, different
+from dtoss.windows.sliding.ring_kernel import RING_END, RING_ENTRY, slide_ring
+from dtoss.windows.sliding.slots import Slots
 from dtoss.windows.sliding.sums_kernel import slide_sums
 
 Slot = NDArray[np.int32]
+_FILLED = 16
+"""Panes times keys for each of them that has anything, up to which sums of all are kept."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,9 @@ class Sweep:
         assert state.base is not None
         self._lengths = np.array(columns.lengths, np.int64)
         self._slots, self._base, self._last = slots, state.base, last
-        self._sums = _Sums(self, columns, state)
+        filled = _FILLED * len(state.sums)
+        dense = (self._last - self._base + columns.spec.longest) * len(slots) <= filled
+        self._sums = (_Ring if dense else _Sums)(self, columns, state)
         self._maxima = _Maxima(self, state) if columns.greatest else None
         self._bins = _Bins(self, columns, state) if columns.percentiles else None
         self._parts = [part for part in (self._sums, self._maxima, self._bins) if part is not None]
@@ -95,7 +100,7 @@ class Sweep:
     def snapshot(self) -> Snapshot:
         """Return what the sweep has come to."""
         return Snapshot(
-            self._sums.totals.copy(),
+            self._sums.running(),
             Cells.none(2, len(self._lengths)) if self._bins is None else self._bins.counted(),
             Cells.none(1, 1) if self._maxima is None else self._maxima.queued(),
         )
@@ -124,6 +129,13 @@ class Sweep:
         """Return where each length's leaving begins among panes, int64 (lengths,)."""
         return np.searchsorted(pane, self._base - self._lengths).astype(np.int64)
 
+    def spread(self, keys: Numbers, values: Numbers) -> Numbers:
+        """Return values of some keys, (columns, n), as those of the keys that are swept, 0 where there are none."""
+        found = np.zeros((len(values), len(self._slots)), np.int64)
+        slot = self._slots.of(keys)
+        found[:, slot[slot >= 0]] = values[:, slot >= 0]
+        return found
+
     def mine(self, cells: Cells) -> tuple[Cells, Slot]:
         """Return the cells of keys that are swept, and their slots."""
         slot = self._slots.of(cells.labels[:, 0])
@@ -132,6 +144,8 @@ class Sweep:
 
 
 class _Sums:
+    """By what enters and leaves: where few panes and keys have anything."""
+
     def __init__(self, sweep: Sweep, columns: Columns, state: PaneState) -> None:
         self._lengths, self.rows = sweep.lengths, len(columns.running)
         closed, self._closed_slot = sweep.mine(sweep.leaving((Cells.none(1, len(columns.sliding)), *state.closed_sums)))
@@ -140,18 +154,52 @@ class _Sums:
         self._pane, self._values = operand(cells.pane), operand(cells.values)
         self._cursors = np.zeros(1 + 2 * len(self._lengths), np.int64)
         self._cursors[1::2] = sweep.begins(closed.pane)
-        self.totals = np.zeros((self.rows, len(sweep.keys)), np.int64)
-        slot = sweep.keys.of(state.keys)
-        self.totals[:, slot[slot >= 0]] = state.running[:, slot >= 0]
+        self._totals = sweep.spread(state.keys, state.running)
 
     def slide(self, first: int, stride: int, ends: int, block: Numbers) -> None:
         slide_sums(
             first, stride, ends, self._closed_pane, self._closed_slot, self._closed, self._pane, self._slot,
-            self._values, self._lengths, self._cursors, self.totals, block,
+            self._values, self._lengths, self._cursors, self._totals, block,
         )  # fmt: skip
 
     def next_entry(self) -> int | None:
         return int(self._pane[self._cursors[0]]) if self._cursors[0] < len(self._pane) else None
+
+    def running(self) -> Numbers:
+        return self._totals.copy()
+
+
+class _Ring:
+    """By what came before each pane, which is kept for all panes of the longest window and all keys."""
+
+    def __init__(self, sweep: Sweep, columns: Columns, state: PaneState) -> None:
+        self._lengths, self.rows, self._standing = sweep.lengths, len(columns.running), len(columns.standing)
+        base, longest, wide = state.base or 0, columns.spec.longest, len(columns.sliding)
+        cells, self._slot = sweep.mine(state.sums)
+        self._pane, self._values = operand(cells.pane), operand(cells.values)
+        self._ring = np.zeros((longest + 1, wide + self._standing, len(sweep.keys)), np.int64)
+        closed, slot = sweep.mine(joined([Cells.none(1, wide), *state.closed_sums]).between(base - longest, base))
+        values = np.zeros((len(closed), wide + self._standing), np.int64)
+        values[:, :wide] = closed.values
+        none = np.zeros((self.rows, 0, len(sweep.keys)), np.int64)
+        at = np.array([base - longest, 0])
+        slide_ring(base, 1, 1, operand(closed.pane), slot, values, self._standing, self._lengths, at, self._ring, none)
+        self._ring[base % (longest + 1), wide:] = sweep.spread(state.keys, state.running[: self._standing])
+        self._at = np.array([base, 0])
+
+    def slide(self, first: int, stride: int, ends: int, block: Numbers) -> None:
+        slide_ring(
+            first, stride, ends, self._pane, self._slot, self._values, self._standing, self._lengths, self._at,
+            self._ring, block,
+        )  # fmt: skip
+
+    def next_entry(self) -> int | None:
+        return int(self._pane[self._at[RING_ENTRY]]) if self._at[RING_ENTRY] < len(self._pane) else None
+
+    def running(self) -> Numbers:
+        found = np.empty((self.rows, 1, self._ring.shape[2]), np.int64)
+        self.slide(int(self._at[RING_END]), 1, 1, found)
+        return found[:, 0]
 
 
 class _Maxima:
@@ -160,21 +208,22 @@ class _Maxima:
         cells, slot = sweep.mine(joined([state.queues, _greatest(state.maxima)]))
         self._pane, self._slot, self._value = operand(cells.pane), slot, operand(cells.values[:, 0])
         keys = len(sweep.keys)
-        self._cursors = np.zeros(self.rows + 1, np.int64)
+        self._cursor = np.zeros(1, np.int64)
         self._links = np.full((2, len(cells)), -1, np.int64)
         self._newest = np.full(keys, -1, np.int64)
         self._oldest, self._values = np.full((self.rows, keys), -1, np.int64), np.full((self.rows, keys), -1, np.int64)
+        self._since = np.full((self.rows, keys), NEVER)
         self._end = state.base or 0
 
     def slide(self, first: int, stride: int, ends: int, block: Numbers) -> None:
         slide_maxima(
-            first, stride, ends, self._pane, self._slot, self._value, self._lengths, self._cursors, self._links,
-            self._newest, self._oldest, self._values, block,
+            first, stride, ends, self._pane, self._slot, self._value, self._lengths, self._cursor, self._links,
+            self._newest, self._oldest, self._since, self._values, block,
         )  # fmt: skip
         self._end = first + (ends - 1) * stride
 
     def next_entry(self) -> int | None:
-        return int(self._pane[self._cursors[0]]) if self._cursors[0] < len(self._pane) else None
+        return int(self._pane[self._cursor[0]]) if self._cursor[0] < len(self._pane) else None
 
     def queued(self) -> Cells:
         marks = np.zeros(len(self._pane), np.uint8)
@@ -186,46 +235,63 @@ class _Maxima:
 
 class _Bins:
     def __init__(self, sweep: Sweep, columns: Columns, state: PaneState) -> None:
-        self._keys, self._lengths = sweep.keys, sweep.lengths
-        self._percents = np.array([PERCENTILES[name] for name in columns.percentiles], np.int64)
-        self.rows = len(self._lengths) * len(self._percents)
+        self._keys, self._lengths, keys = sweep.keys, sweep.lengths, len(sweep.keys)
+        percents = [PERCENTILES[name] for name in columns.percentiles]
+        self._percents = np.array([percents[0], percents[-1]], np.int64)
+        self.rows = len(self._lengths) * len(percents)
         leaving = sweep.leaving((Cells.none(2, 1), *state.bins.closed))
-        entries, self._slot = sweep.mine(joined([leaving, state.bins.open]))
-        first = np.searchsorted(entries.pane, [state.base or 0]).astype(np.int64)
-        self._cursors = np.concatenate([first, sweep.begins(entries.pane)])
+        entries, slot = sweep.mine(joined([leaving, state.bins.open]))
         before, before_slot = sweep.mine(state.bin_counts)
-        self._pane, self._count = operand(entries.pane), operand(entries.values[:, 0])
+        self._panes = operand(entries.pane)
+        self._entries, first = np.empty((len(entries), 3), np.int64), np.zeros(keys + 2, np.int64)
+        moves_by_key(self._panes, slot, operand(entries.labels), operand(entries.values), first, self._entries)
+        self._first = first[:-1]
         # cells: the bins of each key that occur, by key and bin
-        wide, keys = len(BOUNDS), len(sweep.keys)
-        places = self._slot.astype(np.int64) * wide + entries.labels[:, 1]
-        places_before = before_slot.astype(np.int64) * wide + before.labels[:, 1]
-        self._cells = different([places, places_before])
-        cells = Slots(self._cells)
-        self._cell = cells.of(places)
-        self._counts = np.zeros((len(self._cells), len(self._lengths)), np.int64)
-        self._counts[cells.of(places_before)] = before.values
-        self._answers = MIDDLES[self._cells % wide]
-        starts = np.searchsorted(self._cells, np.arange(keys) * wide)
+        before_cell = before.labels[:, 1].copy()
+        cells = np.empty(min(keys * len(BOUNDS), len(entries) + len(before_cell)), np.int64)
+        self._cell_first = np.empty(keys + 1, np.int64)
+        count = number_cells(
+            self._first, self._entries, np.searchsorted(before_slot, np.arange(keys + 1)).astype(np.int64), before_cell,
+            cells, self._cell_first, np.full(len(BOUNDS), -1, np.int64),
+        )  # fmt: skip
+        self._bin = cells[:count].copy()
+        self._answers = MIDDLES[self._bin]
+        self._counts = np.zeros((len(self._lengths), count), np.int64)
+        self._counts[:, before_cell] = before.values.T
         self._moves = np.zeros((keys, len(self._lengths)), np.int64)
-        np.add.at(self._moves, self._cells // wide, self._counts)
-        shape = (keys, len(self._lengths), len(self._percents))
-        self._places = operand(np.broadcast_to(starts.astype(np.int64)[:, None, None], shape))
+        np.add.at(self._moves, before_slot, before.values)
+        self._moves = np.ascontiguousarray(self._moves.T)
+        shape = (len(self._lengths), keys, 2)
+        self._places = operand(np.broadcast_to(self._cell_first[:-1, None], shape))
         self._below = np.zeros(shape, np.int64)
+        self._end = state.base or 0
+        self._cursors = np.empty(shape, np.int64)
+        self._cursors[:, :, 0] = self._begin(self._end)
+        for i, length in enumerate(self._lengths.tolist()):
+            self._cursors[i, :, 1] = self._begin(self._end - length)
+
+    def _begin(self, pane: int) -> Numbers:
+        """Return the first entry of each key that is not before a pane."""
+        found = np.empty(len(self._first) - 1, np.int64)
+        first_from(self._first, self._entries, pane, found)
+        return found
 
     def slide(self, first: int, stride: int, ends: int, block: Numbers) -> None:
         slide_bins(
-            first, stride, ends, self._pane, self._slot, self._cell, self._count, self._lengths, self._percents,
-            self._answers, self._cursors, self._counts, self._moves, self._places, self._below, block,
+            first, stride, ends, self._first, self._entries, self._lengths, self._percents, self._answers,
+            self._cursors, self._counts, self._moves, self._places, self._below, block,
         )  # fmt: skip
+        self._end = first + (ends - 1) * stride
 
     def next_entry(self) -> int | None:
-        return int(self._pane[self._cursors[0]]) if self._cursors[0] < len(self._pane) else None
+        at = int(np.searchsorted(self._panes, self._end))
+        return int(self._panes[at]) if at < len(self._panes) else None
 
     def counted(self) -> Cells:
-        rows = np.flatnonzero(self._counts.any(axis=1))
-        wide = len(BOUNDS)
-        labels = np.stack([self._keys.keys[self._cells[rows] // wide], self._cells[rows] % wide], axis=1)
-        return Cells(np.zeros(len(rows), np.int64), labels, self._counts[rows])
+        cells = np.flatnonzero(self._counts.any(axis=0))
+        slot = np.searchsorted(self._cell_first, cells, "right") - 1
+        labels = np.stack([self._keys.keys[slot], self._bin[cells]], axis=1)
+        return Cells(np.zeros(len(cells), np.int64), labels, np.ascontiguousarray(self._counts[:, cells].T))
 
 
 def _greatest(maxima: Cells) -> Cells:

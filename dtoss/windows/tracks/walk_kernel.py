@@ -79,7 +79,7 @@ class Pool(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What is asked for, as its array says, and pointers to lengths in panes, bins, groups of labels."""
+    """What is asked for, as its array says, and pointers to lengths in panes, rising, to bins, and groups of labels."""
 
     single: Any
     dimension: Any
@@ -291,14 +291,12 @@ def _visited(world, chain, cell, pane, key):
     """Add a visit: of windows that are longer than the time since the last one the object is still the same."""
     rules, cells, objects = world.rules, world.cells, world.sums.objects
     before = chain.last[key]
-    for i in range(rules.count):
-        length = rules.lengths[i]
-        if before == NO_VISIT:
-            cells.values[cell + objects + i] += chain.sign
-        elif pane - before > length:
-            cells.values[cell + objects + i] += chain.sign
-            if before + length >= rules.horizon:
-                _later(world, cell_of(cells, before + length, key) + objects + i, -chain.sign)
+    i = 0
+    while i < rules.count and (before == NO_VISIT or rules.lengths[i] < pane - before):
+        cells.values[cell + objects + i] += chain.sign
+        if before != NO_VISIT and before + rules.lengths[i] >= rules.horizon:
+            _later(world, cell_of(cells, before + rules.lengths[i], key) + objects + i, -chain.sign)
+        i += 1
     if before == NO_VISIT:
         chain.touched[chain.count[0]] = key
         chain.count[0] += 1

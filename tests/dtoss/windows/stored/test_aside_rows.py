@@ -38,5 +38,7 @@ def test_no_rows_are_none():
     """Of either kind of ids."""
     nobody = np.zeros(0, np.int64)
     for kind in (pa.int64(), pa.string()):
-        found = set_aside("late", rows_of(pa.array(IDS if kind == pa.string() else [1, 2, 3, 4], kind)).take(nobody), None)
+        found = set_aside(
+            "late", rows_of(pa.array(IDS if kind == pa.string() else [1, 2, 3, 4], kind)).take(nobody), None
+        )
         assert len(found) == 0
