@@ -38,11 +38,12 @@ from pipelines.spark.causes import said
 from pipelines.spark.renewal import renewed
 from pipelines.windowing.asked import Asked
 from pipelines.windowing.feeding import PARTITION, Feed, feed, feeds_of, release
+from pipelines.windowing.feeding import beat as feed_beat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.windowing.batches import Ran as RanWindows
+    from pipelines.loop.ran import Ran as RanWindows
 
 FAILURES = 3
 """Cycles that may fail in a row; the last of them ends the loop."""
@@ -289,7 +290,10 @@ def _beat(loop: _Loop) -> bool:
         loop.metrics.files(waiting=len(found.waiting))
         due = any(mine.fresh.values()) or something_expires(loop.home, manifest, loop.options)
         made: dict[str, Any] | None = None
-        if due or any(found.fresh.values()):
+        if not due and not any(found.fresh.values()):
+            for one in loop.feeds:
+                feed_beat(one)
+        else:
             try:
                 made = _cycle(loop, found, mine, manifest, due)
             except Exception as error:
@@ -406,6 +410,7 @@ def _feed(feeds: Sequence[Feed], session: SparkSession, reads: Reads, found: Arr
         some = found.unread(one.ledger())
         positions = reads.positions(session, some)
         if positions is None:
+            feed_beat(one)
             continue
 
         def check(some: Arrived = some) -> None:

@@ -14,15 +14,13 @@ from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
 from pipelines.history import append, options_of_cycle
 from pipelines.loop.known import columns_of, current_manifest, ledger_of
+from pipelines.loop.queries import QUERY
 from pipelines.past.place import home_of
 from pipelines.rows.positions import Positions, from_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
-
-QUERY = "sql.streaming.queryId"
-"""The local property of Spark's that says which query a batch is of; it stays the same on the same checkpoint."""
 
 
 def stream(

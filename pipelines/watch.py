@@ -6,25 +6,21 @@ Also a script for spark-submit: ``spark-submit pipelines/watch.py POSITIONS --st
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dtoss.commits.lease import Writer, take
 from dtoss.commits.source import Source
 from dtoss.errors import InputError
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.home import DEFAULT_NAME, Home
 from dtoss.watch.stream.plan import ledger_of
 from pipelines.loop.batches import Loop, go_round
-from pipelines.loop.queries import hold, make_way
+from pipelines.loop.queries import Batches, check_stream, make_way, start
+from pipelines.loop.ran import Ran, Tally, leased
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.positions import Columns, from_frame
-from pipelines.spark.causes import said
-from pipelines.stream import QUERY
-from pipelines.watching.batches import Rowwise, Told, Watching, check_amounts
+from pipelines.watching.batches import Rowwise, Watching, check_amounts, events_of
 from pipelines.watching.fitted import types_wanted, with_attributes
 
 if TYPE_CHECKING:
@@ -75,7 +71,7 @@ def watch_files(
     stopping: Stopping | None = None,
     renew: Callable[[], None] | None = None,
     patient: bool | None = None,
-    say: Callable[[Told], None] | None = None,
+    say: Callable[[Ran], None] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Watched:
     """Hold files that arrive in a folder against the subscriptions of a watch, until a signal comes.
@@ -153,19 +149,12 @@ def watch_files(
     )
     stopping = stopping or Stopping(grace=600.0)
     asked = columns or Columns()
-    done = Watched()
+    done, events = Tally(), 0
 
-    def counted(told: Told | None) -> bool:
-        nonlocal done
-        if told is None:
-            return False
-        done = replace(
-            done,
-            batches=done.batches + 1,
-            rows=done.rows + told.counts.get("rows", 0),
-            events=done.events + told.events,
-        )
-        return True
+    def counted(ran: Ran | None) -> bool:
+        nonlocal events
+        events += 0 if ran is None else events_of(ran)
+        return done.add(ran)
 
     def chosen(session: SparkSession, inputs: Inputs) -> tuple[Columns, Mapping[str, str]]:
         settings = watching.settings()
@@ -188,11 +177,11 @@ def watch_files(
         renew,
         not once if patient is None else patient,
     )
-    lease = _leased(home, warn)
+    lease = leased(home.folder, f"watch {home.name} of {home.store}", warn)
     try:
         with stopping.listening():
             stopped = go_round(loop, every, beat, once)
-            return replace(done, stopped=stopped)
+            return Watched(done.batches, done.counts.get("rows", 0), events, stopped)
     finally:
         lease.release()
 
@@ -200,11 +189,6 @@ def watch_files(
 def _check_paces(every: float, beat: float) -> None:
     if not every > 0.0 or not beat > 0.0:
         raise InputError(f"--every is {every:g} s and --beat {beat:g} s: more than 0 is wanted")
-
-
-def _leased(home: Home, warn: Callable[[str], None]) -> Writer:
-    home.folder.make()
-    return take(home.folder, f"watch {home.name} of {home.store}", warn, lambda: None)
 
 
 def _names_in(session: SparkSession, inputs: Inputs, columns: Columns) -> list[str]:
@@ -234,7 +218,7 @@ def watch(
     max_bad: float = 0.1,
     carry: tuple[str, ...] = (),
     retain: float | None = None,
-    say: Callable[[Told], None] | None = None,
+    say: Callable[[Ran], None] | None = None,
     warn: Callable[[str], None] | None = None,
     new_source: bool = False,
 ) -> StreamingQuery:
@@ -272,8 +256,7 @@ def watch(
     StoreError
         If another process runs this watch.
     """
-    if not frame.isStreaming:
-        raise InputError("the frame is not a stream: read it with spark.readStream")
+    check_stream(frame)
     _check_paces(1.0 if every is None else every, beat)
     warn = warn or on_stderr
     options = replace(check_amounts(expire, max_ahead, max_bad), carry=tuple(carry), new_source=new_source)
@@ -284,50 +267,16 @@ def watch(
     )  # fmt: skip
     asked = Columns(**dict(columns or {}))
     make_way(home.path)
-    lease = _leased(home, warn)
+    lease = leased(home.folder, f"watch {home.name} of {home.store}", warn)
 
-    def batch(batch_frame: DataFrame, number: int) -> None:
-        session = batch_frame.sparkSession
-        query = session.sparkContext.getLocalProperty(QUERY)
-        if query is None:
-            raise InputError(f"batch {number} says no query ({QUERY}): this Spark is not one of those that are known")
-        source = Source(query=query, batch=number)
+    def batch(rows: DataFrame, source: Source) -> None:
         settings = watching.settings()
-        chosen = with_attributes(asked, settings, list(batch_frame.columns))
-        read = from_frame(batch_frame, chosen, wanted=types_wanted(settings, chosen))
-        watching.batch(session, read, source)
+        chosen = with_attributes(asked, settings, list(rows.columns))
+        read = from_frame(rows, chosen, wanted=types_wanted(settings, chosen))
+        watching.batch(rows.sparkSession, read, source)
 
-    try:
-        base, mark, query_part = home.path.partition("?")
-        kept = checkpoint or f"{base}/checkpoint{mark}{query_part}"
-        writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", kept)
-        trigger: dict[str, Any] = {"availableNow": True}
-        if every is not None:
-            trigger = {"processingTime": f"{round(every * 1000)} milliseconds"}
-        query = writer.trigger(**trigger).start()
-    except BaseException:
-        lease.release()
-        raise
-    hold(home.path, query, partial(_beats, query, watching, beat, lease))
-    return query
-
-
-def _beats(query: StreamingQuery, watching: Watching, beat: float, lease: Writer) -> None:
-    """Beat until the query has ended, then let go of the lease."""
-    try:
-        last = time.monotonic()
-        while not query.awaitTermination(1):
-            if time.monotonic() - last >= beat:
-                last = time.monotonic()
-                try:
-                    watching.beat()
-                except Exception as error:  # whatever it is, the query goes on, and holds the lease
-                    watching.warn(f"a beat has failed: {said(error)}")
-    except Exception:
-        return  # the query tells of its own error
-    finally:
-        watching.end()  # Spark does not wait for the function that it has given its last batch
-        lease.release()
+    batches = Batches(home.path, batch, watching.beat, watching.end, warn)
+    return start(frame, batches, lease, checkpoint, every, beat)
 
 
 if __name__ == "__main__":

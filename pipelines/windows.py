@@ -6,27 +6,26 @@ options of ``dtoss windows``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dtoss.commits.lease import Writer
-from dtoss.commits.named import path_in
 from dtoss.commits.source import Source
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store, on_stderr
+from dtoss.windows.kept.retained import retained_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.plan import Options, ledger_of
 from pipelines.loop.batches import Loop, go_round
-from pipelines.loop.queries import hold, make_way
+from pipelines.loop.queries import Batches, check_stream, make_way, start
+from pipelines.loop.ran import Ran, Tally
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.positions import Columns, Positions, from_frame
-from pipelines.stream import QUERY
 from pipelines.watching.fitted import types_wanted
-from pipelines.windowing.batches import Ran, Windowing
+from pipelines.windowing.batches import Windowing
 from pipelines.windowing.beginning import fixed_for, leased, spec_wanted
+from pipelines.windowing.moving import Moving
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +54,7 @@ class Summary:
 
 
 def run_windows(
-    positions: str,
+    positions: str | Sequence[str],
     store: str,
     name: str,
     sessions: Callable[[], SparkSession],
@@ -75,6 +74,9 @@ def run_windows(
     patient: bool | None = None,
     say: Callable[[Ran], None] | None = None,
     warn: Callable[[str], None] | None = None,
+    moving: Moving | None = None,
+    retain: str | None = None,
+    clock: Callable[[], int] | None = None,
 ) -> Summary:
     """Count the rows of files that arrive in a folder in windows, until a signal comes.
 
@@ -84,7 +86,8 @@ def run_windows(
     Parameters
     ----------
     positions
-        The folder in which files arrive, :func:`pipelines.loop.arriving.arrived`; a file or a glob, too.
+        The folder in which files arrive, :func:`pipelines.loop.arriving.arrived`; a file or a glob, too, or several of
+        them.
     store
         Path or URI of the store.
     name
@@ -122,6 +125,13 @@ def run_windows(
         Is told of each batch.
     warn
         Is told what looks wrong but is legal; stderr when None.
+    moving
+        How groups of objects are placed on workers, :func:`pipelines.windowing.moving.moving_of`.
+    retain
+        Such as 7d: results of ends that are longer behind the watermark are removed; None keeps all.
+    clock
+        Returns the time in microseconds since 1970, such as :func:`pipelines.windowing.clock.wall`. Where a look finds
+        no rows the watermark follows it, less the delay; it stands when None.
 
     Raises
     ------
@@ -139,22 +149,21 @@ def run_windows(
     warn = warn or on_stderr
     home = Home(Store(store).absolute.path, name)
     spec, material = spec_wanted(home, wanted, space)
+    keep_for = retained_of(retain, spec)
     stopping = stopping or Stopping(grace=600.0)
     asked = replace(columns or Columns(), attributes="none")
-    done = Summary(0, {})
-
-    def counted(ran: Ran | None) -> bool:
-        nonlocal done
-        if ran is None:
-            return False
-        counts = {key: done.counts.get(key, 0) + value for key, value in ran.counts.items()}
-        done = Summary(done.batches + 1, counts)
-        return True
-
+    done = Tally()
     lease = leased(home, warn)
     try:
         windowing = Windowing(
-            home, fixed_for(home, spec, material), Options(max_bad), wrap, unit, say or (lambda _: None)
+            home,
+            fixed_for(home, spec, material),
+            Options(max_bad, retain=keep_for),
+            wrap,
+            unit,
+            say or (lambda _: None),
+            moving,
+            clock,
         )
         for note in spec.notes:
             warn(note)
@@ -163,7 +172,7 @@ def run_windows(
             return asked, types_wanted(windowing.settings(), asked)
 
         def batch(session: SparkSession, read: Positions, source: Source, check: Callable[[], None]) -> bool:
-            return counted(windowing.batch(session, read, source, check))
+            return done.add(windowing.batch(session, read, source, check))
 
         with stopping.listening():
             loop = Loop(
@@ -172,7 +181,7 @@ def run_windows(
                 lambda: ledger_of(home),
                 chosen,
                 batch,
-                lambda: False,
+                lambda: done.add(windowing.beat()),
                 stopping,
                 warn,
                 asked.encoding,
@@ -181,7 +190,8 @@ def run_windows(
                 renew,
                 not once if patient is None else patient,
             )
-            return replace(done, stopped=stopped) if (stopped := go_round(loop, every, every, once)) else done
+            stopped = go_round(loop, every, every, once)
+            return Summary(done.batches, done.counts, stopped)
     finally:
         lease.release()
 
@@ -202,6 +212,9 @@ def windows(
     say: Callable[[Ran], None] | None = None,
     warn: Callable[[str], None] | None = None,
     new_source: bool = False,
+    moving: Moving | None = None,
+    retain: str | None = None,
+    clock: Callable[[], int] | None = None,
 ) -> StreamingQuery:
     """Start a query that counts the rows of a streaming DataFrame in windows, and return it.
 
@@ -231,6 +244,8 @@ def windows(
     new_source
         Take batches of a query that the windows do not know beside those of another; else that is an error, because a
         query without its checkpoint reads all of its source again.
+    moving, retain, clock
+        As :func:`run_windows`.
 
     Raises
     ------
@@ -239,49 +254,35 @@ def windows(
     StoreError
         If another process runs these windows.
     """
-    if not frame.isStreaming:
-        raise InputError("the frame is not a stream: read it with spark.readStream")
+    check_stream(frame)
     warn = warn or on_stderr
     home = Home(Store(store).absolute.path, name)
     spec, material = spec_wanted(home, wanted, space)
+    keep_for = retained_of(retain, spec)
     asked = replace(Columns(**dict(columns or {})), attributes="none")
     make_way(home.path)
     lease = leased(home, warn)
     try:
         windowing = Windowing(
-            home, fixed_for(home, spec, material), Options(max_bad, new_source), wrap, unit, say or (lambda _: None)
+            home,
+            fixed_for(home, spec, material),
+            Options(max_bad, new_source, keep_for),
+            wrap,
+            unit,
+            say or (lambda _: None),
+            moving,
+            clock,
         )
 
-        def batch(batch_frame: DataFrame, number: int) -> None:
-            session = batch_frame.sparkSession
-            query = session.sparkContext.getLocalProperty(QUERY)
-            if query is None:
-                raise InputError(f"batch {number} says no query ({QUERY}): this Spark is not one of those known")
-            read = from_frame(batch_frame, asked, wanted=types_wanted(windowing.settings(), asked))
-            windowing.batch(session, read, Source(query=query, batch=number))
+        def batch(rows: DataFrame, source: Source) -> None:
+            read = from_frame(rows, asked, wanted=types_wanted(windowing.settings(), asked))
+            windowing.batch(rows.sparkSession, read, source)
 
-        kept = checkpoint or path_in(home.path, "checkpoint")
-        writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", kept)
-        trigger: dict[str, Any] = {"availableNow": True}
-        if every is not None:
-            trigger = {"processingTime": f"{round(every * 1000)} milliseconds"}
-        query = writer.trigger(**trigger).start()
     except BaseException:
         lease.release()
         raise
-    hold(home.path, query, partial(_held, query, windowing, lease))
-    return query
-
-
-def _held(query: StreamingQuery, windowing: Windowing, lease: Writer) -> None:
-    """Hold the lease until the query has ended, and its last batch with it."""
-    try:
-        query.awaitTermination()
-    except Exception:
-        return  # the query tells of its own error
-    finally:
-        windowing.end()  # Spark does not wait for the function that it has given its last batch
-        lease.release()
+    batches = Batches(home.path, batch, windowing.beat, windowing.end, warn)
+    return start(frame, batches, lease, checkpoint, every, every or 1.0)
 
 
 if __name__ == "__main__":

@@ -80,6 +80,29 @@ def watermark_of(spec: Spec, reached: Reached, before: int | None) -> int | None
     return found if before is None else max(before, found)
 
 
+def followed(spec: Spec, clock_us: int, before: int) -> int:
+    """Return the watermark once it has followed a clock, where no rows tell the time, in microseconds.
+
+    Parameters
+    ----------
+    spec
+        ``delay`` says how far behind the clock the watermark stays.
+    clock_us
+        What the clock says, in microseconds since 1970.
+    before
+        The watermark before; it never goes back.
+
+    Examples
+    --------
+    >>> from dtoss.geometry.space import space_of
+    >>> from dtoss.windows.spec import spec_of
+    >>> spec = spec_of("5min", "1min", "rows", "partition", space_of(None, "plane"), "", delay="90s")
+    >>> [followed(spec, minutes * 60_000_000, 3 * spec.pane) // spec.pane for minutes in (4, 5, 9)]
+    [3, 3, 7]
+    """
+    return max(before, (clock_us - spec.delay) // spec.pane * spec.pane)
+
+
 def horizon_of(spec: Spec, watermark: int | None) -> int | None:
     """Return the time from which on rows may change still, the beginning of a pane; None where there is no watermark.
 

@@ -1,33 +1,67 @@
-"""Streaming queries of this process, and the threads that hold their leases: one that has ended makes way at once."""
+"""Streaming queries whose batches are commits of ours: how one starts, who holds its lease, and until when."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dtoss.commits.lease import Writer
+from dtoss.commits.named import path_in
+from dtoss.commits.source import Source
+from dtoss.errors import InputError
+from pipelines.loop.checkpoint import planned
+from pipelines.spark.causes import said
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
+
+QUERY = "sql.streaming.queryId"
+"""The local property of Spark's that says which query a batch is of; it stays the same on the same checkpoint."""
 
 _held: dict[str, tuple[StreamingQuery, threading.Thread]] = {}
 """The last query of each path in this process, and the thread that holds its lease."""
 
 
-def hold(path: str, query: StreamingQuery, until_it_ends: Callable[[], None]) -> None:
-    """Run what holds the lease of a query, and lets go of it once that has ended, in a thread.
+@dataclass(frozen=True)
+class Batches:
+    """What takes the batches of a query, and commits them.
 
     Parameters
     ----------
     path
-        Of what the query commits to.
-    query
-        The query.
-    until_it_ends
-        What runs.
+        Of what they are committed to.
+    batch
+        Commits the rows of a source.
+    beat
+        Is called where no rows have come for a beat: without rows Spark calls nobody.
+    end
+        Is called once the query has ended: lets the batch in hand end, and no other begin.
+    warn
+        Is told of beats that fail.
     """
-    thread = threading.Thread(target=until_it_ends, name="dtoss-query", daemon=True)
-    _held[path] = query, thread
-    thread.start()
+
+    path: str
+    batch: Callable[[DataFrame, Source], object]
+    beat: Callable[[], object]
+    end: Callable[[], None]
+    warn: Callable[[str], None]
+
+
+def check_stream(frame: DataFrame) -> None:
+    """Check that a frame is a stream.
+
+    Raises
+    ------
+    InputError
+        If it is not.
+    """
+    if not frame.isStreaming:
+        raise InputError("the frame is not a stream: read it with spark.readStream")
 
 
 def make_way(path: str) -> None:
@@ -35,3 +69,73 @@ def make_way(path: str) -> None:
     query, thread = _held.get(path, (None, None))
     if query is not None and thread is not None and not query.isActive:
         thread.join()
+
+
+def start(
+    frame: DataFrame, batches: Batches, lease: Writer, checkpoint: str | None, every: float | None, beat: float
+) -> StreamingQuery:
+    """Start a query, and hold a lease until it has ended.
+
+    Parameters
+    ----------
+    frame
+        A streaming DataFrame.
+    batches
+        What takes its rows.
+    lease
+        Is let go of once the query has ended, or at once where it does not start.
+    checkpoint
+        The folder in which Spark keeps how far it has read; ``checkpoint`` in the path of the batches when None.
+    every
+        Seconds from batch to batch; None reads what there is now, and ends.
+    beat
+        Seconds from the last batch, or the last beat, to the next beat.
+    """
+    busy = _Busy(time.monotonic())
+
+    def batch(rows: DataFrame, number: int) -> None:
+        query = rows.sparkSession.sparkContext.getLocalProperty(QUERY)
+        if query is None:
+            raise InputError(f"batch {number} says no query ({QUERY}): this Spark is not one of those that are known")
+        batches.batch(rows, Source(query=query, batch=number, plan=planned(kept, number)))
+
+    kept = checkpoint or path_in(batches.path, "checkpoint")
+    try:
+        writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", kept)
+        trigger: dict[str, Any] = {"availableNow": True}
+        if every is not None:
+            trigger = {"processingTime": f"{round(every * 1000)} milliseconds"}
+        query = writer.trigger(**trigger).start()
+    except BaseException:
+        lease.release()
+        raise
+    thread = threading.Thread(
+        target=partial(_until_it_ends, query, batches, lease, beat, busy), name="dtoss-query", daemon=True
+    )
+    _held[batches.path] = query, thread
+    thread.start()
+    return query
+
+
+@dataclass
+class _Busy:
+    """When a query has last had rows, or a beat, by the clock that never goes back."""
+
+    last: float
+
+
+def _until_it_ends(query: StreamingQuery, batches: Batches, lease: Writer, beat: float, busy: _Busy) -> None:
+    """Beat until the query has ended, and its last batch with it; then let go of the lease."""
+    try:
+        while not query.awaitTermination(1):
+            if time.monotonic() - busy.last >= beat:
+                busy.last = time.monotonic()
+                try:
+                    batches.beat()
+                except Exception as error:  # whatever it is, the query goes on, and holds the lease
+                    batches.warn(f"a beat has failed: {said(error)}")
+    except Exception:
+        return  # the query tells of its own error
+    finally:
+        batches.end()  # Spark does not wait for the function that it has given its last batch
+        lease.release()

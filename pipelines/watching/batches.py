@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from dtoss.buckets import BUCKETS
-from dtoss.commits.chain import Commit
 from dtoss.commits.source import Source
 from dtoss.errors import InputError
 from dtoss.geometry.space import LONLAT, Space, space_of
@@ -21,6 +19,7 @@ from dtoss.watch.stream.commit import commit_batch, worth_a_beat
 from dtoss.watch.stream.plan import Options, Plan, plan_batch, settings_of
 from dtoss.watch.told.folding import fold_watch
 from dtoss.watch.told.retain import retain
+from pipelines.loop.ran import Ran, Turns
 from pipelines.rows.positions import Positions
 from pipelines.watching.centres import CurrentCentres
 from pipelines.watching.fitted import first_settings, fitted
@@ -62,40 +61,15 @@ class Rowwise:
     space: Space | None = None
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a batch has done, for whoever looks on.
+def events_of(ran: Ran) -> int:
+    """Return how many events a batch has made."""
+    return sum(file["rows"] for file in ran.commit.document["events"])
 
-    Parameters
-    ----------
-    commit
-        Its commit.
-    seconds
-        From plan to commit.
-    busiest
-        Seconds of the task that took longest.
-    """
 
-    commit: Commit
-    seconds: float
-    busiest: float
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """By name."""
-        counts: Mapping[str, int] = self.commit.document["counts"]
-        return counts
-
-    @property
-    def events(self) -> int:
-        """How many the batch has made."""
-        return sum(file["rows"] for file in self.commit.document["events"])
-
-    @property
-    def lag(self) -> float | None:
-        """Seconds of the wall clock behind which the watch's own clock stands; None where rows have no times."""
-        clock = self.commit.document["clock"]
-        return None if clock is None else self.commit.document["batch"]["wall_us"] / MICROSECONDS - clock / MICROSECONDS
+def lag_of(ran: Ran) -> float | None:
+    """Return the seconds of the wall clock behind which the clock of a watch stands; None where rows have no times."""
+    clock = ran.commit.document["clock"]
+    return None if clock is None else ran.commit.document["batch"]["wall_us"] / MICROSECONDS - clock / MICROSECONDS
 
 
 @dataclass
@@ -122,14 +96,13 @@ class Watching:
     options: Options
     rows: Rowwise = field(default_factory=Rowwise)
     retain_us: int | None = None
-    say: Callable[[Told], None] = lambda told: None
+    say: Callable[[Ran], None] = lambda told: None
     warn: Callable[[str], None] = lambda text: None
-    _turn: Any = field(default_factory=RLock)
     _tended_us: int = 0
     _warned: bool = False
-    _over: bool = False
 
     def __post_init__(self) -> None:
+        self._turns = Turns(f"watch {self.home.name}")
         self._centres = CurrentCentres(self.home.store)
         self._background = Background(self.home, self.warn)
 
@@ -153,7 +126,7 @@ class Watching:
         source: Source,
         offsets: Any = None,
         check: Callable[[], None] = lambda: None,
-    ) -> Told | None:
+    ) -> Ran | None:
         """Run a batch of rows and commit it; None where it was committed before.
 
         Between the two ``check`` may raise that the rows are not those of the source: nothing of the batch counts then.
@@ -165,9 +138,8 @@ class Watching:
         """
         from pipelines.spark.session import cores
 
-        with self._turn:
-            if self._over:
-                raise InputError(f"the query that ran watch {self.home.name} has ended: nothing of this batch counts")
+        with self._turns.turn():
+            self._turns.check()
             settings = self.settings()
             if settings is None:
                 settings = first_settings(
@@ -184,11 +156,11 @@ class Watching:
             done = run_tasks(frame, plan, max(min(cores(session), BUCKETS), 1))
             check()
             commit = commit_batch(plan, done, offsets)
-            return self._told(Told(commit, time.perf_counter() - begun, busiest(done)))
+            return self._told(Ran(commit, time.perf_counter() - begun, busiest(done)))
 
-    def beat(self) -> Told | None:
+    def beat(self) -> Ran | None:
         """Adopt what was subscribed, and let expire what is over; None where there is nothing of either."""
-        with self._turn:
+        with self._turns.turn():
             settings = self.settings()
             if settings is None:
                 return None
@@ -200,12 +172,11 @@ class Watching:
             done = run_tasks(None, plan, 1)
             if not worth_a_beat(plan, done):
                 return None
-            return self._told(Told(commit_batch(plan, done), time.perf_counter() - begun, busiest(done)))
+            return self._told(Ran(commit_batch(plan, done), time.perf_counter() - begun, busiest(done)))
 
     def end(self) -> None:
         """Let the batch in hand end, and have no other: whoever watches next may begin."""
-        with self._turn:
-            self._over = True
+        self._turns.end()
 
     def _plan(self, settings: Settings, source: Source, options: Options, now_us: int) -> Plan | None:
         """Return the plan of a batch, with the newest large index that is there; another is built beside it."""
@@ -219,7 +190,7 @@ class Watching:
         missing = [name for name in self.options.carry if name not in settings.attributes]
         return replace(self.options, carry=()) if missing else self.options
 
-    def _told(self, told: Told) -> Told:
+    def _told(self, told: Ran) -> Ran:
         document = told.commit.document
         if document["unanswered_count"] and not self._warned:
             self._warned = True

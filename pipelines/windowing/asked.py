@@ -15,13 +15,14 @@ from dtoss.names import did_you_mean
 from dtoss.windows.stored.home import WINDOWS
 from pipelines.rows.amounts import share_of
 from pipelines.windowing.beginning import checked
+from pipelines.windowing.clock import DATA, clock_of
 
 OF_SPEC = (
     "lengths", "slide", "by", "measures", "late", "delay", "max-gap", "expire", "witnesses", "max-ahead", "max-speed",
 )  # fmt: skip
 """Options that windows of a name are held to once they have begun, in the order of the command's help."""
 _LISTS = ("lengths", "measures")
-_KNOWN = ("name", *OF_SPEC, "max-bad")
+_KNOWN = ("name", *OF_SPEC, "max-bad", "retain", "clock")
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,18 @@ class Asked:
         stay as they are.
     max_bad
         Share of bad rows above which a batch fails; None takes that of the run.
+    retain
+        For how long results are kept; None keeps all.
+    clock
+        "wall" where the watermark follows the clock of this machine without rows, "data" where it stands.
     """
 
     file: str
     name: str
     wanted: Mapping[str, Any] | None
     max_bad: float | None = None
+    retain: str | None = None
+    clock: str = DATA
 
 
 def wanted_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -78,8 +85,8 @@ def read_asked(file: str) -> Asked:
     ----------
     file
         Its path. Keys are ``name`` and the options of ``dtoss windows run`` without their dashes: those of
-        :data:`OF_SPEC`, which may all be missing where the windows are there, and ``max-bad``. A list stands for texts
-        with commas between.
+        :data:`OF_SPEC`, which may all be missing where the windows are there, ``max-bad``, ``retain`` and ``clock``. A
+        list stands for texts with commas between.
 
     Raises
     ------
@@ -102,13 +109,17 @@ def read_asked(file: str) -> Asked:
     try:
         check_name(WINDOWS, name)
         bad = told.pop("max-bad", None)
+        retain = told.pop("retain", None)
         max_bad = None if bad is None else share_of(bad, "max-bad")
+        kept = None if retain is None else _value("retain", retain)
+        clock = _value("clock", told.pop("clock", DATA))
+        clock_of(clock)
         wanted = wanted_of({key: _value(key, value) for key, value in told.items()})
         if wanted is not None:
             checked(wanted, space_of(LONLAT), "")
     except (InputError, ValueError) as error:
         raise InputError(f"{file}: {error}") from None
-    return Asked(file, name, wanted, max_bad)
+    return Asked(file, name, wanted, max_bad, kept, clock)
 
 
 def _value(key: str, value: Any) -> Any:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from threading import RLock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from dtoss.buckets import bucket_of
-from dtoss.commits.chain import Commit
 from dtoss.commits.folding import fold
 from dtoss.commits.listed import Listed
 from dtoss.commits.source import Source
@@ -21,14 +19,18 @@ from dtoss.watch.settings import Settings
 from dtoss.windows.kept.merging import merge_hours
 from dtoss.windows.stored.commit import commit_batch
 from dtoss.windows.stored.debris import clear_merged, clear_state
-from dtoss.windows.stored.document import begun
+from dtoss.windows.stored.document import Document, head_of
+from dtoss.windows.stored.document import begun as begun_windows
 from dtoss.windows.stored.files import PARTS
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.panes_task import Told, tell
+from dtoss.windows.stored.placement import Placement, even, placement_of
 from dtoss.windows.stored.plan import Options, Plan, plan_batch, types_of
 from dtoss.windows.stored.spec_file import Fixed
 from dtoss.windows.stored.task import Done, run_task
 from dtoss.windows.tracks.rows_in import WindowRows
+from dtoss.windows.watermark import followed
+from pipelines.loop.ran import Ran, Turns
 from pipelines.rows.positions import Positions
 from pipelines.spark.by_bucket import done_by_bucket, done_by_number
 from pipelines.watching.fitted import first_settings, fitted
@@ -42,31 +44,6 @@ TENDED_EVERY_US = 60_000_000
 """How often state that was replaced is removed, and old commits are folded."""
 MOST_PATCHES = 2_000_000
 """Rows of patches whose results are made in the driver; those of more are made by tasks."""
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a batch has done, for whoever looks on.
-
-    Parameters
-    ----------
-    commit
-        Its commit.
-    seconds
-        From plan to commit.
-    busiest
-        Seconds of the task that took longest.
-    """
-
-    commit: Commit
-    seconds: float
-    busiest: float
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """By name."""
-        counts: Mapping[str, int] = self.commit.document["counts"]
-        return counts
 
 
 class Windowing:
@@ -88,6 +65,9 @@ class Windowing:
         Is told of each batch that has committed.
     moving
         How groups of objects are placed on workers; by default as a user who says nothing.
+    clock
+        Returns the time, in microseconds since 1970, that the watermark follows where there are no rows; it stands
+        when None.
     """
 
     def __init__(
@@ -99,11 +79,11 @@ class Windowing:
         unit: str | None = None,
         say: Callable[[Ran], None] = lambda ran: None,
         moving: Moving | None = None,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self.home, self.fixed, self.options, self.wrap, self.unit, self.say = home, fixed, options, wrap, unit, say
-        self.moving = moving or Moving()
-        self._turn = RLock()
-        self._over = False
+        self.moving, self.clock = moving or Moving(), clock
+        self._turns = Turns(f"windows {home.name}")
         self._tended_us = 0
 
     def settings(self) -> Settings | None:
@@ -125,9 +105,8 @@ class Windowing:
         """
         from pipelines.spark.session import cores
 
-        with self._turn:
-            if self._over:
-                raise InputError(f"the query that ran windows {self.home.name} has ended: nothing of this batch counts")
+        with self._turns.turn():
+            self._turns.check()
             begun, now_us = time.perf_counter(), time.time_ns() // 1000
             settings = self.settings() or first_settings(positions, self.fixed.spec.space, None, False, True)
             if settings.time is None:
@@ -146,11 +125,39 @@ class Windowing:
             self._tend(now_us)
             return ran
 
+    def beat(self) -> Ran | None:
+        """Let the watermark follow the clock where there are no rows; None where it stands or no end becomes due.
+
+        Needs no Spark.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As the functions of :mod:`dtoss.windows.stored`; nothing has changed then.
+        """
+        with self._turns.turn():
+            head = None if self.clock is None or self._turns.over else head_of(self.home)
+            if self.clock is None or head is None or head.watermark is None:
+                return None
+            begun, now_us, spec = time.perf_counter(), self.clock(), self.fixed.spec
+            if followed(spec, now_us, head.watermark) // spec.slide == head.watermark // spec.slide:
+                return None
+            said = head.commit.document
+            plan = plan_batch(
+                self.home, self.fixed, (said["id"], said["time"]), Source(), self.options, now_us, _as_it_stands
+            )
+            assert plan is not None
+            commit = commit_batch(replace(plan, clock_us=now_us), [])
+            ran = Ran(commit, time.perf_counter() - begun, 0.0)
+            self.say(ran)
+            self._tend(time.time_ns() // 1000)
+            return ran
+
     def _tend(self, now_us: int) -> None:
         """Every minute: merge hours that are past, remove what was replaced, and fold old commits."""
         if now_us - self._tended_us >= TENDED_EVERY_US:
             self._tended_us = now_us
-            head = begun(self.home)
+            head = begun_windows(self.home)
             clear_state(self.home, head)
             clear_merged(self.home, head)
             merge_hours(self.home, self.fixed.spec, head, self.options.retain)
@@ -158,8 +165,12 @@ class Windowing:
 
     def end(self) -> None:
         """Let the batch in hand end, and have no other: whoever runs them next may begin."""
-        with self._turn:
-            self._over = True
+        self._turns.end()
+
+
+def _as_it_stands(head: Document | None) -> Placement:
+    found = None if head is None else placement_of(head.commit.document)
+    return even(1) if found is None else found
 
 
 def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[Done]:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dtoss.commits.lease import Writer, take, without_lease
+from dtoss.commits.lease import Writer
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.windows.spec import Spec, spec_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.keys_file import write_keys
 from dtoss.windows.stored.spec_file import Fixed, check_same, fix, fixed_of
+from pipelines.loop.ran import leased as lease_of
 from pipelines.windowing.keys_of import material_of
 
 
@@ -90,6 +91,4 @@ def leased(home: Home, warn: Callable[[str], None], lease: bool = True) -> Write
     StoreError
         If another process has it; the message names it.
     """
-    home.folder.make()
-    name = f"windows {home.name} of {home.store}"
-    return take(home.folder, name, warn, lambda: None) if lease else without_lease(home.folder, name)
+    return lease_of(home.folder, f"windows {home.name} of {home.store}", warn, lease)

@@ -17,10 +17,12 @@ from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.plan import Options, ledger_of
 from dtoss.windows.stored.spec_file import fixed_of
 from pipelines.loop.known import current_manifest
+from pipelines.loop.ran import Ran
 from pipelines.rows.positions import DELETED, REASON, Positions
 from pipelines.windowing.asked import Asked
-from pipelines.windowing.batches import Ran, Windowing
+from pipelines.windowing.batches import Windowing
 from pipelines.windowing.beginning import fixed_for, leased, spec_wanted
+from pipelines.windowing.clock import clock_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,7 +120,8 @@ def feeds_of(
                 fixed = fixed_for(home, spec, tables)
                 for text in spec.notes:
                     warn(f"windows {one.name}: {text}")
-                return Windowing(home, fixed, options, wrap, unit, lambda ran: say(one.name, ran))
+                clock = clock_of(one.clock)
+                return Windowing(home, fixed, options, wrap, unit, lambda ran: say(one.name, ran), clock=clock)
 
             feed = Feed(one, home, by, leased(home, warn, lease), begin)
             found.append(feed)
@@ -187,6 +190,20 @@ def feed(
     windowing = _begun(feed)
     try:
         return windowing.batch(session, _placed(positions), source, check)
+    except DtossError as error:
+        raise type(error)(f"windows {feed.asked.name}: {error}") from None
+
+
+def beat(feed: Feed) -> Ran | None:
+    """Let the watermark of windows follow the clock, where it does; None where nothing becomes due.
+
+    Raises
+    ------
+    DtossError
+        As :meth:`pipelines.windowing.batches.Windowing.beat`; the message names the windows.
+    """
+    try:
+        return None if feed.windowing is None else feed.windowing.beat()
     except DtossError as error:
         raise type(error)(f"windows {feed.asked.name}: {error}") from None
 

@@ -19,10 +19,13 @@ from dtoss.windows.stored.panes_task import Told, tell
 from dtoss.windows.stored.placement import as_json
 from dtoss.windows.stored.plan import Plan
 from dtoss.windows.stored.task import Done, summed
-from dtoss.windows.watermark import Reached, added, watermark_of
+from dtoss.windows.watermark import Reached, added, followed, watermark_of
 
 Second = Callable[[int | None, Sequence[Listed]], Sequence[Told]]
 """Runs the second step of all parts, of a watermark and the files of patches."""
+
+_NOTHING = dict.fromkeys(("rows", "counted", "losers", "jumps", "quarantined"), 0)
+"""What a beat without rows counts."""
 
 
 def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None) -> Commit:
@@ -49,12 +52,14 @@ def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None)
         If it cannot be written.
     """
     done = sorted(done, key=lambda one: one.task)
-    counts = summed([one.counts for one in done])
+    counts = summed([_NOTHING, *(one.counts for one in done)])
     reasons = summed([one.reasons for one in done])
     check_bad(plan, counts, reasons)
     before = plan.document_before()
     reached = reached_by(plan, done, before)
     watermark = watermark_of(plan.spec, reached, plan.watermark)
+    if plan.clock_us is not None and watermark is not None:
+        watermark = followed(plan.spec, plan.clock_us, watermark)
     patches = [one.patches for one in done if one.patches is not None]
     if second is None:
         told: Sequence[Told] = [tell(plan, watermark, patches, range(PARTS))]

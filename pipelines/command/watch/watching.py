@@ -16,7 +16,7 @@ from pipelines.command.sessions import Sessions
 from pipelines.command.watch.options import WatchName
 
 if TYPE_CHECKING:
-    from pipelines.watching.batches import Told
+    from pipelines.loop.ran import Ran
 
 
 def watch(
@@ -167,9 +167,11 @@ def _warn_of_nothing(store: str, name: str) -> None:
         on_stderr(f"nobody has subscribed to watch {name!r}: its rows are read, and told to nobody{near}")
 
 
-def _say(told: Told) -> None:
+def _say(told: Ran) -> None:
     """Say what a batch has done, in one line on stderr."""
-    counts = told.counts
+    from pipelines.watching.batches import events_of, lag_of
+
+    counts, behind = told.counts, lag_of(told)
     rows = counts.get("rows", 0)
     kinds = [f"{counts[kind]:,} {kind}" for kind in ("enter", "leave", "inside", "reset") if counts.get(kind)]
     left = [
@@ -177,8 +179,8 @@ def _say(told: Told) -> None:
     ]
     bad = sum(told.commit.document["reasons"].values())
     left += [f"{bad:,} quarantined"] if bad else []
-    rate = f"{rows / told.seconds:,.0f} rows/s, {told.events / told.seconds:,.0f} events/s, " if rows else ""
-    lag = "" if told.lag is None else f", {_duration(told.lag)} behind"
+    rate = f"{rows / told.seconds:,.0f} rows/s, {events_of(told) / told.seconds:,.0f} events/s, " if rows else ""
+    lag = "" if behind is None else f", {_duration(behind)} behind"
     what = ", ".join([f"{rows:,} rows", *left, *(kinds or ["no event"])])
     note(f"{told.commit.number}: {what}; {rate}{told.seconds:.1f} s, busiest task {told.busiest:.1f} s{lag}")
 
@@ -191,19 +193,21 @@ def _duration(seconds: float) -> str:
     return f"{seconds:,.0f} s"
 
 
-def _say_json(told: Told) -> None:
+def _say_json(told: Ran) -> None:
     """Print what a batch has done, as a line of JSON."""
+    from pipelines.watching.batches import events_of, lag_of
+
     document = told.commit.document
     facts = {
         "commit": told.commit.number,
         "rows": told.counts.get("rows", 0),
-        "events": told.events,
+        "events": events_of(told),
         "counts": dict(told.counts),
         "reasons": document["reasons"],
         "changes": document["changes"],
         "unanswered": document["unanswered_count"],
         "seconds": round(told.seconds, 3),
         "busiest": round(told.busiest, 3),
-        "lag": told.lag,
+        "lag": lag_of(told),
     }
     print(json.dumps(facts), flush=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,9 +12,9 @@ from pipelines.command import options, row_options
 from pipelines.command.notes import note
 from pipelines.command.output import say_compiling
 from pipelines.command.sessions import Sessions
-
-if TYPE_CHECKING:
-    from pipelines.windowing.batches import Ran
+from pipelines.command.windows.rebuilding import check_alone
+from pipelines.command.windows.rebuilding import rebuild as rebuilt
+from pipelines.command.windows.saying import say, say_json
 
 Name = Annotated[str, typer.Option("--name", help="Name of the windows in the store.", show_default=False)]
 Duration = "TIME"
@@ -22,7 +22,8 @@ Duration = "TIME"
 
 def run(
     positions: Annotated[
-        str, typer.Argument(help="Folder in which files of positions arrive; a file or a glob.", show_default=False)
+        list[str],
+        typer.Argument(help="Folders in which files of positions arrive; files or globs.", show_default=False),
     ],
     store: options.Store,
     name: Name,
@@ -75,10 +76,45 @@ def run(
         float | None,
         typer.Option("--max-speed", help="Faster moves, in metres a second, are jumps and no moves.", metavar="SPEED"),
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print the steps, what is shuffled and why, and run nothing.")
+    ] = False,
+    clock: Annotated[
+        Literal["data", "wall"],
+        typer.Option("--clock", help="What moves the watermark where no rows come: nothing, or this machine's clock."),
+    ] = "data",
     every: Annotated[str, typer.Option(help="Time from look to look: 10s, 1min.", metavar=Duration)] = "10s",
     once: Annotated[bool, typer.Option("--once", help="Read what there is, and end.")] = False,
     max_rows_per_batch: Annotated[
         int | None, typer.Option(help="Rows of a batch, about, of whole files; all there are if not given.", min=1)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Tasks of a batch; as many as Spark has cores if not given.", min=1, max=256)
+    ] = None,
+    rebalance: Annotated[
+        str,
+        typer.Option(
+            help="Time of rows after which groups of objects may move between workers; off leaves them.",
+            metavar=Duration,
+        ),
+    ] = "30min",
+    move_budget: Annotated[
+        str, typer.Option("--move-budget", help="State that moves at once: bytes, or such as 5%.")
+    ] = "1%",
+    rebuild: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--rebuild",
+            help="Count the ends that rows from FROM on and before TO can change anew, from the files that are there.",
+            metavar="FROM TO",
+        ),
+    ] = None,
+    retain: Annotated[
+        str | None,
+        typer.Option(
+            help="Results of ends so long behind the watermark are removed, by whole hours; all are kept if not given.",
+            metavar=Duration,
+        ),
     ] = None,
     max_bad: row_options.MaxBad = 0.10,
     id_: Annotated[
@@ -114,6 +150,9 @@ def run(
     from pipelines.loop.batches import BatchesFailed
     from pipelines.rows.positions import Columns
     from pipelines.windowing.asked import wanted_of
+    from pipelines.windowing.clock import clock_of
+    from pipelines.windowing.explaining import told_of
+    from pipelines.windowing.moving import moving_of
     from pipelines.windows import run_windows
 
     asked: dict[str, Any] = {
@@ -125,25 +164,37 @@ def run(
         "max-gap": max_gap, "expire": expire, "witnesses": witnesses, "max-ahead": max_ahead, "max-speed": max_speed,
     }  # fmt: skip
     sessions = Sessions(master, driver_memory)
+    wanted = wanted_of({key: value for key, value in of_spec.items() if value is not None})
+    how: dict[str, Any] = {
+        "space": None if crs is None and metric is None else space_of(crs, metric),
+        "columns": Columns(**{key: value for key, value in asked.items() if value is not None}),
+        "wrap": wrap, "unit": "ms" if time_format == "epoch_ms" else None, "schema": schema, "max_bad": max_bad,
+        "warn": on_stderr,
+    }  # fmt: skip
+    moving = moving_of(workers, rebalance, move_budget)
+    if explain:
+        for line in told_of(store, name, wanted, how["space"], moving):
+            print(line)
+        return 0
+    if rebuild is not None:
+        check_alone({"--max-rows-per-batch": max_rows_per_batch is not None})
+        return rebuilt(rebuild, positions, store, name, sessions, wanted, as_json, how)
     try:
         done = run_windows(
             positions,
             store,
             name,
             sessions,
-            wanted_of({key: value for key, value in of_spec.items() if value is not None}),
-            space=None if crs is None and metric is None else space_of(crs, metric),
+            wanted,
+            **how,
             every=_seconds(every, "--every"),
             once=once,
-            columns=Columns(**{key: value for key, value in asked.items() if value is not None}),
-            wrap=wrap,
-            unit="ms" if time_format == "epoch_ms" else None,
-            schema=schema,
-            max_bad=max_bad,
             most_rows=max_rows_per_batch,
             renew=sessions.renew,
-            say=_say_json if as_json else _say,
-            warn=on_stderr,
+            say=partial(say_json if as_json else say, None),
+            moving=moving,
+            retain=retain,
+            clock=clock_of(clock),
         )
     except BatchesFailed as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
@@ -165,33 +216,3 @@ def _seconds(text: str, option: str) -> float:
         return seconds_of(text)
     except ValueError as error:
         raise InputError(f"{option}: {error}") from None
-
-
-def _say(ran: Ran) -> None:
-    """Say what a batch has done, in one line on stderr."""
-    counts, document = ran.counts, ran.commit.document
-    left = [f"{counts[name]:,} {name}" for name in ("losers", "jumps", "quarantined") if counts.get(name)]
-    what = ", ".join([f"{counts['rows']:,} rows", *left, f"{counts['results']:,} results"])
-    revised = f" ({counts['revised']:,} revised)" if counts["revised"] else ""
-    mark = "" if document["watermark"] is None else f"; due up to {_time(document['watermark'])}"
-    note(f"{ran.commit.number}: {what}{revised}; {ran.seconds:.1f} s, busiest task {ran.busiest:.1f} s{mark}")
-
-
-def _time(microseconds: int) -> str:
-    from dtoss.windows.stored.asked import time_text
-
-    return time_text(microseconds)
-
-
-def _say_json(ran: Ran) -> None:
-    """Print what a batch has done, as a line of JSON."""
-    document = ran.commit.document
-    facts = {
-        "commit": ran.commit.number,
-        "counts": dict(ran.counts),
-        "reasons": document["reasons"],
-        "watermark": None if document["watermark"] is None else _time(document["watermark"]),
-        "seconds": round(ran.seconds, 3),
-        "busiest": round(ran.busiest, 3),
-    }
-    print(json.dumps(facts), flush=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipelines.command.notes import note
 
 if TYPE_CHECKING:
-    from pipelines.windowing.batches import Ran
+    from pipelines.loop.ran import Ran
 
 
 def say(name: str | None, ran: Ran) -> None:

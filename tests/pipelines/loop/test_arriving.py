@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +13,7 @@ import pytest
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError
 from pipelines.loop.arriving import LONG_SECONDS, YOUNG_SECONDS, Patience, arrived, has_footer
-from pipelines.rows.listing import listing
+from pipelines.rows.listing import joined, listing
 
 NOW = 1_800_000_000.0
 
@@ -241,3 +242,26 @@ def test_what_was_read_is_not_opened_again(watched):
     assert list(found.fresh) == []
     assert list(found.waiting) == [str(watched.folder / "007.parquet")]
     assert watched.told == []
+
+
+def test_several_places_are_one(tmp_path):
+    """A folder, a file of it and a glob: each file once, those of no format are told of, folders of values go alone."""
+    for name in ("a/1.csv", "a/2.csv", "b/3.csv", "b/notes.md", "c/4.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("id\n1\n")
+        os.utime(tmp_path / name, (1, 1))
+    places, told = [f"{tmp_path}/a", f"{tmp_path}/a/1.csv", f"{tmp_path}/b/*"], []
+    found = arrived(places, Ledger(), Patience(), told.append)
+    wanted = [f"{tmp_path}/{name}" for name in ("a/1.csv", "a/2.csv", "b/3.csv")]
+    assert list(found.fresh) == wanted
+    assert told == [f"{tmp_path}/b/notes.md: no format that is read: it is left alone"]
+    assert found.inputs().named == tuple(f"file://{file}" for file in wanted)
+    assert arrived(places, found.read(Ledger()), Patience(), told.append).fresh == {}
+    with pytest.raises(InputError, match=f"nothing is at {tmp_path}/d"):
+        arrived([*places, f"{tmp_path}/d"], Ledger(), Patience(), told.append)
+    with pytest.raises(InputError, match=r"are on different file systems: name those of one"):
+        joined([listing(f"{tmp_path}/a"), replace(listing(f"{tmp_path}/b"), path="s3://bucket/b")])
+    (tmp_path / "v" / "day=1").mkdir(parents=True)
+    (tmp_path / "v" / "day=1" / "5.csv").write_text("id\n1\n")
+    with pytest.raises(InputError, match=r"whose names are values of a column, which go by one path"):
+        arrived([*places, f"{tmp_path}/v"], Ledger(), Patience(), told.append)

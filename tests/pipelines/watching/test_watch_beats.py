@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-import pipelines.watch
 from dtoss.commits.lease import held_by, take
 from dtoss.commits.source import Source
 from dtoss.errors import InputError
@@ -15,6 +14,7 @@ from dtoss.watch.home import Home
 from dtoss.watch.stream.batch import run_batch
 from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.told.document import head_of
+from pipelines.loop import queries
 from pipelines.watch import watch, watch_files
 from pipelines.watching.batches import Watching
 from tests.dtoss.watch.streams import BEGIN, SECOND, change, circle, rows_of, settings_of
@@ -63,7 +63,9 @@ def beaten(home, watching, looks):
     """A thread that beats for a query of a watch, and its lease."""
     home.folder.make()
     lease = take(home.folder, "it", print, lambda: None)
-    thread = threading.Thread(target=pipelines.watch._beats, args=(Query(looks), watching, 1e-9, lease))
+    taken = queries.Batches(home.path, None, lambda: watching.beat(), watching.end, watching.warn)
+    busy = queries._Busy(time.monotonic())
+    thread = threading.Thread(target=queries._until_it_ends, args=(Query(looks), taken, lease, 1e-9, busy))
     thread.start()
     return thread
 
@@ -89,7 +91,7 @@ def test_the_lease_is_held_until_the_batch_in_hand_has_ended(tmp_path):
     home = Home(str(tmp_path))
     batches(home, 1)
     watching = Watching(home, Options())
-    with watching._turn:  # a batch is in hand
+    with watching._turns.turn():  # a batch is in hand
         thread = beaten(home, watching, 0)
         thread.join(0.3)
         assert held_by(home.folder) is not None

@@ -1,0 +1,126 @@
+"""What batches of a watch or of windows have done, and whose turn it is to run one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any
+
+from dtoss.commits.chain import Commit
+from dtoss.commits.folder import Folder
+from dtoss.commits.lease import Writer, take, without_lease
+from dtoss.errors import InputError
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a batch has done, for whoever looks on.
+
+    Parameters
+    ----------
+    commit
+        Its commit.
+    seconds
+        From plan to commit.
+    busiest
+        Seconds of the task that took longest.
+    """
+
+    commit: Commit
+    seconds: float
+    busiest: float
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """By name."""
+        counts: Mapping[str, int] = self.commit.document["counts"]
+        return counts
+
+
+@dataclass
+class Tally:
+    """What the batches of a run have done together.
+
+    Parameters
+    ----------
+    batches
+        That were committed.
+    counts
+        Of these, by name.
+    """
+
+    batches: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, ran: Ran | None) -> bool:
+        """Add a batch; return whether there was one."""
+        if ran is None:
+            return False
+        self.batches += 1
+        for name, value in ran.counts.items():
+            self.counts[name] = self.counts.get(name, 0) + value
+        return True
+
+
+@dataclass
+class Turns:
+    """One batch at a time, and none once whoever gives them has ended.
+
+    Parameters
+    ----------
+    whose
+        What runs, for the error: "watch taxis".
+    over
+        Whether that has ended.
+    """
+
+    whose: str
+    over: bool = False
+    _lock: Any = field(default_factory=RLock)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """While inside, nobody else runs a batch."""
+        with self._lock:
+            yield
+
+    def check(self) -> None:
+        """Do nothing while batches may run.
+
+        Raises
+        ------
+        InputError
+            If all is over.
+        """
+        if self.over:
+            raise InputError(f"the query that ran {self.whose} has ended: nothing of this batch counts")
+
+    def end(self) -> None:
+        """Let the batch in hand end, and have no other: whoever runs the next one may begin."""
+        with self._lock:
+            self.over = True
+
+
+def leased(folder: Folder, name: str, warn: Callable[[str], None], lease: bool = True) -> Writer:
+    """Return the right to commit to a folder, which is made; without ``lease`` nobody is kept out.
+
+    Parameters
+    ----------
+    folder
+        Of the commits.
+    name
+        Of what commits to it, for messages.
+    warn
+        As :func:`dtoss.commits.lease.take`.
+    lease
+        Whether others are kept out.
+
+    Raises
+    ------
+    StoreError
+        If another process has it; the message names it.
+    """
+    folder.make()
+    return take(folder, name, warn, lambda: None) if lease else without_lease(folder, name)
