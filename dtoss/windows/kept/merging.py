@@ -149,14 +149,21 @@ def _of_hour(home: Home, parts: Sequence[Part], hour: int) -> Part | None:
 
 def _read(home: Home, file: Listed, first: int, last: int) -> pa.Table:
     """Return the results of ends, both included: a small file is hashed, of a large one the pages are checked."""
+    path = home.folder.path(RESULTS, file.name)
+    source = opened(home.folder, RESULTS, file)
     try:
-        return pq.read_table(
-            opened(home.folder, RESULTS, file), filters=[("end", ">=", first), ("end", "<=", last)], use_threads=False,
-            page_checksum_verification=True,
-        )  # fmt: skip
-    except (pa.ArrowException, OSError) as error:
-        path = home.folder.path(RESULTS, file.name)
-        raise StoreError(f"{path} is damaged: {str(error).splitlines()[0]:.200}") from None
+        parquet = pq.ParquetFile(source, page_checksum_verification=True)
+        at = parquet.schema_arrow.names.index("end")
+        there = []
+        for piece in range(parquet.num_row_groups):
+            bounds = parquet.metadata.row_group(piece).column(at).statistics
+            if bounds.min <= last and bounds.max >= first:
+                there.append(piece)
+        table = parquet.read_row_groups(there, use_threads=False)
+    except (pa.ArrowException, OSError, ValueError, AttributeError) as error:
+        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
+    end = table["end"].to_numpy()
+    return table.filter(pa.array((end >= first) & (end <= last)))
 
 
 def _set_aside(home: Home, scanned: Sequence[Document]) -> tuple[Part, ...]:

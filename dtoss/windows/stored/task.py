@@ -39,12 +39,12 @@ class Done:
         What has changed in panes, and the rows that were set aside; None where there are none.
     reached, left
         The last panes of the objects that it has looked at, after the batch and before.
+    load
+        Rows, bytes of state and seconds.
     counts
         By name.
     reasons
         Rows that were set aside, by reason.
-    load
-        Rows, bytes of state and seconds.
     span
         The first and the last time of its rows but those ahead of the clock; None of none.
     """

@@ -184,6 +184,8 @@ def test_polygons_are_keys_and_those_that_overlap_have_no_flow(run, tmp_path):
         (("--lengths", "1h", "--every", "0s"), "--every"),
         (("--lengths", "1h", "--time", "when"), "'when'"),
         (("--lengths", "1h", "--by", "partition"), "no snapshot"),
+        (("--lengths", "1h", "--retain", "7 days"), "--retain is '7 days'"),
+        (("--lengths", "1h", "--retain", "5min"), "--retain is 5min and --late 10min: an end may change until then"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(run, tmp_path, given, said):
