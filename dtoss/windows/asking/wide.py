@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dtoss.windows.answer import answer_of
 from dtoss.windows.spec import Spec
 
-FIRST = ("key", "end", "revision", "final")
+BEFORE_MEASURES = ("key", "end", "revision", "final")
 """The columns before the measures."""
 
 
@@ -27,10 +27,10 @@ def wide_of(spec: Spec, results: pa.Table) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        :data:`FIRST`, ``here`` where it is asked for, then the measures of the shortest length, of the next one, and so
+        :data:`BEFORE_MEASURES`, ``here`` where it is asked for, then the measures of the shortest length, of the next one, and so
         on.
     """
-    columns = {name: results[name] for name in FIRST}
+    columns = {name: results[name] for name in BEFORE_MEASURES}
     if "here" in spec.measures:
         columns["here"] = results["here"]
     for length in spec.names:
@@ -54,7 +54,7 @@ def changed_between(before: pa.Table, now: pa.Table, end: int, final: bool) -> p
     were, are = (_at(one, keys) for one in (before, now))
     changed = np.zeros(len(keys), np.bool_)
     for name in now.column_names:
-        if name not in FIRST:
+        if name not in BEFORE_MEASURES:
             changed |= _differ(were[name], are[name])
     same = {"key": pa.array(keys), "end": pa.array(np.full(len(keys), end)), "final": _filled(are["final"], final)}
     whole = pa.table({name: same.get(name, are[name]) for name in now.column_names})

@@ -17,7 +17,7 @@ from dtoss.watch.asked.moments import instant_of
 from dtoss.windows.answer import answer_of
 from dtoss.windows.asking.names import Names
 from dtoss.windows.asking.reader import Reader
-from dtoss.windows.asking.wide import FIRST, changed_between, wide_of
+from dtoss.windows.asking.wide import BEFORE_MEASURES, changed_between, wide_of
 from dtoss.windows.durations import duration_of, duration_text
 from dtoss.windows.sliding.backwards import Backwards
 from dtoss.windows.sliding.columns import Columns
@@ -204,11 +204,12 @@ class Windows:
         Raises
         ------
         InputError
-            If a time is none.
+            If a time is none, or the first end is no longer kept.
         StoreError, OSError
             As :meth:`at`.
         """
         begin = self._time(since, "since")
+        self._check_kept(begin)
         last = min(self._due(), self._due() if until is None else self._time(until, "until"))
         return self.names.beside(self._wide_rows(begin, last))
 
@@ -337,10 +338,14 @@ class Windows:
         at = due if end is None else self._time(end, "end")
         self._check_multiple(at, self.spec.pane, "the pane")
         self._check_due(at)
-        try:
-            return self.names.beside(flow_between(self.spec, self._panes(), at, length))
-        except ValueError as error:
-            raise InputError(str(error)) from None
+        panes = self._panes()
+        kept = -(1 << 62) if panes.base is None else (panes.base - self.spec.longest) * self.spec.pane
+        if at - length < kept:
+            raise InputError(
+                f"moves of a window of {window} that ends at {time_text(at)} are no longer kept: those that end from "
+                f"{time_text(kept + length)} on are"
+            )
+        return self.names.beside(flow_between(self.spec, panes, at, length))
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
@@ -377,7 +382,7 @@ class Windows:
         return self._answer(results_between(self.reader, self.spec, self.head, at, at, self._columns(name)), name)
 
     def _wide_rows(self, first: int, last: int) -> pa.Table:
-        rows = results_between(self.reader, self.spec, self.head, first, last, self._results[len(FIRST) :])
+        rows = results_between(self.reader, self.spec, self.head, first, last, self._results[len(BEFORE_MEASURES) :])
         return wide_of(self.spec, with_final(self.spec, rows, self.watermark))
 
     def _of_commit(self, number: int) -> Windows:
