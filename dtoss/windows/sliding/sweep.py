@@ -22,6 +22,8 @@ from dtoss.windows.sliding.sums_kernel import slide_sums
 Slot = NDArray[np.int32]
 _FILLED = 16
 """Panes times keys for each of them that has anything, up to which sums of all are kept."""
+_MOST_KEPT = 1 << 24
+"""Numbers of such sums."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,10 @@ class Sweep:
         assert state.base is not None
         self._lengths = np.array(columns.lengths, np.int64)
         self._slots, self._base, self._last = slots, state.base, last
-        filled = _FILLED * len(state.sums)
-        dense = (self._last - self._base + columns.spec.longest) * len(slots) <= filled
-        self._sums = (_Ring if dense else _Sums)(self, columns, state)
+        longest = columns.spec.longest
+        filled = (last - state.base + longest) * len(slots) <= _FILLED * len(state.sums)
+        fits = longest * len(columns.spec.sums) * len(slots) <= _MOST_KEPT
+        self._sums = (_Ring if filled and fits else _Sums)(self, columns, state)
         self._maxima = _Maxima(self, state) if columns.greatest else None
         self._bins = _Bins(self, columns, state) if columns.percentiles else None
         self._parts = [part for part in (self._sums, self._maxima, self._bins) if part is not None]
