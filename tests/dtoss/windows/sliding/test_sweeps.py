@@ -38,7 +38,7 @@ def test_sums_of_all_panes_are_those_of_what_enters_and_leaves(monkeypatch, slid
 
 @pytest.mark.parametrize(("labels", "order"), [(1, "runs"), (2, "runs"), (2, "one pane"), (2, "any"), (1, "far")])
 def test_cells_are_in_order(monkeypatch, labels, order):
-    """Of runs that are merged, of many second labels of one pane and key, in any order, of labels that are far apart."""
+    """Of runs that are merged, of many second labels of a pane and key, in any order, of labels that are far apart."""
     monkeypatch.setattr(cells, "_CHUNK", 7)
     rng = np.random.default_rng(labels)
     wide = {"runs": (40, 5, 3), "one pane": (1, 1, 400), "any": (9, 9, 9), "far": (9, 1 << 40, 1)}[order]
