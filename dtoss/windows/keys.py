@@ -128,6 +128,7 @@ def h3_keys(space: Space, resolution: int) -> Keys:
     """
     if not (space.geographic or space.to_lonlat):
         raise InputError(f"--by h3:{resolution} needs places in degrees, and these are in {space.crs}")
+    needed("h3ronpy", f"--by h3:{resolution}", "h3")
     library = needed("h3ronpy.vector", f"--by h3:{resolution}", "h3")
 
     def find(positions: NDArray[np.float64], vectors: NDArray[np.float64]) -> Labels:

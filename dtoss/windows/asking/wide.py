@@ -27,8 +27,8 @@ def wide_of(spec: Spec, results: pa.Table) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        :data:`BEFORE_MEASURES`, ``here`` where it is asked for, then the measures of the shortest length, of the next one, and so
-        on.
+        :data:`BEFORE_MEASURES`, ``here`` where it is asked for, then the measures of the shortest length, of the next
+        one, and so on.
     """
     columns = {name: results[name] for name in BEFORE_MEASURES}
     if "here" in spec.measures:
