@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dtoss.commits.listed import Listed, put
 from dtoss.errors import InputError
 from dtoss.windows.asking.reader import Reader
-from dtoss.windows.kept.hours import hours_of
 from dtoss.windows.kept.layers import Change
 from dtoss.windows.patches import group_of
 from dtoss.windows.rebuilt.span import Rebuild
@@ -23,7 +22,6 @@ from dtoss.windows.sliding.columns import Columns
 from dtoss.windows.sliding.incoming import incoming_of
 from dtoss.windows.sliding.pane_state import PaneState
 from dtoss.windows.sliding.step import groups_step
-from dtoss.windows.stored.asked import time_text
 from dtoss.windows.stored.document import Document, Part
 from dtoss.windows.stored.files import PARTS, of_part, read_patches, write_panes
 from dtoss.windows.stored.home import RESULTS
@@ -66,12 +64,6 @@ def recount(plan: Plan, rebuild: Rebuild, head: Document, patches: Sequence[List
     begun = time.perf_counter()
     spec = plan.spec
     _check_ends(plan, rebuild)
-    kept_from = hours_of(plan.home, head).kept_from
-    if rebuild.first < kept_from - spec.slide:
-        raise InputError(
-            f"ends from {time_text(rebuild.first + spec.slide)} on would be counted anew, of windows no longer kept "
-            f"(--retain): those from {time_text(kept_from)} on are"
-        )
     read = read_patches(plan.home, spec, patches)
     columns = Columns(spec)
     names = [name for name in columns.results.names if name in columns.measured]
