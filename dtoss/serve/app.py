@@ -35,6 +35,7 @@ from dtoss.serve.routes import (
     shapes,
     subscriptions,
     tiles,
+    window_regions,
     windows,
 )
 from dtoss.serve.state import WorkerState
@@ -78,6 +79,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             *events.handlers(state),
             *subscriptions.handlers(state, held),
             *windows.handlers(state),
+            *window_regions.handlers(state),
             *care.handlers(state),
             *page.handlers(),
             *report.handlers(state),

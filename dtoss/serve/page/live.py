@@ -7,7 +7,7 @@ read when the next one comes, it never hears of.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,8 @@ import orjson
 from dtoss.serve.streaming.open_streams import OpenStreams
 
 SECOND = 1.0
+QUICK = 0.2
+"""Seconds between two looks at what is told at once."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Kind:
     always
         Whether it is told each second, changed or not.
     beside
-        Whether it is told in the same second as another one, and waits for none.
+        Whether it is told in the same second as another one, and waits for none; at once where ``quick`` says so.
     """
 
     name: str
@@ -58,6 +60,9 @@ class Live:
         Is called in a thread each second while there are streams: what kinds look at may be read from files there.
     failed
         Is told why a kind or ``before`` failed.
+    quick
+        Is called in a thread several times a second while there are streams. Where it returns that something is new,
+        kinds that are told beside are looked at and told at once.
     """
 
     def __init__(
@@ -66,6 +71,7 @@ class Live:
         most: int,
         before: Callable[[], None] = lambda: None,
         failed: Callable[[Exception], None] = lambda error: None,
+        quick: Callable[[], bool] | None = None,
     ) -> None:
         # what is told each second would leave no second for kinds behind it
         self._kinds = [_Told(kind) for kind in sorted(kinds, key=lambda kind: (kind.beside, kind.always))]
@@ -73,6 +79,8 @@ class Live:
         self._failed = failed
         self._streams: OpenStreams[Stream] = OpenStreams("live", most)
         self._reading: asyncio.Future[None] | None = None
+        self._quick = quick
+        self._quick_look: asyncio.Task[None] | None = None
         self._looked = -SECOND
 
     def __len__(self) -> int:
@@ -106,23 +114,43 @@ class Live:
         self._streams.end()
 
     async def _run(self) -> None:
-        """Look each second, and wake up the streams."""
+        """Look each second, and wake up the streams; between seconds where something new is told at once."""
         loop = asyncio.get_running_loop()
         due = max(self._looked + SECOND, loop.time())
         while self._streams.heard:
+            while self._quick is not None and self._streams.heard and due - loop.time() > QUICK:
+                if self._quick_look is None or self._quick_look.done():
+                    self._quick_look = loop.create_task(self._hurry(self._quick))
+                await asyncio.sleep(QUICK)
             await asyncio.sleep(due - loop.time())
             due = max(due + SECOND, loop.time())
             self._look()
             await self._streams.wake()
 
-    def _look(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._looked = loop.time()
-        for told in self._kinds:
+    async def _hurry(self, quick: Callable[[], bool]) -> None:
+        """Tell what is new between two seconds, if anything is."""
+        news = False
+        try:
+            news = await asyncio.get_running_loop().run_in_executor(None, quick)
+        except RuntimeError:
+            pass  # the loop ends
+        except Exception as error:
+            self._failed(error)
+        if news:
+            self._look_at(told for told in self._kinds if told.kind.beside)
+            await self._streams.wake()
+
+    def _look_at(self, kinds: Iterable[_Told]) -> None:
+        for told in kinds:
             try:
                 told.look()
             except Exception as error:
                 self._failed(error)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._looked = loop.time()
+        self._look_at(self._kinds)
         # what it reads is told at the next look: nobody waits for a disk
         if self._reading is None or self._reading.done():
             with suppress(RuntimeError):  # the loop ends

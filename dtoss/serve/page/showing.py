@@ -14,6 +14,8 @@ from dtoss.serve.page.live import Kind, Live
 from dtoss.serve.page.loads import Loads
 from dtoss.serve.serving import Serving
 from dtoss.serve.telling.home_counts import HomeCounts, mark_of
+from dtoss.serve.windows.news import WindowNews
+from dtoss.serve.windows.opened import Opened
 from dtoss.tiles.frame import Frame
 
 RATE_DIGITS = 3
@@ -41,6 +43,7 @@ class Showing:
         self, serving: Serving, files: PageFiles, counts: HomeCounts, streams: int, tell: Callable[..., None]
     ) -> None:
         self.files = files
+        self._news: WindowNews | None = None
         self._serving = serving
         self._loads = Loads(counts)
         self._tell = tell
@@ -53,8 +56,15 @@ class Showing:
             Kind("plan", self.plan, at_once=True),
             Kind("load", self._load, always=True),
             Kind("watch", self.watch, at_once=True, beside=True),
+            Kind("windows", self._windows, at_once=True, beside=True),
         )
-        self.live = Live(kinds, streams, self.look, lambda error: tell("live failed", error=repr(error)))
+        self.live = Live(
+            kinds, streams, self.look, lambda error: tell("live failed", error=repr(error)), self._look_at_windows
+        )
+
+    def tell_windows(self, opened: Opened) -> None:
+        """Tell of the windows of the store from now on."""
+        self._news = WindowNews(opened)
 
     def look(self) -> None:
         """Read files again that have changed; in a thread."""
@@ -77,6 +87,12 @@ class Showing:
     def watch(self) -> dict[str, Any] | None:
         """Return what happens in the watch; None where there is none."""
         return None if self._happening is None else self._happening.told
+
+    def _look_at_windows(self) -> bool:
+        return self._news is not None and self._news.look()
+
+    def _windows(self) -> dict[str, Any] | None:
+        return None if self._news is None else self._news.told
 
     def snapshot(self) -> dict[str, Any]:
         """Return which snapshot is served."""

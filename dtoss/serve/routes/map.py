@@ -59,6 +59,7 @@ LIVE_EVENTS = {
 def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     """Return the routes of the page's facts."""
     serving, showing, settings = state.serving, state.showing, state.settings
+    showing.tell_windows(state.windows)
     history = _History(settings.store)
 
     @get("/map", opt={"responses": responses(MAP, kept=False)})

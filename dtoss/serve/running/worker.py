@@ -36,6 +36,7 @@ from dtoss.serve.telling.home_counts import HomeCounts, Homes
 from dtoss.serve.telling.log_lines import Log
 from dtoss.serve.telling.metrics import Metrics
 from dtoss.serve.telling.shared_counts import SharedCounts
+from dtoss.serve.windows.news import families
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +151,7 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
         lambda error: log.event("work in the pool failed", error=error),
     )
     serving = Serving(adopted(first, limits.evaluations, pool.submit, metrics.evaluated))
-    return WorkerState(
+    state = WorkerState(
         number=post.number,
         settings=settings,
         serving=serving,
@@ -171,6 +172,8 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
         log=log,
         showing=Showing(serving, common.files, common.home_counts, limits.live, log.event),
     )
+    metrics.also(partial(families, state.windows))
+    return state
 
 
 def config_of(app: Any, settings: Settings) -> Config:

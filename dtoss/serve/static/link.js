@@ -1,7 +1,10 @@
 // The link: #... says what is seen and asked, so that another person sees and asks the same.
 
+import { $, fail, tell } from './elements.js'
+
 const pairsOf = list => list.flatMap((value, i) => (i % 2 ? [] : [[value, list[i + 1]]]))
 export const asCount = text => Math.min(100, Math.max(1, parseInt(text ?? 8, 10) || 8))
+const asFlows = text => [10, 25, 50, 100].find(count => count === +text) ?? 0
 
 /** Return the link to what is seen. */
 export function linkOf(map, see, asked, plane) {
@@ -17,6 +20,12 @@ export function linkOf(map, see, asked, plane) {
   const hidden = [...see.hidden].filter(name => name !== 'regions' && name !== 'uncertified')
   if (hidden.length) said.set('without', hidden.join(','))
   if (!see.hidden.has('uncertified')) said.set('with', 'uncertified')
+  if (see.windows) said.set('windows', see.windows)
+  if (see.measure !== 'none') said.set('measure', see.measure)
+  if (see.length && (see.measure !== 'none' || see.flows)) said.set('length', see.length)
+  if (see.end != null) said.set('end', new Date(see.end / 1000).toISOString())
+  if (see.flows) said.set('flows', see.flows)
+  if (see.span !== 86400) said.set('span', see.span)
   const places = asked && (asked.at ?? asked.circle ?? asked.polygon?.flat())
   if (asked) said.set(asked.kind, asked.id ?? places.map(value => +value.toFixed(6)).join(','))
   return `#${said.toString().replaceAll('%2C', ',')}`
@@ -30,12 +39,15 @@ export function readLink(hash, plane) {
   const see = {
     by: said.get('by') ?? '', where: said.get('where') ?? '', regions: said.get('regions') ?? 'borders', hidden: without,
     slot: said.has('slot') ? Math.max(0, parseInt(said.get('slot'), 10) || 0) : null, k: asCount(said.get('k')),
+    windows: said.get('windows') ?? '', measure: said.get('measure') ?? 'none', length: said.get('length') ?? '',
+    end: Date.parse(said.get('end')) * 1000 || null, flows: asFlows(said.get('flows')), span: +said.get('span') || 86400,
     ...(said.has('view') && !plane && { globe: said.get('view') === 'globe' }),
   }
   const good = (list, least) => list.length >= least && list.length % 2 === 0 && list.every(Number.isFinite)
   const [at, circle, polygon] = ['nearest', 'circle', 'polygon'].map(numbers)
   let asked = null
   if (said.has('object')) asked = { kind: 'object', id: said.get('object') }
+  else if (said.has('region')) asked = { kind: 'region', id: said.get('region') }
   else if (said.has('subscription')) asked = { kind: 'subscription', id: said.get('subscription') }
   else if (good(at, 2)) asked = { kind: 'nearest', at: at.slice(0, 2) }
   else if (good(circle, 4)) asked = { kind: 'circle', circle: circle.slice(0, 4) }
@@ -44,4 +56,17 @@ export function readLink(hash, plane) {
   const looks = good(middle, 2) && Math.abs(middle[1]) <= 90
   const view = { center: middle.slice(0, 2), zoom: number('zoom', 2), bearing: number('bearing', 0), pitch: number('pitch', 0) }
   return { see, asked, view: looks ? view : null }
+}
+
+/** Copy the link, once `link` has written it. */
+export async function copyLink(link) {
+  link()
+  await new Promise(done => { setTimeout(done, 250) })
+  try {
+    await navigator.clipboard.writeText(location.href)
+    tell('The link is copied')
+    $('hint').textContent = 'The link is copied'
+    $('hint').hidden = false
+    setTimeout(() => { $('hint').hidden = true }, 1500)
+  } catch { fail(new Error('The browser does not let the page copy: the address bar has the link')) }
 }

@@ -3,11 +3,15 @@
 // In this order: layers, the map, answers, questions, the panel, what is live, the link, keys.
 
 import { ask, headers, listen, openReport, post } from './asking.js'
+import { objectsTable } from './answers.js'
 import { drawOn, setTool, stopDrawing } from './drawing.js'
 import { $, coloured, colourList, connection, covered, fail, fill, make, pairs, table, tell, textButton, warn } from './elements.js'
 import { drawnAt, FENCES, goTo, look } from './fences.js'
-import { asCount, linkOf, readLink } from './link.js'
-import { measuresOf, partitionColours, slotNow, spread } from './partitions.js'
+import { legendOf, readingAt } from './framing.js'
+import { regionAt } from './heat.js'
+import { asCount, copyLink, linkOf, readLink } from './link.js'
+import { closed } from './over_time.js'
+import { measuresOf, partitionColours, partitionsTable, slotNow, spread } from './partitions.js'
 import {
   age, apart, area, clock, compact, exactly, globeZoom, graticule, length, middleOf, nice, placeIn, placeOf, placeText, short,
   shortest, whole,
@@ -15,6 +19,7 @@ import {
 import { pulse, servers } from './pulse.js'
 import { collection, coloursOf, feature, ground, LAYERS, sky } from './style.js'
 import * as watch from './watch.js'
+import * as windows from './windows.js'
 
 const VENDOR = '/static/vendor/maplibre-gl'
 const WIDE = 120, FEW = 50000, BUSY_MS = 2000
@@ -23,8 +28,9 @@ const library = import(`${VENDOR}.mjs`)
 /** What a person chose to see; the link carries it. */
 const see = {
   by: '', regions: 'borders', slot: null, hidden: new Set(['uncertified']), globe: null, where: '', k: 8, theme: null,
+  windows: '', measure: 'none', length: '', end: null, flows: 0, span: 86400,
 }
-/** What is asked and asked again of each snapshot: {kind, at | circle | polygon | id}. */
+/** What is asked and asked again of each snapshot: {kind, at | circle | polygon | id}; a region is of windows. */
 let asked = null
 let facts, map, maplibre
 let load = null, slots = new Map(), skew = 0, playing, linkTimer
@@ -104,6 +110,7 @@ function repaint() {
   }
   for (const layer of ground(c, !facts.plane)) paint(layer.id, layer.paint)
   watch.repaintWatch()
+  windows.repaintWindows()
   paintRegions()
   legend()
 }
@@ -162,7 +169,16 @@ function start() {
     follow: (id, move, at) => question({ kind: 'subscription', id, at, others: at ? drawnAt(at) : [] }, move),
     again: () => (asked?.kind === 'subscription' ? again() : null),
   })
+  windows.windowsOn(map, {
+    see, colours, setRegions, link, answer, show, nearest, changed: legend, unit: () => facts.unit, token: () => ask('/snapshot'),
+    fills: () => fills(see.regions), objects: on => { setVisible('objects', on); switches() },
+    rendered: then => { map.once('render', then); map.triggerRepaint() }, moveTo: windowMoved,
+    ask: (id, move) => question({ kind: 'region', id }, move), again: () => (asked?.kind === 'region' ? again() : null),
+  })
 }
+
+/** Return whether partitions are filled: then windows are not, as colours have one meaning. */
+const fills = name => name !== 'none' && name !== 'borders'
 
 /** Return the side of the globe where most objects are. */
 function globeView() {
@@ -221,7 +237,7 @@ function reading(at, point) {
     const found = layer && map.getLayer(layer) && point ? map.queryRenderedFeatures(point, { layers: [layer] })[0] : null
     const number = found?.properties.partition, value = measures()[see.regions]?.values?.[number]
     const partition = number == null ? '' : ` · partition ${number}${value != null ? `: ${exactly(value)}` : ''}`
-    $('reading').textContent = placeText(at, map.getZoom()) + partition
+    $('reading').textContent = placeText(at, map.getZoom()) + (readingAt(point) || partition)
   })
 }
 
@@ -243,26 +259,11 @@ function answer(title, ...children) {
 
 function closeAnswer() {
   asked = null
+  closed()
   track = []
   show([])
   $('answer').hidden = true
   link()
-}
-
-/** Return a table of objects; a line of it lights what it is on the map. */
-function objectsTable(caption, objects) {
-  const far = objects.some(one => one.distance != null), made = make('table')
-  table(made, caption, far ? ['id', 'distance'] : ['id'], objects.map(one => [
-    textButton(one.id, () => follow(one.id, true), { title: 'Follow' }), ...(far ? [length(one.distance)] : []),
-  ]))
-  const light = (id, lit) => {
-    for (const one of [id, id + 1000]) map.setFeatureState({ source: 'answer', id: one }, { lit })
-  }
-  made.querySelectorAll('tbody tr').forEach((line, i) => {
-    line.onmouseenter = line.onfocusin = () => light(i + 1, true)
-    line.onmouseleave = line.onfocusout = () => light(i + 1, false)
-  })
-  return made
 }
 
 const condition = (before, otherwise = '') => (see.where ? `${before} ${see.where}` : otherwise)
@@ -275,7 +276,7 @@ function showNearest({ hits, place: { at } }) {
   ])
   if (!hits.length) return answer('Nothing found here')
   const caption = `From ${placeText(at, map.getZoom())}${condition(', where')}`
-  return answer(`${hits.length} nearest, the first ${length(hits[0].distance)} away`, objectsTable(caption, hits))
+  return answer(`${hits.length} nearest, the first ${length(hits[0].distance)} away`, objectsTable(map, caption, hits, follow))
 }
 
 function showWithin(told) {
@@ -284,7 +285,7 @@ function showWithin(told) {
   const some = told.count > told.objects.length
   const note = some ? `The first ${told.objects.length} of them${condition(', where')}` : condition('Where', 'All of them')
   const title = `${whole.format(told.count)} ${told.count === 1 ? 'object' : 'objects'} ${within}`
-  answer(title, told.objects.length ? objectsTable(note, told.objects) : null)
+  answer(title, told.objects.length ? objectsTable(map, note, told.objects, follow) : null)
 }
 
 function showObject(told, move) {
@@ -315,6 +316,12 @@ function showSubscription(one, { others = [], at }, move) {
   if (move && $('panel').hasAttribute('data-open')) $('menu').click()
 }
 
+/** Bring a region into view, and the map in front of the panel. */
+function windowMoved(at) {
+  if (at && !map.getBounds().contains(at)) map.easeTo({ center: at, duration: 500 })
+  if ($('panel').hasAttribute('data-open')) $('menu').click()
+}
+
 // ---- questions
 
 let stopAsking = new AbortController()
@@ -322,6 +329,7 @@ let stopAsking = new AbortController()
 async function again(move = false) {
   stopAsking.abort()
   stopAsking = new AbortController()
+  if (asked.kind !== 'region') closed()
   const { kind, ...given } = asked, { signal } = stopAsking, where = see.where ? { where: see.where } : {}
   link()
   try {
@@ -330,6 +338,8 @@ async function again(move = false) {
       showNearest(await ask(`/map/nearest?${query}`, signal))
     } else if (kind === 'object') {
       showObject(await ask(`/map/object/${encodeURIComponent(given.id)}`, signal), move)
+    } else if (kind === 'region') {
+      await windows.showRegion(given.id, move, signal)
     } else if (kind === 'subscription') {
       showSubscription(await watch.subscriptionAt(given.id, map.getZoom() + 2, signal), given, move)
     } else {
@@ -358,9 +368,10 @@ function uncover(at) {
   if (by) map.panBy(by, { duration: 200 })
 }
 const follow = (id, move) => question({ kind: 'object', id }, move)
-/** Ask for the smallest subscription that is drawn at a place; for what is nearest where none is. */
+/** Ask for the smallest subscription that is drawn at a place; for its region while windows are shown; for what is nearest. */
 function pick(at) {
-  const others = drawnAt(at), [id] = others
+  const others = drawnAt(at), [id] = others, region = others.length ? null : regionAt(map.project(at))
+  if (region != null) return question({ kind: 'region', id: region }).then(() => uncover(at))
   return others.length ? question({ kind: 'subscription', id, at, others }).then(() => uncover(at)) : nearest(at)
 }
 
@@ -424,16 +435,9 @@ function panel() {
 }
 
 function partsTable() {
-  if (!$('parts').open) return
-  const measure = measures()[see.regions], known = Boolean(measure?.values)
-  const values = known ? measure.values : facts.regions.objects, title = known ? measure.title : 'objects'
-  const most = values.map((value, i) => [value, i]).sort((a, b) => b[0] - a[0]).slice(0, 50)
-  const go = i => textButton(String(i), () => {
-    map.flyTo({ center: facts.regions.place[i], zoom: Math.max(map.getZoom(), 9), duration: 900 })
-  }, { ariaLabel: `Go to partition ${i}` })
-  table($('parts-table'), `By ${title}, the first ${most.length}`, ['partition', title, ...(facts.plan ? ['server'] : [])],
-    most.map(([value, i]) => [go(i), short.format(value), ...(facts.plan ? [facts.plan.server_of[i] ?? ''] : [])]))
+  if ($('parts').open) partitionsTable($('parts-table'), facts, measures()[see.regions], go)
 }
+const go = i => map.flyTo({ center: facts.regions.place[i], zoom: Math.max(map.getZoom(), 9), duration: 900 })
 
 function tick() {
   if ($('f-age')) $('f-age').textContent = age(Date.now() / 1000 - skew - facts.made)
@@ -472,6 +476,7 @@ function legend() {
     part(`Partitions: ${measure.title}`, make('div', { className: 'ramp' }, ...c.ramp.map(coloured)),
       make('p', { className: 'ends' }, ...ends), measure.unit ? note(measure.unit) : null)
   }
+  parts.unshift(...legendOf())
   parts.push(...watch.legendOf())
   $('legend').hidden = !parts.length
   $('legend').replaceChildren(...parts)
@@ -479,6 +484,7 @@ function legend() {
 
 function setRegions(name) {
   see.regions = name
+  if (fills(name)) windows.hide()
   $('regions').value = name
   setVisible('regions', name !== 'none')
   $('slot-row').hidden = name !== 'slot'
@@ -561,6 +567,7 @@ const HEARD = {
     partsTable()
   },
   watch: watch.heard,
+  windows: windows.heard,
 }
 const heard = async event => { await Promise.resolve(HEARD[event.type]?.(event)).catch(fail) }
 
@@ -620,18 +627,6 @@ function setBy(name) {
   link()
 }
 
-async function copyLink() {
-  link()
-  await new Promise(done => { setTimeout(done, 250) })
-  try {
-    await navigator.clipboard.writeText(location.href)
-    tell('The link is copied')
-    $('hint').textContent = 'The link is copied'
-    $('hint').hidden = false
-    setTimeout(() => { $('hint').hidden = true }, 1500)
-  } catch { fail(new Error('The browser does not let the page copy: the address bar has the link')) }
-}
-
 function escape() {
   if (stopDrawing()) return
   if (!$('error').hidden) $('error').hidden = true
@@ -641,7 +636,8 @@ function escape() {
 const KEYS = {
   '/': () => $('query').focus(), w: () => $('where').focus(), m: () => map.getCanvas().focus(), g: () => setGlobe(!see.globe),
   a: home, c: () => setTool('circle'), p: () => setTool('polygon'), r: () => next($('regions'), setRegions),
-  o: () => next($('by'), setBy), t: () => setTheme(night() === 'dark' ? 'light' : 'dark'), y: copyLink,
+  o: () => next($('by'), setBy), v: windows.nextMeasure, '[': () => windows.step(-1), ']': () => windows.step(1),
+  n: () => windows.goTo(null), t: () => setTheme(night() === 'dark' ? 'light' : 'dark'), y: () => copyLink(link),
   '?': () => $('help').showModal(), Escape: escape,
 }
 
@@ -659,7 +655,7 @@ function onKey(event) {
 function controls() {
   const pressed = {
     't-in': () => map.zoomIn(), 't-out': () => map.zoomOut(), 't-home': home, 't-globe': KEYS.g, 't-circle': KEYS.c,
-    't-polygon': KEYS.p, 't-link': copyLink, 't-theme': KEYS.t, 't-help': KEYS['?'], 'answer-close': closeAnswer, play,
+    't-polygon': KEYS.p, 't-link': KEYS.y, 't-theme': KEYS.t, 't-help': KEYS['?'], 'answer-close': closeAnswer, play,
     'report-link': event => openReport(event, facts.report).catch(fail),
   }
   for (const [id, does] of Object.entries(pressed)) $(id).onclick = does

@@ -1,6 +1,7 @@
 // What partitions can be coloured by, and the colours.
 
-import { clock } from './places.js'
+import { table, textButton } from './elements.js'
+import { clock, short } from './places.js'
 import { mixed } from './style.js'
 
 const ranked = 'coloured by rank'
@@ -57,4 +58,13 @@ export function slotNow({ slot_minutes: minutes, slots, time_zone: zone }) {
   const parts = new Intl.DateTimeFormat('en', { hour: 'numeric', minute: 'numeric', hourCycle: 'h23', timeZone: zone ?? 'UTC' })
   const [hour, minute] = ['hour', 'minute'].map(type => +parts.formatToParts().find(part => part.type === type).value)
   return Math.floor((hour * 60 + minute) / minutes) % slots
+}
+
+/** Show the partitions with the most of a measure, of objects where it has no numbers; `go` takes a number. */
+export function partitionsTable(where, { plan, regions }, measure, go) {
+  const known = Boolean(measure?.values), values = known ? measure.values : regions.objects, title = known ? measure.title : 'objects'
+  const most = values.map((value, i) => [value, i]).sort((a, b) => b[0] - a[0]).slice(0, 50)
+  const button = i => textButton(String(i), () => go(i), { ariaLabel: `Go to partition ${i}` })
+  table(where, `By ${title}, the first ${most.length}`, ['partition', title, ...(plan ? ['server'] : [])],
+    most.map(([value, i]) => [button(i), short.format(value), ...(plan ? [plan.server_of[i] ?? ''] : [])]))
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ class Exposition:
         self._counts = counts
         self._registry = registry
         self._folder = folder
+        self.others: list[Callable[[], Iterable[Any]]] = []
 
     def text(self) -> bytes:
         """Return the text."""
@@ -51,6 +52,8 @@ class Exposition:
             else:
                 families[family.name] = family
         yield from families.values()
+        for others in self.others:
+            yield from others()
 
 
 def _shared(parts: list[WorkerCounts]) -> Iterator[Any]:

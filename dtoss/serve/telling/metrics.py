@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,10 @@ class Metrics:
     def dropped(self, lines: int = 1) -> None:
         """Count lines that the log has dropped."""
         self._dropped.inc(lines)
+
+    def also(self, families: Callable[[], Iterable[Any]]) -> None:
+        """Have families put into each text that are true of the whole server, whichever worker is asked."""
+        self._exposition.others.append(families)
 
     def text(self) -> bytes:
         """Return the numbers of all workers as Prometheus reads them."""

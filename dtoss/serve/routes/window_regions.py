@@ -1,0 +1,75 @@
+"""``GET /windows/{name}/regions``: the places that windows count by, as GeoJSON."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import orjson
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.response.base import ASGIResponse
+
+from dtoss.serve.answers import headers_of
+from dtoss.serve.pool import Stop
+from dtoss.serve.ready import Asker, Ready, is_known, not_modified, target_of
+from dtoss.serve.routes.schemas import array, responses, told
+from dtoss.serve.routes.windows import Name
+from dtoss.serve.serving import Served
+from dtoss.serve.state import WorkerState
+from dtoss.serve.windows.regions import Ground, features, regions_of
+from dtoss.windows.stored.asked import Windows
+
+REGIONS = told(
+    type={"const": "FeatureCollection"}, windows={"type": "string"}, by={"type": "string"}, digest={"type": "string"},
+    drawable={"type": "boolean"}, features=array({"type": "object", "required": ["type", "properties", "geometry"]}),
+)  # fmt: skip
+
+
+def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
+    """Return the route of regions."""
+    opened = state.windows
+
+    def ground_of(served: Served, windows: Windows) -> Ground | None:
+        """Return where regions are drawn on the map of a snapshot; None where they have no place on it."""
+        space, index = windows.spec.space, served.index
+        frame = state.showing.frame_of(space)
+        if frame is None or (space.dimension == 2 and space.crs != index.crs):
+            return None
+        return Ground(frame, index.bounds if space.dimension == 2 else None)
+
+    @get("/windows/{name:str}/regions", opt={"responses": responses(REGIONS)})
+    async def regions(request: Asker, name: Name) -> ASGIResponse:
+        """Return the places that windows count by, as GeoJSON on the map: the key of each, and a place in it."""
+        served, target = state.serving.now, target_of(request)
+
+        def work(stop: Stop) -> tuple[bytes, bytes | None]:
+            windows = opened.find(name)
+            ground, digest = ground_of(served, windows), windows.spec.keys
+            of = b"%s %s" % (target, ("" if ground is None else ground.text).encode())
+            tag = b'"%s-keys-%s-%08x"' % (name.encode(), digest.encode(), crc32(of))
+            if is_known(request, tag):
+                return tag, None
+            stop.check()
+
+            def body() -> bytes:
+                found = [] if ground is None else features(regions_of(windows, ground))
+                return orjson.dumps(
+                    {
+                        "type": "FeatureCollection",
+                        "snapshot": served.name,
+                        "windows": name,
+                        "by": windows.spec.by,
+                        "digest": digest,
+                        "drawable": ground is not None,
+                        "features": found,
+                    }
+                )
+
+            return tag, opened.body(tag, served.name, body)
+
+        tag, body = await state.pool.run(request, work)
+        if body is None:
+            return not_modified(served, tag)
+        return Ready(body, headers_of(served, len(body), tag))
+
+    return [regions]

@@ -1,0 +1,150 @@
+// One frame of windows: asked for, drawn as a heat map with arrows, and explained by the legend.
+
+import { headers } from './asking.js'
+import { isoOf, lastEnd, moving, nameOf, now, shown, unit, valueOf } from './counting.js'
+import { $, coloured, fail, make } from './elements.js'
+import { drawFlows } from './flows.js'
+import {
+  boundsOf, boundTexts, classOf, colourRegions, drawRegions, MEASURES, placeOfRegion, regionAt, showRegions, spreadColours, valueText,
+} from './heat.js'
+import { whole } from './places.js'
+
+const LATER_MS = 120, TRIES = 10, PAUSE = 60
+let stop = new AbortController(), timer, drawnOf = null
+/** The bounds of classes, and the highest value of which they are: they stay while time goes on, and grow. */
+let scale = { most: 0, bounds: [] }
+
+/** Return an answer; keys of more digits than numbers here can hold stay text. */
+async function ask(what, query, signal) {
+  const path = `/windows/${encodeURIComponent(now.facts.name)}${what}?${new URLSearchParams(query)}`
+  for (;;) {
+    const answer = await fetch(path, { signal, headers: headers() }), text = await answer.text()
+    if (answer.ok) return JSON.parse(text.replace(/"(key|from|to)":(-?\d{16,})/g, '"$1":"$2"'))
+    if (answer.status === 401) {
+      await now.hooks.token()
+      continue
+    }
+    const told = answer.headers.get('content-type')?.includes('json') ? JSON.parse(text) : {}
+    throw Object.assign(new Error(told.detail ?? `the server said ${answer.status}`), { status: answer.status })
+  }
+}
+const asked = () => ({ window: now.see.length, ...(now.see.end != null && { end: isoOf(now.see.end) }) })
+
+/** Return one region over time, from an end to another one. */
+export const series = (key, since, until, signal) => (
+  ask('/series', { key, window: now.see.length, since: isoOf(since), until: isoOf(until) }, signal))
+
+/** Ask for what is chosen, soon, and draw it; `then` is called where it was drawn. */
+export function look(then, pause = PAUSE) {
+  clearTimeout(timer)
+  timer = setTimeout(() => looked().then(then, failed), pause)
+}
+
+/** Choose classes anew at the next frame. */
+export const rescale = () => { scale = { most: 0, bounds: [] } }
+
+function failed(error) {
+  if (error.name === 'AbortError') return
+  note(error.message)
+  if (error.status !== 400) fail(error)
+}
+
+function note(text) {
+  $('w-note').textContent = text
+  $('w-note').hidden = !text
+}
+
+async function looked() {
+  stop.abort()
+  stop = new AbortController()
+  const { signal } = stop, { facts, see } = now
+  if (lastEnd() == null) return note('No row was read yet: the first window ends with the first file of positions')
+  if (!shown() && !see.flows) return paint()
+  await drawKeys(signal)
+  const [told, moves] = await Promise.all([
+    shown() ? newest(() => ask('', asked(), signal), facts.batch) : null, see.flows && moving() ? largest(signal) : null,
+  ])
+  if (told) now.frame = { values: new Map(told.rows.map(row => [String(row.key), row])), batch: told.batch, end: told.end }
+  for (const row of told?.rows ?? []) if (row.name != null) now.names.set(String(row.key), String(row.name))
+  now.flows = moves
+  note(moves?.problem ?? (told && !told.rows.length ? `Nothing happened in the ${see.length} before ${told.end ?? 'now'}` : ''))
+  paint()
+  // what was drawn, for who measures
+  const said = { windowsBatch: told?.batch ?? facts.batch, windowsEnd: told?.end ?? '' }
+  now.hooks.rendered(() => Object.assign($('stage').dataset, { ...said, windowsDrawn: Date.now() }))
+}
+
+/** Return an answer that is of a batch, or of a later one: another process of the server may look a little later. */
+async function newest(get, batch) {
+  for (let i = 0; ; i++) {
+    const found = await get()
+    if (found.batch >= batch || i === TRIES) return found
+    await new Promise(done => { setTimeout(done, LATER_MS) })
+  }
+}
+
+/** Draw the regions of the windows, once for the same keys. */
+async function drawKeys(signal) {
+  const of = `${now.facts.name} ${now.facts.digest}`
+  if (drawnOf === of) return
+  const { features, drawable } = await ask('/regions', {}, signal)
+  now.drawable = drawable
+  now.names = new Map(features.flatMap(({ properties: { key, name } }) => (name == null ? [] : [[String(key), name]])))
+  drawRegions(features, !shown())
+  drawnOf = of
+}
+
+/** Return the largest flows; those that are kept no more are said, and are no error. */
+async function largest(signal) {
+  try {
+    const { rows } = await ask('/flow', asked(), signal), inside = one => String(one) !== '-1'
+    const list = rows.filter(one => one.from !== one.to && inside(one.from) && inside(one.to))
+    list.sort((a, b) => b.moves - a.moves || a.from - b.from || a.to - b.to)
+    return { list: list.slice(0, now.see.flows), of: list.length }
+  } catch (error) {
+    if (error.status !== 400) throw error
+    return { list: [], of: 0, problem: `No arrows: ${error.message}` }
+  }
+}
+
+const ramp = () => spreadColours(now.hooks.colours().ramp, scale.bounds.length)
+
+/** Colour regions and draw arrows. */
+export function paint() {
+  showRegions(shown())
+  if (shown() && now.frame) {
+    const values = [...now.frame.values.keys()].map(valueOf).filter(value => value > 0), most = Math.max(0, ...values)
+    if (most > scale.most) scale = { most, bounds: boundsOf(now.see.measure, values, now.hooks.colours().ramp.length) }
+    const colours = ramp()
+    colourRegions(key => (valueOf(key) > 0 ? colours[classOf(scale.bounds, valueOf(key))] : null))
+  }
+  const list = now.see.flows && moving() ? now.flows?.list ?? [] : []
+  const placed = list.map(one => ({ a: placeOfRegion(one.from), b: placeOfRegion(one.to), moves: one.moves }))
+  drawFlows(placed.filter(({ a, b }) => a && b))
+  now.hooks.changed()
+}
+
+/** Return what the legend says of windows. */
+export function legendOf() {
+  const parts = [], said = text => make('p', { className: 'note', textContent: text }), { facts, see, frame, flows } = now
+  const part = (title, ...children) => parts.push(make('div', {}, make('h2', { textContent: title }), ...children))
+  if (shown() && !now.drawable) part(facts.name, said('The regions of these windows are in another CRS than the map, and not drawn'))
+  else if (shown() && frame) {
+    const ends = boundTexts(scale.bounds).map(textContent => make('span', { textContent }))
+    const colours = make('div', { className: 'ramp' }, ...ramp().map(coloured)), steps = make('p', { className: 'steps' }, ...ends)
+    part(`${facts.name}: ${MEASURES[see.measure].title}`, ...(ends.length ? [colours, steps] : []),
+      said(`${unit()} in ${see.length}; a colour from its number on, none for 0`))
+  }
+  if (facts && see.flows && flows?.list.length) {
+    const arrow = Object.assign(coloured(now.hooks.colours().flow), { className: 'arrow' }), { list, of } = flows
+    const [many, all, least, most] = [list.length, of, list.at(-1).moves, list[0].moves].map(one => whole.format(one))
+    part(`Flows in ${see.length}`, make('ul', {}, make('li', {}, arrow, `${many} of ${all}: ${least} to ${most} moves`)))
+  }
+  return parts
+}
+
+/** Return what the pointer reads: the region under it and its value. */
+export function readingAt(point) {
+  const key = shown() && point ? regionAt(point) : null
+  return key == null ? '' : ` · ${nameOf(key)}: ${valueText(now.see.measure, valueOf(key) ?? 0)} ${unit()}`
+}

@@ -1,0 +1,54 @@
+// One region over time: all of its measures at an end, and the chosen one as a line.
+
+import { chartOf } from './chart.js'
+import { lastEnd, measures, nameOf, now, steps, textOf, timeText, unit } from './counting.js'
+import { make, pairs } from './elements.js'
+import { series } from './framing.js'
+import { lightRegion, MEASURES, placeOfRegion, valueText } from './heat.js'
+
+const MOST_ENDS = 1500
+let chart = null
+
+/** Forget the region that was shown. */
+export function closed() {
+  chart = null
+  lightRegion(null)
+}
+
+/** Return the first and the last end of the line: those that a person looks back over, round the one that is shown. */
+function endsOf(middle) {
+  const last = lastEnd(), { slide_us: slide } = now.facts, all = steps() + 1, count = Math.min(all, MOST_ENDS)
+  const until = Math.min(last, Math.max(middle + Math.floor(count / 2) * slide, last - (all - count) * slide))
+  return [until - (count - 1) * slide, until]
+}
+
+/** Return title, place and elements of what is said of a region; `go` takes an end, null the newest. */
+export async function regionTold(key, signal, go) {
+  const { facts, see } = now, told = { title: `${facts.name}: region ${nameOf(key)}`, at: placeOfRegion(key) }
+  const said = textContent => make('p', { className: 'note', textContent }), last = lastEnd()
+  if (last == null) return { ...told, parts: [said('No end is due yet')] }
+  if (!facts.lengths.includes(see.length)) {
+    return { ...told, parts: [said(`Over time only ${facts.lengths.join(', ')} are kept: choose one of these`)] }
+  }
+  const middle = see.end ?? last, [since, until] = endsOf(middle), { rows } = await series(key, since, until, signal)
+  lightRegion(key)
+  told.at ??= placeOfRegion(key)
+  const ends = rows.map(row => Date.parse(row.end) * 1000), at = ends.includes(middle) ? middle : ends.at(-1), all = make('div')
+  const text = name => value => `${valueText(name, value)}${value == null ? '' : ` ${unit(name)}`}`
+  const showAll = row => all.replaceChildren(pairs([
+    ...measures().map(name => [MEASURES[name].title, text(name)(row[name])]),
+    ['revision', `${row.revision ?? 0}${row.final ? ', final' : ''}`],
+  ]))
+  const made = chartOf({
+    label: MEASURES[see.measure].title, values: rows.map(row => row[see.measure]), ends, at, time: us => timeText(us).slice(5),
+    text: text(see.measure), go: i => { showAll(rows[i]); go(ends[i] >= lastEnd() ? null : ends[i]) },
+  })
+  showAll(rows[Math.max(0, ends.indexOf(at))])
+  chart = { made, batch: facts.batch, end: see.end }
+  const way = `${MEASURES[see.measure].title} in ${see.length}, each ${textOf(facts.slide_us)}; arrow keys go through time`
+  return { ...told, parts: [said(way), made, all] }
+}
+
+/** Return whether the line is of an end or a batch of before, and nobody is at it. */
+export const outdated = () => Boolean(chart) && (chart.batch !== now.facts.batch || chart.end !== now.see.end)
+  && !chart.made.matches(':focus-within, :hover')

@@ -1,0 +1,202 @@
+"""The regions that windows count by, as the page draws them: partitions, the nearest of sites, polygons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.commits.listed import mapped
+from dtoss.export.cell_rings import cells_of
+from dtoss.geometry.polygons import Rings, polygons_in
+from dtoss.geometry.space import Space
+from dtoss.in_process import build
+from dtoss.partitioning.regions import Regions
+from dtoss.queries.cell_of import CellView
+from dtoss.tiles.cells import closed_rings
+from dtoss.tiles.clipping import TileBox, clipped_polygons, thinned
+from dtoss.tiles.drawings import drawn_polygons
+from dtoss.tiles.frame import Frame, unmercator
+from dtoss.tiles.regions import regions_on_map
+from dtoss.tiles.rings import MapRings, rings_on_map
+from dtoss.windows.stored.asked import Windows
+from dtoss.windows.stored.bundle import unbundled
+from dtoss.windows.stored.home import KEY_FILES
+from dtoss.windows.stored.spec_file import known
+
+Shape: TypeAlias = list[list[list[list[float]]]]
+"""Coordinates of a GeoJSON MultiPolygon."""
+UNITS = 1 << 28
+"""Of a side of the map: corners are told to 15 cm."""
+NEAR_ZOOM = 12.0
+"""At which regions are drawn with all their corners: a metre."""
+_DIGITS = 6
+_MARGIN = 0.25
+"""Share of their spread by which sites of a plane are seen beyond the outermost ones."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where regions are drawn.
+
+    Parameters
+    ----------
+    frame
+        What the map is for places of the windows.
+    bounds
+        Of a plane xmin, ymin, xmax, ymax, to which regions are cut; None on the sphere.
+    """
+
+    frame: Frame
+    bounds: tuple[float, float, float, float] | None
+
+    @property
+    def text(self) -> str:
+        """Names it: equal ones have the same regions of the same keys."""
+        return f"{self.frame.plane} {self.bounds}"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Regions on the map.
+
+    Parameters
+    ----------
+    keys
+        int64 (n,).
+    at
+        float64 (n, 2). Longitude and latitude on the map of a place that stands for each.
+    shapes
+        Of each; empty where nothing is nearer to it than to another one.
+    """
+
+    keys: NDArray[np.int64]
+    at: NDArray[np.float64]
+    shapes: list[Shape]
+
+
+def regions_of(windows: Windows, ground: Ground) -> Drawn:
+    """Return the regions of the keys of windows. Cost O(n log n) for n sites or corners, O(P^2) for P partitions.
+
+    Parameters
+    ----------
+    windows
+        Whose keys they are.
+    ground
+        Where they are drawn.
+
+    Raises
+    ------
+    StoreError
+        If the file of keys is missing or damaged.
+    OSError
+        If it cannot be read.
+    """
+    home, space = windows.home, windows.spec.space
+    file = known(home).keys
+    tables = unbundled(mapped(home.folder, KEY_FILES, file.name, "restore it from a copy"), file.name)
+    if "regions" in tables:
+        columns = tables["regions"]
+        pivots = [columns[f"pivot_{i}"].to_numpy() for i in range(columns.num_columns - 1)]
+        weights = np.array(columns["weight"].to_numpy())
+        return of_partitions(Regions(np.ascontiguousarray(np.stack(pivots, axis=1)), weights), ground)
+    if "corners" in tables:
+        corners = _places(tables["corners"])
+        first = (np.array(tables[name]["first"].to_numpy()) for name in ("ring", "polygon", "shape"))
+        return of_polygons(Rings(corners, *first), space, ground)
+    return of_sites(_places(tables["sites"]), space, ground)
+
+
+def of_partitions(regions: Regions, ground: Ground) -> Drawn:
+    """Return the regions of pivots; each stands at its pivot."""
+    bounds = None if ground.bounds is None else np.array(ground.bounds)
+    made = regions_on_map(ground.frame, regions, bounds).near
+    return Drawn(np.arange(len(regions)), ground.frame.lonlat_of_vectors(regions.pivots), shapes_of(made))
+
+
+def of_sites(positions: NDArray[np.float64], space: Space, ground: Ground) -> Drawn:
+    """Return the places of which each site (n, 2) is the nearest one; of equal ones the first has them."""
+    first = np.unique(space.vectors(positions), axis=0, return_index=True)[1]
+    bounds = None if ground.bounds is None else _round(positions, ground.bounds)
+    index = build(
+        first, positions[first], crs=space.crs, metric=space.metric, bounds=bounds, partitions=1, progress=False
+    )
+    shapes: list[Shape] = [[] for _ in range(len(positions))]
+    partition = index.parts[0]
+    for cells in cells_of(CellView(index.space, index._opened, index._bounds, index.border), partition):
+        vectors, begin, rings = closed_rings(cells.made)
+        made = rings_on_map(ground.frame, vectors, begin, rings, np.diff(cells.made.first) == 0)
+        ids = np.asarray(partition.ids)[partition.first_object[cells.site]]
+        for key, shape in zip(ids.tolist(), shapes_of(made), strict=True):
+            shapes[key] = shape
+    return Drawn(np.arange(len(positions)), ground.frame.lonlat_of(positions), shapes)
+
+
+def of_polygons(rings: Rings, space: Space, ground: Ground) -> Drawn:
+    """Return polygons as they are; each stands in the middle of its largest one."""
+    shapes = [one.fill for one in drawn_polygons(ground.frame, polygons_in(rings, space), NEAR_ZOOM)]
+    at = np.array([_middle(shape) for shape in shapes]).reshape(-1, 2)
+    return Drawn(np.arange(len(shapes)), at, shapes)
+
+
+def features(drawn: Drawn) -> list[dict[str, Any]]:
+    """Return regions as GeoJSON features with the properties key and at; one without a place has no geometry."""
+    at = drawn.at.round(_DIGITS).tolist()
+    return [
+        {
+            "type": "Feature",
+            "properties": {"key": key, "at": place},
+            "geometry": {"type": "MultiPolygon", "coordinates": shape} if shape else None,
+        }
+        for key, place, shape in zip(drawn.keys.tolist(), at, drawn.shapes, strict=True)
+    ]
+
+
+def shapes_of(made: MapRings) -> list[Shape]:
+    """Return polygons of the map as coordinates: cut at its sides, round poles too, with their holes."""
+    whole = TileBox(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 0.0, UNITS]))
+    cut = clipped_polygons(thinned(made, int(NEAR_ZOOM)), whole)
+    lonlat = unmercator(cut.points / UNITS).round(_DIGITS)
+    found: list[Shape] = [[] for _ in range(len(made))]
+    for ring, polygon in enumerate(cut.polygon.tolist()):
+        # what runs clockwise to the eye runs the other way in GeoJSON
+        corners = lonlat[cut.first[ring] : cut.first[ring + 1]][::-1].tolist()
+        corners.append(corners[0])
+        if cut.area[ring] > 0 or not found[polygon]:
+            found[polygon].append([corners])
+        else:
+            found[polygon][-1].append(corners)
+    return found
+
+
+def _places(table: Any) -> NDArray[np.float64]:
+    return np.stack([table[name].to_numpy() for name in ("x", "y")], axis=1)
+
+
+def _round(
+    positions: NDArray[np.float64], bounds: tuple[float, float, float, float]
+) -> tuple[float, float, float, float]:
+    """Return a box round sites and what else is seen of a plane."""
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    margin = _MARGIN * max(float((high - low).max()), 1.0)
+    west, south = np.minimum(low - margin, bounds[:2]).tolist()
+    east, north = np.maximum(high + margin, bounds[2:]).tolist()
+    return west, south, east, north
+
+
+def _middle(shape: Shape) -> tuple[float, float]:
+    """Return the centroid of the largest polygon of a shape."""
+    best, area = (0.0, 0.0), -1.0
+    for polygon in shape:
+        ring = np.array(polygon[0])
+        origin = ring[0]
+        (x, y), (u, v) = (ring[:-1] - origin).T, (ring[1:] - origin).T
+        cross = x * v - u * y
+        twice = float(cross.sum())
+        if abs(twice) > area:
+            middle = ((x + u) @ cross, (y + v) @ cross) if twice else (0.0, 0.0)
+            third = 3.0 * twice if twice else 1.0
+            best, area = (origin[0] + middle[0] / third, origin[1] + middle[1] / third), abs(twice)
+    return best
