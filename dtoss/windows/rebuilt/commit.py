@@ -12,12 +12,15 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.ledger import Ledger
 from dtoss.commits.listed import Listed
 from dtoss.commits.source import Source
+from dtoss.errors import InputError
+from dtoss.windows.kept.hours import hours_of
 from dtoss.windows.kept.layers import listed_after
 from dtoss.windows.rebuilt.recount import recount
 from dtoss.windows.rebuilt.sources import Read, check_reached
 from dtoss.windows.rebuilt.span import Rebuild
+from dtoss.windows.stored.asked import time_text
 from dtoss.windows.stored.commit import batch_of, check_bad, said_of
-from dtoss.windows.stored.document import Document, Part, head_of
+from dtoss.windows.stored.document import Document, Part, document_of, head_of
 from dtoss.windows.stored.files import PARTS
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.panes_task import Told
@@ -56,12 +59,18 @@ def plan_rebuild(
     Raises
     ------
     InputError
-        If ids or times are of other types than before.
+        If ids or times are of other types than before, or results of the time are kept no longer.
     StoreError
         If a commit is damaged.
     """
     plan = plan_batch(home, fixed, types, Source(files=files), options, now_us, place)
     assert plan is not None
+    assert plan.after is not None
+    kept_from = hours_of(home, document_of(home, plan.after)).kept_from
+    if rebuild.first < kept_from:
+        raise InputError(
+            f"results of ends before {time_text(kept_from)} are kept no longer (--retain): rebuild from then on"
+        )
     fold_to = horizon_of(fixed.spec, plan.watermark) if rebuild.replaced else None
     return replace(plan, objects=(), panes=(), watermark=None, fold_to=fold_to)
 
