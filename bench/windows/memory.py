@@ -71,16 +71,19 @@ class Run:
         self.fixed = Fixed(self.spec, write_keys(self.home, of_sites(places)))
         fix(self.home, self.fixed)
 
-    def batch(self, ids: NDArray[np.int64], t: NDArray[np.int64], positions: NDArray[np.float64]) -> dict[str, Any]:
-        """Commit a batch, merge hours that are past, clear what is replaced; return what the commit says."""
+    def commit(self, ids: NDArray[np.int64], t: NDArray[np.int64], positions: NDArray[np.float64]) -> dict[str, Any]:
+        """Commit a batch, and return what the commit says."""
         array = pa.array(ids)
         options = Options(max_bad=1.0)
         plan = plan_batch(self.home, self.fixed, ("int64", "double"), Source(), options, FAR_FUTURE_US, TASKS)
         assert plan is not None
-        commit = run_batch(plan, WindowRows(array, t, np.ascontiguousarray(positions), bucket_of(array)))
+        rows = WindowRows(array, t, np.ascontiguousarray(positions), bucket_of(array))
+        return run_batch(plan, rows).document
+
+    def tend(self) -> None:
+        """Merge hours that are past, and clear what is replaced."""
         merge_hours(self.home, self.spec, begun(self.home))
         clear_debris(self.home, 0.0)
-        return commit.document
 
     def state(self) -> dict[str, int]:
         """Return the bytes of files of state, by kind."""
@@ -104,7 +107,8 @@ def replay() -> None:
         began, files = time.process_time(), 0
         for number in np.unique(file_of).tolist():
             first, last = np.searchsorted(file_of, (number, number + 1))
-            run.batch(uid[first:last], t[first:last], positions[first:last])
+            run.commit(uid[first:last], t[first:last], positions[first:last])
+            run.tend()
             files += 1
             day = (number - int(file_of[0])) * FILE_HOURS // 24
             days.setdefault(day, []).append(most_resident())
@@ -155,7 +159,8 @@ def million(objects: int = 1_000_000) -> None:
             )
             positions += rng.normal(0, 0.03, positions.shape)
             before = time.process_time()
-            run.batch(np.arange(objects), t, positions)
+            run.commit(np.arange(objects), t, positions)
+            run.tend()
             most = max(most, most_resident())
             print(
                 f"  batch {number}: {time.process_time() - before:.1f} s of a processor, most {most:,.0f} MB, state "
