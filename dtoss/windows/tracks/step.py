@@ -76,7 +76,8 @@ def objects_step(
     state = folded(spec, before, horizon)
     batch = placed(rows)
     positions = batch.rows.positions
-    vectors = keys.space.vectors(positions)
+    wanted = spec.moves or labels is None
+    vectors = keys.space.vectors(positions) if wanted else np.zeros((len(positions), 1))  # nobody looks at those
     if labels is None:
         labels = keys.find(positions, vectors)
     elif batch.order is not None:
