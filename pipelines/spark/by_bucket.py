@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
+from pipelines.spark.causes import raised_in_task
 from pipelines.spark.settled import settled
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ def done_by_bucket(
         Takes the number of the task and its rows, a table without columns where it has none.
     task_of
         (256,). The task of each bucket; when None task k has the buckets whose number is k modulo the tasks.
+
+    Raises
+    ------
+    DtossError
+        Which a task has raised, as it was.
     """
     return _told(shuffled(frame, key, tasks, task_of), work)
 
@@ -60,6 +66,11 @@ def done_by_number(session: Any, tasks: int, work: Callable[[int], Any]) -> list
         How many.
     work
         Takes the number of the task.
+
+    Raises
+    ------
+    DtossError
+        Which a task has raised, as it was.
     """
     return _told(session.range(0, tasks, 1, tasks), lambda task, rows: work(task))
 
@@ -74,5 +85,10 @@ def _told(frame: DataFrame, work: Callable[[int, pa.Table], Any]) -> list[Any]:
         done = work(0 if context is None else context.partitionId(), table)
         yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
 
-    told = frame.mapInArrow(settled(run), "done binary").toArrow()
+    try:
+        told = frame.mapInArrow(settled(run), "done binary").toArrow()
+    except Exception as error:
+        if ours := raised_in_task(error):
+            raise ours from error  # whoever asked takes it as what it is: bad rows end a job, a lost worker does not
+        raise
     return [pickle.loads(one) for one in told.column("done").to_pylist()]

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import re
 
+from dtoss import errors
 from dtoss.errors import DtossError
+
+_OURS = re.compile(r"^\s*dtoss\.errors\.(\w+): (.*)", re.MULTILINE)
 
 
 def cause_of(error: BaseException) -> str | None:
     """Return what an error of ours says, raised here or in a task of Spark's; None of an error of others."""
     if isinstance(error, DtossError):
         return str(error)
-    ours = re.search(r"^\s*dtoss\.errors\.\w+: (.*)", str(error), re.MULTILINE)
-    return ours[1] if ours else None
+    ours = _OURS.search(str(error))
+    return ours[2] if ours else None
+
+
+def raised_in_task(error: BaseException) -> DtossError | None:
+    """Return the error of ours that a task of Spark's has raised, as it was; None where there is none."""
+    found = None if isinstance(error, DtossError) else _OURS.search(str(error))
+    kind = getattr(errors, found[1], None) if found else None
+    return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, DtossError) else None
 
 
 def said(error: BaseException) -> str:
