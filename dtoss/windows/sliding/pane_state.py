@@ -130,6 +130,13 @@ class PaneState:
             Cells.none(1, 1),
         )
 
+    @property
+    def cells(self) -> int:
+        """How many there are, of all kinds."""
+        layers = (cells for of in (self.flow, self.bins) for cells in (*of.closed, of.open))
+        others = (self.sums, self.bin_counts, self.queues, self.maxima, self.revisions, *self.closed_sums)
+        return len(self.keys) + sum(map(len, (*layers, *others)))
+
     @cached_property
     def least_open(self) -> int | None:
         """The first pane from the base on that has anything; None where none has."""
@@ -161,7 +168,7 @@ class PaneState:
         """Return the state as tables by name; :meth:`from_arrow` is the way back."""
         closed = joined(self.closed_sums) if self.closed_sums else None
         tables = {
-            name: _as_table(cells)
+            name: as_table(cells)
             for name, cells in {
                 "sums": self.sums,
                 "flow": self.flow.between(_EARLIEST, _LATEST),
@@ -174,7 +181,7 @@ class PaneState:
         }
         running = pa.table({"key": self.keys, **{f"value_{i}": row for i, row in enumerate(self.running)}})
         base = b"" if self.base is None else str(self.base).encode()
-        tables |= {} if closed is None else {"closed_sums": _as_table(closed)}
+        tables |= {} if closed is None else {"closed_sums": as_table(closed)}
         return {**tables, "running": running.replace_schema_metadata({_BASE: base})}
 
     @classmethod
@@ -184,7 +191,7 @@ class PaneState:
         text = (running.schema.metadata or {}).get(_BASE, b"")
         base = int(text) if text else None
         rows = [running.column(f"value_{i}").to_numpy() for i in range(len(Columns(spec).running))]
-        cells = {name: _from_table(table) for name, table in tables.items() if name != "running"}
+        cells = {name: from_table(table) for name, table in tables.items() if name != "running"}
         return cls(
             base,
             running.column("key").to_numpy(),
@@ -273,12 +280,15 @@ def _copied(part: Cells, begin: int) -> Cells:
     return Cells(rest.pane.copy(), rest.labels.copy(), rest.values.copy()) if begin else part
 
 
-def _as_table(cells: Cells) -> pa.Table:
+def as_table(cells: Cells) -> pa.Table:
+    """Return cells as a table; :func:`from_table` is the way back."""
     labels = {f"label_{i}": column for i, column in enumerate(cells.labels.T)}
     return pa.table({"pane": cells.pane, **labels, **{f"value_{i}": one for i, one in enumerate(cells.values.T)}})
 
 
-def _from_table(table: pa.Table) -> Cells:
+def from_table(table: pa.Table) -> Cells:
+    """Return the cells that :func:`as_table` has made a table of."""
+
     def stacked(kind: str) -> Numbers:
         columns = [table.column(name).to_numpy() for name in table.column_names if name.startswith(kind)]
         return np.stack(columns, axis=1) if columns else np.zeros((len(table), 0), np.int64)
