@@ -1,9 +1,10 @@
 """What windows hold in memory and on disk, without Spark: `python -m bench.windows.memory [replay] [pairs] [million]`.
 
 E8. `replay`: Cabspotting (8,339,836 rows, 526 taxis) replayed as 18 days of files of four hours, each a batch in a
-store, all measures but percentiles; the most memory of the last day beside that of the third. `million`: a million objects in 128 places for a day, a
-batch every two hours; memory of the process and bytes of state, and `pairs`: bytes for each object and place of the
-longest window, and for each row that may still change. Memory is resident, and does not depend on the load.
+store, all measures but percentiles; the most memory of the last day beside that of the third. `million`: a million
+objects in 128 places for a day, a batch every two hours; memory of the process and bytes of state, and `pairs`: bytes
+for each object and place of the longest window, and for each row that may still change. Memory is resident, and does
+not depend on the load.
 """
 
 from __future__ import annotations
