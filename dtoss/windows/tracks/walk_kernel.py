@@ -229,7 +229,7 @@ def _fetch(world, b, a):
         prefetch(cells.values, cell + cells.columns - 1)
         if world.rules.maxima and world.high.dense:
             prefetch(world.high.values, cell_of(world.high, pane, key))
-    if before >= 0 and before != key:
+    if before >= 0 and before != key and (world.sums.departures >= 0 or world.sums.here >= 0):
         cell = cell_of(cells, pane, before)
         prefetch(cells.values, cell)
         prefetch(cells.values, cell + cells.columns - 1)
