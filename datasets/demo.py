@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -39,6 +40,8 @@ TOWN = 15_000.0
 MINUTE = 60.0
 PASSING = 100.0
 """Metres within which a taxi passes a place."""
+MEASURES = "rows,objects,here,flow,speed"
+"""Of the windows over that hour."""
 
 
 def main(
@@ -83,7 +86,7 @@ def main(
 
     say("the hour before, minute by minute: a history of the first city")
     uid = np.sort(index.range([float(fleet.lon[0, 0]), float(fleet.lat[0, 0])], TOWN).id)
-    rows, taxi = _hour(fleet, uid, out / "history")
+    rows, taxi = _hour(fleet, uid, out / "history", out / "hour")
     _table("the hour before", rows)
 
     say("fences on its hot places, and the minutes after: questions that stay")
@@ -165,16 +168,22 @@ def _join(session: Any, positions: Path, store: Path) -> list[tuple[str, str]]:
     ]
 
 
-def _hour(fleet: Fleet, uid: Ints, home: Path) -> tuple[list[tuple[str, str]], int]:
-    """Return what was where in the hour before, of the taxis of the first city, and the taxi that it is about."""
+def _hour(fleet: Fleet, uid: Ints, home: Path, hour: Path) -> tuple[list[tuple[str, str]], int]:
+    """Return what was where in the hour before, of the taxis of the first city, and the taxi that it is about.
+
+    The rows are left in ``hour``, a file a minute.
+    """
     from dtoss.history.orders.settle import settle
     from dtoss.history.versions import Home
 
     shutil.rmtree(home, ignore_errors=True)
     began = time.perf_counter()
     moments = np.arange(0.0, MOMENT + 1.0, MINUTE)
-    for seconds in moments:
-        dtoss.history.append(at(fleet, uid, seconds), str(home), batch=f"{seconds:.0f} s")
+    hour.mkdir(exist_ok=True)
+    for number, seconds in enumerate(moments):
+        rows = at(fleet, uid, seconds)
+        pq.write_table(pa.table(rows), hour / f"{number:02}.parquet")
+        dtoss.history.append(rows, str(home), batch=f"{seconds:.0f} s")
     appended = time.perf_counter() - began
     settle(Home(str(home)), orders=("time", "place", "object"), period_bytes=1.0)
     past = dtoss.history.open(str(home))
@@ -228,10 +237,12 @@ Try next:
   dtoss events --store {store} --subscription {RANK} --kind enter
   dtoss subscribe {out / "fences.jsonl"} --store {store} --watch what-if
   dtoss watch {out / "arriving"} --store {store} --watch what-if --once
+  dtoss windows run {out / "hour"} --store {store} --name hour --lengths 5min,15min,1h --measures {MEASURES} --once
+  dtoss windows show --store {store} --name hour --window 1h --top 5
   dtoss serve --store {store} &
   curl 'http://127.0.0.1:8080/knn?lon={lon:.4f}&lat={lat:.4f}&k=3'
 
-The map of them all and of the fences, while dtoss serve runs: http://127.0.0.1:8080/"""
+The map of them all, of the fences and of the windows, while dtoss serve runs: http://127.0.0.1:8080/"""
     )
 
 

@@ -71,9 +71,10 @@ def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
     assert len(np.unique(picture[::4, ::4].reshape(-1, picture.shape[2]), axis=0)) > 100
 
     *lines, last = said.out[said.out.index("Try next:") :].splitlines()[1:]
-    page = re.fullmatch(r"The map of them all and of the fences, while dtoss serve runs: (http://\S+/)", last)[1]
+    map_of = "The map of them all, of the fences and of the windows"
+    page = re.fullmatch(rf"{map_of}, while dtoss serve runs: (http://\S+/)", last)[1]
     commands = [shlex.split(line) for line in lines if line.strip()]
-    assert [words[0] for words in commands].count("dtoss") == 13
+    assert [words[0] for words in commands].count("dtoss") == 15
     for words in commands:
         if words[:2] == ["dtoss", "serve"]:
             assert words.pop() == "&"
@@ -94,6 +95,9 @@ def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
     )
     assert len(dtoss.open(str(out / "half-past"))) == len(past) // 61
     assert pq.read_table(out / "taxi.parquet").num_rows >= 1
+    hour = dtoss.open_windows(str(out / "store"), "hour").at(window="1h")
+    assert sum(hour["rows"].to_pylist()) == 60 * len(past) // 61
+    assert sum(hour["here"].to_pylist()) == len(past) // 61
     assert (out / "answers.csv").read_text().count("\n") == 1 + 4 * 3
 
 
