@@ -1,0 +1,150 @@
+"""Regions of windows as GeoJSON; what pages and Prometheus are told as batches come."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dtoss
+from dtoss.geometry.polygons import Rings
+from dtoss.geometry.space import space_of
+from dtoss.serve.telling.metrics import Metrics
+from dtoss.serve.telling.shared_counts import SharedCounts
+from dtoss.serve.windows.news import AGAIN_SECONDS, NAMES_SECONDS, WindowNews, families
+from dtoss.serve.windows.opened import Opened
+from dtoss.serve.windows.regions import Ground, of_partitions, of_polygons, of_sites
+from dtoss.tiles.frame import frame_of
+from tests.dtoss.serve.served import Asker, running
+from tests.dtoss.windows.stored.kept import SITES, begin, commit
+
+SPHERE, PLANE = space_of(None, "sphere"), space_of("none", "plane")
+WORLD = Ground(frame_of(SPHERE, None), None)
+
+
+def holds(shape, place):
+    """Whether a place is inside of an odd number of the rings of a MultiPolygon: crossings to the east."""
+    x, y = place
+    crossed = 0
+    for ring in (ring for polygon in shape for ring in polygon):
+        points = np.array(ring)
+        (a, b), (c, d) = points[:-1].T, points[1:].T
+        above = (b > y) != (d > y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            crossed += int((above & (x < a + (y - b) / (d - b) * (c - a))).sum())
+    return crossed % 2 == 1
+
+
+def owners(drawn, places):
+    """The keys whose shapes hold each place."""
+    return [
+        [int(key) for key, shape in zip(drawn.keys, drawn.shapes, strict=True) if holds(shape, at)] for at in places
+    ]
+
+
+@pytest.mark.parametrize("sites", [1, 2, 30])
+def test_regions_of_sites_are_the_places_that_are_nearest_to_each(sites):
+    """All over the globe, each place in one; of two sites on one spot the first has it."""
+    rng = np.random.default_rng(sites)
+    at = rng.uniform([-180, -80], [180, 80], (sites, 2))
+    at = np.concatenate([at, at[:1]])
+    places = rng.uniform([-179, -84], [179, 84], (300, 2))
+    drawn = of_sites(at, SPHERE, WORLD)
+    gap = SPHERE.vectors(places) @ SPHERE.vectors(at).T
+    best = np.sort(gap[:, :-1], axis=1)
+    clear = np.flatnonzero(best[:, -1] - best[:, -2] > 1e-4) if sites > 1 else np.arange(len(places))
+    assert len(clear) > 250
+    assert owners(drawn, places[clear]) == [[int(key)] for key in gap[clear, :-1].argmax(axis=1)]
+    assert drawn.shapes[-1] == []
+    np.testing.assert_allclose(drawn.at, at)
+
+
+def test_regions_of_partitions_are_what_the_index_says():
+    """Weighted pivots, all of the globe."""
+    at = np.random.default_rng(3).normal([10, 40], [40, 15], (400, 2)).clip([-180, -90], [180, 90])
+    index = dtoss.build(np.arange(400), at, partitions=9)
+    places = np.random.default_rng(4).uniform([-179, -84], [179, 84], (200, 2))
+    want = index.partitioning.nearest(SPHERE.vectors(places)).tolist()
+    assert owners(of_partitions(index.partitioning, WORLD), places) == [[one] for one in want]
+
+
+def test_polygons_keep_their_holes():
+    """Each stands in its middle."""
+    square = np.array([[0.0, 0.0], [6.0, 0.0], [6.0, 6.0], [0.0, 6.0]])
+    corners = np.concatenate([square, square / 3 + 2, square + np.array([10.0, 0.0])])
+    rings = Rings(corners, np.array([0, 4, 8, 12]), np.array([0, 2, 3]), np.array([0, 1, 2]))
+    drawn = of_polygons(rings, SPHERE, WORLD)
+    assert owners(drawn, [(1.0, 1.0), (3.0, 3.0), (13.0, 3.0), (8.0, 3.0)]) == [[0], [], [1], []]
+    assert np.abs(drawn.at - [[3.0, 3.0], [13.0, 3.0]]).max() < 0.1
+
+
+def test_regions_are_answered_once_for_the_same_keys(tmp_path):
+    """The tag stays from batch to batch; windows of another CRS than the map's have no place on it."""
+    plane = dtoss.build(np.arange(20), np.random.default_rng(0).uniform(0, 10, (20, 2)), crs="none")
+    home, fixed = begin(tmp_path, name="fleet")
+    commit(home, fixed, [(1, 5_000_000, 1.0, 1.0)])
+    with running(plane, store=str(tmp_path)) as server, Asker(server) as asker:
+        status, headers, body = asker.raw("/windows/fleet/regions")
+        told = json.loads(body)
+        commit(home, fixed, [(1, 9_000_000, 9.0, 1.0)])
+        again = asker.raw("/windows/fleet/regions", if_none_match=headers["etag"])
+        assert asker.raw("/windows/none/regions")[0] == 404
+    if fixed.spec.space.crs == "none":
+        assert (status, again[0], again[2]) == (200, 304, b"")
+        assert [one["properties"]["key"] for one in told["features"]] == list(range(len(SITES)))
+    else:
+        assert (told["drawable"], told["features"]) == (False, [])
+
+
+def test_pages_are_told_of_batches_and_prometheus_counts_them(tmp_path):
+    """Windows without a batch wait; what cannot be read is said, and looked at again later."""
+    clock, why = [100.0], []
+    opened = Opened(str(tmp_path), why.append)
+    news = WindowNews(opened, lambda: clock[0])
+
+    def look(seconds=1.0):
+        clock[0] += seconds
+        return news.look()
+
+    metrics = Metrics(SharedCounts(1))
+    metrics.also(lambda: families(opened))
+    assert (look(), news.told) == (False, None)
+    assert b"dtoss_windows" not in metrics.text()
+    home, fixed = begin(tmp_path, name="fleet")
+    assert look(NAMES_SECONDS)
+    assert (news.told["windows"], news.told["waiting"]) == ([], ["fleet"])
+    commit(home, fixed, [(1, 20_000_000, 1.0, 1.0), (1, 20_000_000, 2.0, 1.0), (2, 21_000_000, 0.0, 1.0)])
+    assert look()
+    commit(home, fixed, [(3, 5_000_000, 1.0, 1.0)])
+    assert look()
+    (told,) = news.told["windows"]
+    assert (told["batch"], told["counts"]["rows"], told["counts"]["counted"], told["counts"]["losers"]) == (2, 4, 2, 1)
+    assert told["watermark_us"] == 20_000_000
+    assert told["lengths_us"] == [4_000_000, 10_000_000]
+    assert (told["slide_us"], told["pane_us"]) == (2_000_000, 2_000_000)
+    assert not look()
+    text = metrics.text().decode()
+    (reason,) = told["quarantined"]
+    for line in (
+        'dtoss_windows_rows_total{windows="fleet"} 4.0',
+        'dtoss_windows_rows_counted_total{windows="fleet"} 2.0',
+        'dtoss_windows_rows_losers_total{windows="fleet"} 1.0',
+        f'dtoss_windows_rows_quarantined_total{{reason="{reason}",windows="fleet"}} 1.0',
+        'dtoss_windows_batch{windows="fleet"} 2.0',
+        'dtoss_windows_watermark_seconds{windows="fleet"} 20.0',
+    ):
+        assert line in text, (line, text)
+    commit(home, fixed, [(1, 29_000_000, 9.0, 1.0)])
+    path = Path(home.batches.path(3))
+    whole = path.read_bytes()
+    path.write_bytes(b"{")
+    assert look()
+    assert news.told["problem"]
+    assert news.told["windows"] == [told]
+    path.write_bytes(whole)
+    assert not look()
+    assert look(AGAIN_SECONDS)
+    assert (news.told["problem"], news.told["windows"][0]["batch"]) == (None, 3)
+    assert why
