@@ -123,11 +123,9 @@ def run(
     check_arguments(
         partitions, objects_per_partition, max_bad=max_bad, keep=keep, min_objects=min_objects, max_shrink=shrink
     )
-    asked = {
-        "id": id_, "x": x, "y": y, "time": time, "attributes": columns, "time_format": time_format,
-        "delimiter": delimiter, "encoding": encoding, "multiline": multiline or None, "decimal": decimal,
-        "header": False if no_header else None, "deleted": deleted,
-    }  # fmt: skip
+    asked = row_options.columns_said(
+        id_, x, y, time, time_format, delimiter, encoding, multiline, decimal, no_header, columns, deleted
+    )
     numbers = Metrics(metrics, metrics_file)
     started: list[Any] = []
 

@@ -107,6 +107,14 @@ Clock = Annotated[
 MaxAhead = Annotated[
     str, typer.Option("--max-ahead", help="Rows so long after now are set aside: 5min, or off.", metavar="TIME")
 ]
+Once = Annotated[bool, typer.Option("--once", help="Read what there is, and end.")]
+MaxRowsPerBatch = Annotated[
+    int | None,
+    typer.Option(
+        "--max-rows-per-batch", help="Rows of a batch, about, of whole files; all there are if not given.", min=1
+    ),
+]
+MetricOfRows = Annotated[Literal["sphere", "plane"] | None, typer.Option("--metric", help="Of a projected CRS.")]
 Missing = Annotated[
     Literal["error", "null"], typer.Option("--missing", help="What a column of the store that updates lack does.")
 ]
@@ -158,6 +166,34 @@ def seconds_or_none(text: str | None, never: str = "off") -> float | None:
     from pipelines.rows.amounts import seconds_of
 
     return None if text is None or text.strip() == never else seconds_of(text)
+
+
+def seconds_said(text: str, option: str) -> float:
+    """Return the seconds that an option asks for.
+
+    Raises
+    ------
+    InputError
+        If it is no duration; the message names the option.
+    """
+    from dtoss.errors import InputError
+    from pipelines.rows.amounts import seconds_of
+
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from None
+
+
+def seconds_or_off(text: str | None, option: str) -> float | None:
+    """Return the seconds that an option asks for; None where it is not given, or off.
+
+    Raises
+    ------
+    InputError
+        As :func:`seconds_said`.
+    """
+    return None if text is None or text.strip() == "off" else seconds_said(text, option)
 
 
 def verify_of(check: str | None, default: str) -> bool | Literal["touch"]:

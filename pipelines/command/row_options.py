@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,19 @@ Y = Annotated[
 Time = Annotated[
     str | None,
     typer.Option("--time", help="Column with the time: the latest row of each id counts. t if there is one."),
+]
+OwnId = Annotated[
+    str | None, typer.Option("--id", help="Column with the object's id; id if not given.", metavar="COLUMN")
+]
+"""Of a stream of positions, whose columns no store has named; as the next three."""
+OwnX = Annotated[
+    str | None, typer.Option("--x", help="Column with lon or x; lon, or x without a lon.", metavar="COLUMN")
+]
+OwnY = Annotated[
+    str | None, typer.Option("--y", help="Column with lat or y; lat, or y without a lon.", metavar="COLUMN")
+]
+OwnTime = Annotated[
+    str | None, typer.Option("--time", help="Column with the time of a row; t if there is one.", metavar="COLUMN")
 ]
 TimeFormat = Annotated[
     str | None, typer.Option(help="Of times in text: a pattern such as M/d/yyyy H:mm:ss, epoch_s, epoch_ms.")
@@ -39,6 +52,32 @@ Attributes = Annotated[
     str | None,
     typer.Option("--columns", help="Attributes to carry: names separated by commas, none, or all if not given."),
 ]
+
+
+def columns_said(
+    id_: str | None,
+    x: str | None,
+    y: str | None,
+    time: str | None,
+    time_format: str | None,
+    delimiter: str | None,
+    encoding: str | None,
+    multiline: bool,
+    decimal: str | None,
+    no_header: bool,
+    attributes: str | None = None,
+    deleted: str | None = None,
+) -> dict[str, Any]:
+    """Return what options say of columns and of how text is written, without what is not given.
+
+    They are fields of :class:`pipelines.rows.positions.Columns`.
+    """
+    said = {
+        "id": id_, "x": x, "y": y, "time": time, "attributes": attributes, "time_format": time_format,
+        "delimiter": delimiter, "encoding": encoding, "multiline": multiline or None, "decimal": decimal,
+        "header": False if no_header else None, "deleted": deleted,
+    }  # fmt: skip
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def max_bad(text: str | float) -> float:

@@ -169,20 +169,10 @@ def rebuild(
     space = space_of(crs, metric)
     if crs is not None or metric is not None:
         check_wrap(wrap, space)
-    named = Columns(
-        id=id_ or "id",
-        x=x,
-        y=y,
-        time=time,
-        attributes=columns or "all",
-        delimiter=delimiter or ",",
-        encoding=encoding,
-        multiline=multiline,
-        decimal=decimal or ".",
-        header=not no_header,
-        time_format=time_format,
-        deleted=deleted,
+    asked = row_options.columns_said(
+        id_, x, y, time, time_format, delimiter, encoding, multiline, decimal, no_header, columns or None, deleted
     )
+    named = Columns(**asked)
     check_text(named)
     inputs = look(positions, schema=schema, encoding=encoding)
     _say_skipped(inputs)

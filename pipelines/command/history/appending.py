@@ -53,20 +53,10 @@ def append(
     from pipelines.rows.inputs import look
     from pipelines.rows.positions import Columns
 
-    named = Columns(
-        id=id_ or "id",
-        x=x,
-        y=y,
-        time=time,
-        attributes=columns or "all",
-        delimiter=delimiter or ",",
-        encoding=encoding,
-        multiline=multiline,
-        decimal=decimal or ".",
-        header=not no_header,
-        time_format=time_format,
-        deleted=deleted,
+    asked = row_options.columns_said(
+        id_, x, y, time, time_format, delimiter, encoding, multiline, decimal, no_header, columns or None, deleted
     )
+    named = Columns(**asked)
     check_text(named)
     ahead = seconds_or_none(max_ahead)
     inputs = look(positions, schema=schema, encoding=encoding)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipelines.command import options, row_options
 from pipelines.command.notes import note
-from pipelines.command.options import seconds_or_none
+from pipelines.command.options import seconds_or_off, seconds_said
 from pipelines.command.output import say_compiling
 from pipelines.command.sessions import Sessions
 from pipelines.command.watch.options import WatchName
@@ -26,22 +26,14 @@ def watch(
     store: options.Store,
     watch: WatchName = "default",
     every: Annotated[str, typer.Option(help="Time from look to look: 2s, 1min.", metavar="TIME")] = "2s",
-    once: Annotated[bool, typer.Option("--once", help="Read what there is, and end.")] = False,
+    once: options.Once = False,
     beat: Annotated[
         str, typer.Option(help="Without rows, adopt subscriptions and let objects expire so often.", metavar="TIME")
     ] = "10s",
-    id_: Annotated[
-        str | None, typer.Option("--id", help="Column with the object's id; id if not given.", metavar="COLUMN")
-    ] = None,
-    x: Annotated[
-        str | None, typer.Option("--x", help="Column with lon or x; lon, or x without a lon.", metavar="COLUMN")
-    ] = None,
-    y: Annotated[
-        str | None, typer.Option("--y", help="Column with lat or y; lat, or y without a lon.", metavar="COLUMN")
-    ] = None,
-    time: Annotated[
-        str | None, typer.Option("--time", help="Column with the time of a row; t if there is one.", metavar="COLUMN")
-    ] = None,
+    id_: row_options.OwnId = None,
+    x: row_options.OwnX = None,
+    y: row_options.OwnY = None,
+    time: row_options.OwnTime = None,
     text: Annotated[
         str | None, typer.Option("--text", help="Column of text, which words are looked for in.", metavar="COLUMN")
     ] = None,
@@ -60,9 +52,7 @@ def watch(
         typer.Option("--expire", help="Objects that were not heard of for so long leave: 15min, 1h.", metavar="TIME"),
     ] = None,
     max_ahead: options.MaxAhead = "5min",
-    max_rows_per_batch: Annotated[
-        int | None, typer.Option(help="Rows of a batch, about, of whole files; all there are if not given.", min=1)
-    ] = None,
+    max_rows_per_batch: options.MaxRowsPerBatch = None,
     max_bad: row_options.MaxBad = 0.10,
     retain: Annotated[
         str | None, typer.Option("--retain", help="Remove events that are older: 7d, 12h.", metavar="TIME")
@@ -78,7 +68,7 @@ def watch(
     crs: Annotated[
         str | None, typer.Option(help="Of the positions; that of the subscriptions, or of the store.")
     ] = None,
-    metric: Annotated[Literal["sphere", "plane"] | None, typer.Option(help="Of a projected CRS.")] = None,
+    metric: options.MetricOfRows = None,
     master: options.Master = None,
     driver_memory: options.DriverMemory = None,
     as_json: options.Json = False,
@@ -93,12 +83,9 @@ def watch(
     from pipelines.watching.batches import Rowwise
 
     has_ids = id_ is not None or not messages
-    asked: dict[str, Any] = {
-        "id": id_ if has_ids else None, "x": x, "y": y, "time": time, "attributes": columns, "time_format": time_format,
-        "delimiter": delimiter, "encoding": encoding, "multiline": multiline, "decimal": decimal,
-        "header": not no_header,
-    }  # fmt: skip
-    given = {name: value for name, value in asked.items() if value is not None}
+    given = row_options.columns_said(
+        id_, x, y, time, time_format, delimiter, encoding, multiline, decimal, no_header, columns
+    )
     if not has_ids:
         given["id"] = None
     unit = "ms" if time_format == "epoch_ms" else None
@@ -111,18 +98,18 @@ def watch(
             store,
             sessions,
             name=watch,
-            every=_seconds(every, "--every"),
-            beat=_seconds(beat, "--beat"),
+            every=seconds_said(every, "--every"),
+            beat=seconds_said(beat, "--beat"),
             once=once,
             columns=Columns(**given),
             rows=Rowwise(text, messages, has_ids, wrap, unit, space),
             schema=schema,
-            expire=_seconds_or_none(expire, "--expire"),
-            max_ahead=_seconds_or_none(max_ahead, "--max-ahead"),
+            expire=seconds_or_off(expire, "--expire"),
+            max_ahead=seconds_or_off(max_ahead, "--max-ahead"),
             max_bad=max_bad,
             carry=tuple(name.strip() for name in carry.split(",")) if carry else (),
             most_rows=max_rows_per_batch,
-            retain=_seconds_or_none(retain, "--retain"),
+            retain=seconds_or_off(retain, "--retain"),
             renew=sessions.renew,
             say=_say_json if as_json else _say,
             warn=on_stderr,
@@ -137,22 +124,6 @@ def watch(
     elif not as_json:
         print(what if done.batches else "nothing has changed")
     return 0
-
-
-def _seconds(text: str, option: str) -> float:
-    found = _seconds_or_none(text, option, off=False)
-    assert found is not None
-    return found
-
-
-def _seconds_or_none(text: str | None, option: str, off: bool = True) -> float | None:
-    from dtoss.errors import InputError
-    from pipelines.rows.amounts import seconds_of
-
-    try:
-        return seconds_or_none(text) if off or text is None else seconds_of(text)
-    except ValueError as error:
-        raise InputError(f"{option}: {error}") from None
 
 
 def _warn_of_nothing(store: str, name: str) -> None:

@@ -84,10 +84,8 @@ def run(
         typer.Option("--clock", help="What moves the watermark where no rows come: nothing, or this machine's clock."),
     ] = "data",
     every: Annotated[str, typer.Option(help="Time from look to look: 10s, 1min.", metavar=Duration)] = "10s",
-    once: Annotated[bool, typer.Option("--once", help="Read what there is, and end.")] = False,
-    max_rows_per_batch: Annotated[
-        int | None, typer.Option(help="Rows of a batch, about, of whole files; all there are if not given.", min=1)
-    ] = None,
+    once: options.Once = False,
+    max_rows_per_batch: options.MaxRowsPerBatch = None,
     workers: Annotated[
         int | None, typer.Option(help="Tasks of a batch; as many as Spark has cores if not given.", min=1, max=256)
     ] = None,
@@ -117,18 +115,10 @@ def run(
         ),
     ] = None,
     max_bad: row_options.MaxBad = 0.10,
-    id_: Annotated[
-        str, typer.Option("--id", help="Column with the object's id; id if not given.", metavar="COLUMN")
-    ] = "id",
-    x: Annotated[
-        str | None, typer.Option("--x", help="Column with lon or x; lon, or x without a lon.", metavar="COLUMN")
-    ] = None,
-    y: Annotated[
-        str | None, typer.Option("--y", help="Column with lat or y; lat, or y without a lon.", metavar="COLUMN")
-    ] = None,
-    time: Annotated[
-        str | None, typer.Option("--time", help="Column with the time of a row; t if not given.", metavar="COLUMN")
-    ] = None,
+    id_: row_options.OwnId = None,
+    x: row_options.OwnX = None,
+    y: row_options.OwnY = None,
+    time: row_options.OwnTime = None,
     time_format: row_options.TimeFormat = None,
     delimiter: row_options.Delimiter = None,
     encoding: row_options.Encoding = None,
@@ -138,7 +128,7 @@ def run(
     schema: row_options.Schema = "union",
     wrap: row_options.Wrap = False,
     crs: Annotated[str | None, typer.Option(help="Of the positions; that of the store, or degrees.")] = None,
-    metric: Annotated[Literal["sphere", "plane"] | None, typer.Option(help="Of a projected CRS.")] = None,
+    metric: options.MetricOfRows = None,
     master: options.Master = None,
     driver_memory: options.DriverMemory = None,
     as_json: options.Json = False,
@@ -155,10 +145,7 @@ def run(
     from pipelines.windowing.moving import moving_of
     from pipelines.windows import run_windows
 
-    asked: dict[str, Any] = {
-        "id": id_, "x": x, "y": y, "time": time, "time_format": time_format, "delimiter": delimiter,
-        "encoding": encoding, "multiline": multiline, "decimal": decimal, "header": not no_header,
-    }  # fmt: skip
+    asked = row_options.columns_said(id_, x, y, time, time_format, delimiter, encoding, multiline, decimal, no_header)
     of_spec = {
         "lengths": lengths, "slide": slide, "by": by, "measures": measures, "late": late, "delay": delay,
         "max-gap": max_gap, "expire": expire, "witnesses": witnesses, "max-ahead": max_ahead, "max-speed": max_speed,
@@ -167,7 +154,7 @@ def run(
     wanted = wanted_of({key: value for key, value in of_spec.items() if value is not None})
     how: dict[str, Any] = {
         "space": None if crs is None and metric is None else space_of(crs, metric),
-        "columns": Columns(**{key: value for key, value in asked.items() if value is not None}),
+        "columns": Columns(**asked),
         "wrap": wrap, "unit": "ms" if time_format == "epoch_ms" else None, "schema": schema, "max_bad": max_bad,
         "warn": on_stderr,
     }  # fmt: skip
@@ -187,7 +174,7 @@ def run(
             sessions,
             wanted,
             **how,
-            every=_seconds(every, "--every"),
+            every=options.seconds_said(every, "--every"),
             once=once,
             most_rows=max_rows_per_batch,
             renew=sessions.renew,
@@ -206,13 +193,3 @@ def run(
     elif not as_json:
         print(what if done.batches else "nothing has changed")
     return 0
-
-
-def _seconds(text: str, option: str) -> float:
-    from dtoss.errors import InputError
-    from pipelines.rows.amounts import seconds_of
-
-    try:
-        return seconds_of(text)
-    except ValueError as error:
-        raise InputError(f"{option}: {error}") from None
