@@ -118,7 +118,7 @@ def _workers(windows: Windows) -> list[dict[str, int]]:
 
 
 def families(opened: Opened) -> Iterator[Any]:
-    """Yield what Prometheus is told of the windows of a store: nothing where there are none, or they cannot be read.
+    """Yield what Prometheus is told of the windows of a store: names alone where there are none, or none can be read.
 
     Parameters
     ----------
@@ -128,9 +128,7 @@ def families(opened: Opened) -> Iterator[Any]:
     try:
         found = [told_of(windows) for name in opened.names() for windows in opened.begun(name)]
     except Problem:
-        return  # it was counted, and the log says why
-    if not found:
-        return
+        found = []  # the log says why
     from prometheus_client import core
 
     def counter(name: str, text: str, count: str) -> Any:

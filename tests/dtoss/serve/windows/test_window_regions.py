@@ -111,7 +111,7 @@ def test_pages_are_told_of_batches_and_prometheus_counts_them(tmp_path):
     metrics = Metrics(SharedCounts(1))
     metrics.also(lambda: families(opened))
     assert (look(), news.told) == (False, None)
-    assert b"dtoss_windows" not in metrics.text()
+    assert b'windows="' not in metrics.text()
     home, fixed = begin(tmp_path, name="fleet")
     assert look(NAMES_SECONDS)
     assert (news.told["windows"], news.told["waiting"]) == ([], ["fleet"])
