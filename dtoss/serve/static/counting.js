@@ -16,6 +16,8 @@ const UNITS = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's'], [0.001, 'ms']]
 export const shown = () => Boolean(now.facts && now.see.measure !== 'none')
 export const moving = () => now.facts.measures.includes('flow')
 export const measures = () => now.facts.measures.filter(name => MEASURES[name])
+/** Return the measure of a person who has chosen none. */
+export const usual = () => (measures().includes('objects') ? 'objects' : measures()[0] ?? 'none')
 /** Return the measure that is shown of a region, null where there is none. */
 export const valueOf = key => now.frame?.values.get(key)?.[now.see.measure] ?? null
 export const nameOf = key => now.names.get(String(key)) ?? String(key)

@@ -1,7 +1,7 @@
 // One region over time: all of its measures at an end, and the chosen one as a line.
 
 import { chartOf } from './chart.js'
-import { lastEnd, measures, nameOf, now, steps, textOf, timeText, unit } from './counting.js'
+import { lastEnd, measures, nameOf, now, shown, steps, textOf, timeText, unit, usual } from './counting.js'
 import { make, pairs } from './elements.js'
 import { series } from './framing.js'
 import { lightRegion, MEASURES, placeOfRegion, valueText } from './heat.js'
@@ -24,7 +24,8 @@ function endsOf(middle) {
 
 /** Return title, place and elements of what is said of a region; `go` takes an end, null the newest. */
 export async function regionTold(key, signal, go) {
-  const { facts, see } = now, told = { title: `${facts.name}: region ${nameOf(key)}`, at: placeOfRegion(key) }
+  const { facts, see } = now, measure = shown() ? see.measure : usual()
+  const told = { title: `${facts.name}: region ${nameOf(key)}`, at: placeOfRegion(key) }
   const said = textContent => make('p', { className: 'note', textContent }), last = lastEnd()
   if (last == null) return { ...told, parts: [said('No end is due yet')] }
   if (!facts.lengths.includes(see.length)) {
@@ -40,12 +41,12 @@ export async function regionTold(key, signal, go) {
     ['revision', `${row.revision ?? 0}${row.final ? ', final' : ''}`],
   ]))
   const made = chartOf({
-    label: MEASURES[see.measure].title, values: rows.map(row => row[see.measure]), ends, at, time: us => timeText(us).slice(5),
-    text: text(see.measure), go: i => { showAll(rows[i]); go(ends[i] >= lastEnd() ? null : ends[i]) },
+    label: MEASURES[measure].title, values: rows.map(row => row[measure]), ends, at, time: us => timeText(us).slice(5),
+    text: text(measure), go: i => { showAll(rows[i]); go(ends[i] >= lastEnd() ? null : ends[i]) },
   })
   showAll(rows[Math.max(0, ends.indexOf(at))])
   chart = { made, batch: facts.batch, end: see.end }
-  const way = `${MEASURES[see.measure].title} in ${see.length}, each ${textOf(facts.slide_us)}; arrow keys go through time`
+  const way = `${MEASURES[measure].title} in ${see.length}, each ${textOf(facts.slide_us)}; arrow keys go through time`
   return { ...told, parts: [said(way), made, all] }
 }
 

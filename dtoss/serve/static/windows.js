@@ -1,7 +1,7 @@
 // The windows of the store: which, what of them, how long, now or at an end of before, and how many flows.
 
 import { countsTold, listsTold } from './counted.js'
-import { endAt, lastEnd, lengthOf, lengths, measures, moving, now, shown, stepOf, steps, timeText } from './counting.js'
+import { endAt, lastEnd, lengthOf, lengths, measures, moving, now, shown, stepOf, steps, timeText, usual } from './counting.js'
 import { $, fill, make, tell, textButton, warn } from './elements.js'
 import { flowsOn, soon } from './flows.js'
 import { look, paint, rescale } from './framing.js'
@@ -52,7 +52,6 @@ export function heard({ windows, waiting: [waiting] = [], problem }) {
 }
 
 const seen = () => (outdated() ? now.hooks.again() : null)
-const usual = () => (measures().includes('objects') ? 'objects' : measures()[0] ?? 'none')
 
 /** Hide the heat map: the map has another one. */
 export function hide() {
@@ -141,7 +140,6 @@ function controls() {
 /** Show one region over time as an answer; before the server has told of windows nothing: it is asked again then. */
 export async function showRegion(key, move, signal) {
   if (!now.facts) return
-  if (!shown()) choose({ measure: usual() })
   const { hooks } = now, { title, at, parts } = await regionTold(key, signal, goTo)
   hooks.show([])
   hooks.answer(title, ...parts, at && make('p', {}, textButton('Nearest objects here', () => hooks.nearest(at))))
