@@ -20,7 +20,7 @@ from dtoss.windows.spec import Spec
 
 ROWS = 1 << 15
 """Ends times keys of a piece of results: what bounds memory."""
-_NUMBERS = 1 << 20
+_NUMBERS = 1 << 21
 """Numbers in a piece of results: memory that is taken, filled and given back again is cheap up to some megabytes."""
 
 
