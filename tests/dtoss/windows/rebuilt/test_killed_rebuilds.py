@@ -1,0 +1,80 @@
+"""A rebuild that is killed at any change of a file has changed nothing; repeated, it ends as one left alone."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+
+from dtoss.windows.stored.debris import clear_debris
+from dtoss.windows.stored.document import head_of
+from dtoss.windows.stored.verify import verify_windows
+from tests.dtoss.snapshots.small_stores import STEPS
+from tests.dtoss.watch.stream.scripted import no_sync
+from tests.dtoss.windows.rebuilt.replay import SECOND, rebuild
+from tests.dtoss.windows.stored.kept import ALL, begin, check, commit, made, spec
+
+RAW = [row for batch in made(3, 3, 20) for row in batch]
+SPAN = -SECOND, 9 * SECOND
+
+
+def stored(folder):
+    """Windows with two batches, which have not all of the rows."""
+    home, fixed = begin(folder, spec(measures=ALL))
+    for rows in (RAW[::4], RAW[1::4]):
+        commit(home, fixed, rows, tasks=2)
+    return home, fixed
+
+
+def killed(home, fixed, step):
+    """Count anew in a process of its own, which is killed at a change of a file; return how it ended."""
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def wrapped(name, real):
+            def call(*arguments, **options):
+                nonlocal seen
+                if name != "open" or set(arguments[1]) & set("wxa"):
+                    seen += 1
+                    if seen == step:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                return real(*arguments, **options)
+
+            return call
+
+        code = 1
+        try:
+            os.fsync = no_sync
+            for name in STEPS:
+                setattr(os, name, wrapped(name, getattr(os, name)))
+            io.open = wrapped("open", io.open)
+            rebuild(home, fixed, RAW, *SPAN, 2)
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1]
+
+
+def test_a_killed_rebuild_has_changed_nothing(tmp_path, monkeypatch):
+    """The last commit stands, and is whole."""
+    monkeypatch.setattr("os.fsync", no_sync)
+    calm, fixed = stored(tmp_path / "calm")
+    wanted = rebuild(calm, fixed, RAW, *SPAN, 2)[1].document
+    home, fixed = stored(tmp_path / "torn")
+    before, step, deaths = head_of(home), 1, 0
+    while True:
+        status = killed(home, fixed, step)
+        step, deaths = step + 4, deaths + (status == signal.SIGKILL)
+        assert status in (0, signal.SIGKILL)
+        if head_of(home).number > before.number:
+            break
+        assert head_of(home).commit == before.commit
+    assert deaths > 3
+    assert verify_windows(home).damaged == []
+    clear_debris(home, 0.0)
+    said = head_of(home).commit.document
+    assert {name: said[name] for name in said if name != "placement"} == {
+        name: wanted[name] for name in wanted if name != "placement"
+    }
+    check(home, RAW)
