@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -45,10 +46,13 @@ def test_a_stream_is_counted_once_and_as_its_files(spark, tmp_path):
 
     put(folder, "a", 1)
     assert streamed().head.number == 1
+    shutil.copytree(tmp_path / "store" / "windows" / "w" / "checkpoint", tmp_path / "older")
     put(folder, "b", 2)
     found = streamed()
     assert found.head.number == 2
     assert streamed().head.number == 2
+    with pytest.raises(Exception, match=r"the checkpoint is older than the store, .* --rebuild FROM TO"):
+        streamed(str(tmp_path / "older"))
     with pytest.raises(Exception, match="the checkpoint is not that of windows w"):
         streamed(str(tmp_path / "another"))
     with pytest.raises(InputError, match="is not a stream"):
