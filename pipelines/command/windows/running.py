@@ -38,7 +38,7 @@ def run(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(help="Keys: partition, sites:FILE, polygons:FILE.geojson; partition if not given."),
+        typer.Option(help="Keys: partition, sites:FILE, polygons:FILE.geojson, h3:RES; partition if not given."),
     ] = None,
     measures: Annotated[
         str | None,
