@@ -14,6 +14,7 @@ from dtoss.geometry.space import LONLAT, Space, same_crs, space_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from dtoss.windows.keys import Keys
+from dtoss.windows.spec import FINEST_RES, KEY_KINDS
 from dtoss.windows.stored.keys_file import keys_from, of_h3, of_polygons, of_regions, of_sites
 from pipelines.files.places import read_places
 from pipelines.files.zones import check_zones, read_zones
@@ -61,8 +62,8 @@ def material_of(store: str, by: str, space: Space | None) -> Material:
     Raises
     ------
     InputError
-        If the store has no snapshot whose partitions could be keys, sites cannot be read or are no legal positions,
-        polygons cannot be read or are none, or the library of H3 is not installed.
+        If it is something else, the store has no snapshot whose partitions could be keys, sites cannot be read or are
+        no legal positions, polygons cannot be read or are none, or the library of H3 is not installed.
     StoreError
         If the store is damaged.
     """
@@ -82,9 +83,11 @@ def material_of(store: str, by: str, space: Space | None) -> Material:
     elif kind == "polygons":
         wanted = space or _space_of(store) or space_of(LONLAT)
         tables = of_polygons(*_polygons(rest, wanted))
-    else:
+    elif kind == "h3" and rest.isascii() and rest.isdigit() and int(rest) <= FINEST_RES:
         wanted = space or _space_of(store) or space_of(LONLAT)
         tables = of_h3(int(rest))
+    else:
+        raise InputError(f"--by {by}: there are {', '.join(KEY_KINDS)}; RES is a whole number from 0 to {FINEST_RES}")
     return Material(wanted, tables, keys_from(wanted, tables))
 
 
