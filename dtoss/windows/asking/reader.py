@@ -19,8 +19,8 @@ from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.keys_file import read_material
 
 T = TypeVar("T")
-FILES_BYTES, ROWS_BYTES = 256 << 20, 128 << 20
-"""Of files of results that are open, and of rows of them."""
+FILES_BYTES, ROWS_BYTES, ANSWERS_BYTES = 256 << 20, 128 << 20, 32 << 20
+"""Of files of results that are open, of rows of them, and of answers."""
 MADE_COMMITS = 2
 """Commits of which is held what is made of their state."""
 _COMMIT_BYTES, _COMMITS_BYTES = 1_000, 16 << 20
@@ -66,6 +66,7 @@ class Reader:
         self._said: Recent[Said] = Recent(_COMMITS_BYTES)
         self._files: Recent[ResultFile] = Recent(FILES_BYTES)
         self._rows: Recent[Piece] = Recent(ROWS_BYTES)
+        self.answers: Recent[pa.Table] = Recent(ANSWERS_BYTES)
         self._made: dict[tuple[str, str], object] = {}
 
     def said(self, number: int) -> Said:

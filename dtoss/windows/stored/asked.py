@@ -164,8 +164,13 @@ class Windows:
             return self.names.beside(self._now(length, end))
         at = self._last() if end is None else self._end(end)
         name = self.spec.names[self.spec.lengths.index(length)]
-        rows = results_between(self.reader, self.spec, self.head, at, at, self._columns(name))
-        return self.names.beside(self._answer(rows, name))
+
+        def made() -> tuple[pa.Table, int]:
+            rows = results_between(self.reader, self.spec, self.head, at, at, self._columns(name))
+            table = self.names.beside(self._answer(rows, name))
+            return table, table.nbytes
+
+        return self.reader.answers.of((self.head.commit.sha256, at, name), made)
 
     def wide(self, end: Any = None) -> pa.Table:
         """Return all declared lengths of an end side by side: a row for each key with any value, by key.
