@@ -33,10 +33,12 @@ from dtoss.windows.stored.keys_file import keys_from, of_regions, write_keys
 from dtoss.windows.stored.plan import Options, plan_batch
 from dtoss.windows.stored.spec_file import Fixed, fix
 from dtoss.windows.tracks.rows_in import WindowRows
-from tests.dtoss.serve.page.browsing import browser, idle, opened
+from tests.dtoss.serve.page.browsing import browser, opened
 from tests.dtoss.serve.served import running
 
 GOAL_SECONDS = 1.0
+SLOW_MS = 180_000
+"""That a first picture may take on a busy machine."""
 PARTITIONS = 96
 LENGTHS, MEASURES = "15min,1h,24h", "rows,objects,here,arrivals,departures,flow,speed,p95_speed"
 LATE = 1 << 59
@@ -146,7 +148,7 @@ def measured(
     """Return a line of what was measured."""
     took = []
     with opened(driver, url, target, width=1600, height=1000, checked=False) as seen:
-        idle(seen.page)
+        seen.page.set_default_timeout(SLOW_MS)
         seen.page.locator("#stage[data-windows-batch]").wait_for(state="attached")
         for rows in rest:
             batch = commit(windows, rows, number)
@@ -165,15 +167,15 @@ def measured(
 def draw(driver: Any, url: str, target: str, path: str) -> None:
     """Write a picture of the page with one region open."""
     with opened(driver, url, target, width=1280, height=800, checked=False) as seen:
-        idle(seen.page)
+        seen.page.set_default_timeout(SLOW_MS)
         seen.page.locator("#stage[data-windows-batch]").wait_for(state="attached")
         seen.page.mouse.click(790, 430)
         seen.page.locator(".series").wait_for()
         seen.page.mouse.move(1270, 700)
         seen.page.locator("#windows").evaluate("section => section.scrollIntoView({ block: 'start' })")
-        seen.page.wait_for_timeout(500)
-        idle(seen.page)
-        seen.page.screenshot(path=path)
+        seen.page.locator("#stage[data-idle]").wait_for(state="attached")
+        seen.page.wait_for_timeout(2_000)
+        seen.page.screenshot(path=path, timeout=SLOW_MS)
 
 
 if __name__ == "__main__":
