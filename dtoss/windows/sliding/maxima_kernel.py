@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dtoss.compiled.kernel import kernel
 
-NEVER = 1 << 62
+NO_LEAVING = 1 << 62
 """A pane that never leaves."""
 _NUMBERS, _SLOTS = "Array(int64, 1, 'C', readonly=True)", "Array(int32, 1, 'C', readonly=True)"
 
@@ -69,7 +69,7 @@ def slide_maxima(
                     while first_in >= 0 and pane[first_in] < gone:
                         first_in = links[1, first_in]
                     there = first_in >= 0
-                    oldest[length, key], since[length, key] = first_in, pane[first_in] if there else NEVER
+                    oldest[length, key], since[length, key] = first_in, pane[first_in] if there else NO_LEAVING
                     greatest[length, key] = value[first_in] if there else -1
             if block.shape[1] > 0:
                 for key in range(newest.size):

@@ -13,7 +13,7 @@ from dtoss.windows.bins import BOUNDS, MIDDLES
 from dtoss.windows.sliding.bins_kernel import first_from, moves_by_key, number_cells, slide_bins
 from dtoss.windows.sliding.cells import Cells, Numbers, joined
 from dtoss.windows.sliding.columns import PERCENTILES, Columns
-from dtoss.windows.sliding.maxima_kernel import NEVER, mark_queues, slide_maxima
+from dtoss.windows.sliding.maxima_kernel import NO_LEAVING, mark_queues, slide_maxima
 from dtoss.windows.sliding.pane_state import PaneState
 from dtoss.windows.sliding.ring_kernel import RING_END, RING_ENTRY, slide_ring
 from dtoss.windows.sliding.slots import Slots
@@ -215,7 +215,7 @@ class _Maxima:
         self._links = np.full((2, len(cells)), -1, np.int64)
         self._newest = np.full(keys, -1, np.int64)
         self._oldest, self._values = np.full((self.rows, keys), -1, np.int64), np.full((self.rows, keys), -1, np.int64)
-        self._since = np.full((self.rows, keys), NEVER)
+        self._since = np.full((self.rows, keys), NO_LEAVING)
         self._end = state.base or 0
 
     def slide(self, first: int, stride: int, ends: int, block: Numbers) -> None:
