@@ -12,8 +12,8 @@ from dtoss.history.asked_files import ASKED, gather
 from dtoss.history.change import Change
 from dtoss.history.committing import commit
 from dtoss.history.orders.settle import settle
-from pipelines.beat import _settle
 from pipelines.command.main import main
+from pipelines.run import _settle
 from tests.dtoss.history.adapting.test_adapt import PLANE, batch
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import pipelines.beat
 import pipelines.run
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError, StoreError
@@ -104,8 +103,8 @@ class Scene:
 def scene(tmp_path, monkeypatch):
     made = Scene(tmp_path / "updates", tmp_path / "store")
     made.updates.mkdir()
-    monkeypatch.setattr(pipelines.beat, "cycle", made.cycle)
-    monkeypatch.setattr(pipelines.beat, "read_positions", made.read_positions)
+    monkeypatch.setattr(pipelines.run, "cycle", made.cycle)
+    monkeypatch.setattr(pipelines.run, "read_positions", made.read_positions)
     monkeypatch.setattr(pipelines.run, "RETRY_SECONDS", (0.01, 0.01))
     return made
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-import pipelines.beat
+import pipelines.run
 from dtoss.commits.lease import held_by, take
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store import Store
@@ -76,9 +76,9 @@ def test_whoever_is_killed_between_two_goes_on_and_all_is_as_if_nobody_was(place
     """History, windows of sites, windows of partitions, snapshot; one read for all; no kill changes a byte."""
     put, beat = place
     reads = []
-    plain = pipelines.beat.read_positions
+    plain = pipelines.run.read_positions
     monkeypatch.setattr(
-        pipelines.beat, "read_positions", lambda *a, **more: reads.append(a[1].files) or plain(*a, **more)
+        pipelines.run, "read_positions", lambda *a, **more: reads.append(a[1].files) or plain(*a, **more)
     )
     put("a", 0)
     # partitions of the first snapshot are keys as soon as it is there
@@ -87,14 +87,14 @@ def test_whoever_is_killed_between_two_goes_on_and_all_is_as_if_nobody_was(place
     put("b", 1)
     assert beat("one", "h1") == (Ran(cycles=1), [("shops", 40), ("fleet", 40)])
     assert len(reads) == 3
-    feed = pipelines.beat.feed
+    feed = pipelines.run.feed
     for function, fault, versions in (
         ("feed", killed, [2, 1, 1]),  # after the history
         ("feed", lambda one, *more: feed(one, *more) if one.asked.name == "shops" else killed(), [2, 2, 1]),
         ("cycle", killed, [2, 2, 2]),  # after both windows
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(pipelines.beat, function, fault)
+            patch.setattr(pipelines.run, function, fault)
             with pytest.raises(KeyboardInterrupt):
                 beat("two", "h2")
         heads = [Home("two", name).batches.head().number for name in ("shops", "fleet")]
