@@ -166,12 +166,10 @@ def measured(
 
 def draw(driver: Any, url: str, target: str, path: str) -> None:
     """Write a picture of the page with one region open."""
-    with opened(driver, url, target, width=1280, height=800, checked=False) as seen:
+    with opened(driver, url, f"{target}&region=0", width=1280, height=800, checked=False) as seen:
         seen.page.set_default_timeout(SLOW_MS)
         seen.page.locator("#stage[data-windows-batch]").wait_for(state="attached")
-        seen.page.mouse.click(790, 430)
         seen.page.locator(".series").wait_for()
-        seen.page.mouse.move(1270, 700)
         seen.page.locator("#windows").evaluate("section => section.scrollIntoView({ block: 'start' })")
         seen.page.locator("#stage[data-idle]").wait_for(state="attached")
         seen.page.wait_for_timeout(2_000)
