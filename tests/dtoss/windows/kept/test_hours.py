@@ -40,8 +40,9 @@ def merged(home, wanted, retain=None):
 def play(folder, wanted, batches, retain=None):
     """Commit batches, with rows that are too late, and merge and clear behind each."""
     home, fixed = begin(folder, wanted)
-    for batch in batches:
-        commit(home, fixed, [*batch, (1, -100 * SECOND, 0.0, 0.0)] if head_of(home) else batch, tasks=2)
+    for number, batch in enumerate(batches):
+        late = [(1, -(100 + number) * SECOND, 0.0, 0.0)]  # files of equal bytes are one
+        commit(home, fixed, [*batch, *late] if number else batch, tasks=2)
         merged(home, wanted, retain)
         clear_debris(home, 0.0)
     assert verify_windows(home).damaged == []
