@@ -4,7 +4,7 @@ import { make } from './elements.js'
 
 const WIDE = 290, HIGH = 96, TOP = 8
 const svg = (tag, given, ...children) => {
-  const made = document.createElementNS('http://www.w3.org/2000/svg', tag)
+  const made = document.createElementNS(document.querySelector('svg').namespaceURI, tag)
   for (const [name, value] of Object.entries(given)) made.setAttribute(name, value)
   made.append(...children)
   return made
