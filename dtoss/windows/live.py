@@ -27,7 +27,6 @@ from dtoss.windows.tracks.step import objects_step
 from dtoss.windows.tracks.visitors import last_visits
 from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, horizon_of, watermark_of
 
-"""Reasons for which rows are set aside."""
 _SHOWN = ("key", "end", "revision", "final")
 _SECOND = 1_000_000
 _NANOS = 1_000

@@ -21,7 +21,7 @@ NEAR_SECONDS, FAR_SECONDS = 0.2, 1.0
 """Between two looks whether a batch has come: in a folder, and in an object store, where a look is a request."""
 NAMES_SECONDS = 2.0
 """Between two looks which windows there are."""
-AGAIN_SECONDS = 5.0
+UNREAD_SECONDS = 5.0
 """Before another look where files cannot be read: each one is a line of the log."""
 MOST_TOLD = 64
 """Windows that a page is told of."""
@@ -71,7 +71,7 @@ class WindowNews:
                 self._read(name)
         except (Problem, StoreError, OSError) as error:  # the log says more
             why = " ".join(getattr(error, "detail", str(error)).split())
-            self._looked = now + AGAIN_SECONDS
+            self._looked = now + UNREAD_SECONDS
             self.told = (before or {"windows": [], "waiting": []}) | {"problem": why}
             return self.told != before
         known = [self._facts[name] for name in self._names if name in self._facts]

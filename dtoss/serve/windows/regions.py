@@ -28,9 +28,9 @@ from dtoss.windows.stored.spec_file import known
 
 Shape: TypeAlias = list[list[list[list[float]]]]
 """Coordinates of a GeoJSON MultiPolygon."""
-UNITS = 1 << 28
+GRID_UNITS = 1 << 28
 """Of a side of the map: corners are told to 15 cm."""
-NEAR_ZOOM = 12.0
+SHAPES_ZOOM = 12.0
 """At which regions are drawn with all their corners: a metre."""
 _DIGITS = 6
 _MARGIN = 0.25
@@ -136,7 +136,7 @@ def of_sites(positions: NDArray[np.float64], space: Space, ground: Ground) -> Dr
 
 def of_polygons(rings: Rings, space: Space, ground: Ground) -> Drawn:
     """Return polygons as they are; each stands in the middle of its largest one."""
-    shapes = [one.fill for one in drawn_polygons(ground.frame, polygons_in(rings, space), NEAR_ZOOM)]
+    shapes = [one.fill for one in drawn_polygons(ground.frame, polygons_in(rings, space), SHAPES_ZOOM)]
     at = np.array([_middle(shape) for shape in shapes]).reshape(-1, 2)
     return Drawn(np.arange(len(shapes)), at, shapes)
 
@@ -156,9 +156,9 @@ def features(drawn: Drawn) -> list[dict[str, Any]]:
 
 def shapes_of(made: MapRings) -> list[Shape]:
     """Return polygons of the map as coordinates: cut at its sides, round poles too, with their holes."""
-    whole = TileBox(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 0.0, UNITS]))
-    cut = clipped_polygons(thinned(made, int(NEAR_ZOOM)), whole)
-    lonlat = unmercator(cut.points / UNITS).round(_DIGITS)
+    whole = TileBox(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 0.0, GRID_UNITS]))
+    cut = clipped_polygons(thinned(made, int(SHAPES_ZOOM)), whole)
+    lonlat = unmercator(cut.points / GRID_UNITS).round(_DIGITS)
     found: list[Shape] = [[] for _ in range(len(made))]
     for ring, polygon in enumerate(cut.polygon.tolist()):
         # what runs clockwise to the eye runs the other way in GeoJSON

@@ -49,12 +49,14 @@ def plan_rebuild(
 
     Parameters
     ----------
-    home, fixed, types, options, now_us, place
+    home, fixed, types
         As :func:`dtoss.windows.stored.plan.plan_batch`.
     rebuild
         What is counted anew.
     files
         Those that count as read from now on, with their bytes.
+    options, now_us, place
+        As :func:`dtoss.windows.stored.plan.plan_batch`.
 
     Raises
     ------

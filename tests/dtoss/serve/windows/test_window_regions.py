@@ -13,7 +13,7 @@ from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import space_of
 from dtoss.serve.telling.metrics import Metrics
 from dtoss.serve.telling.shared_counts import SharedCounts
-from dtoss.serve.windows.news import AGAIN_SECONDS, NAMES_SECONDS, WindowNews, families
+from dtoss.serve.windows.news import NAMES_SECONDS, UNREAD_SECONDS, WindowNews, families
 from dtoss.serve.windows.opened import Opened
 from dtoss.serve.windows.regions import Ground, of_partitions, of_polygons, of_sites
 from dtoss.tiles.frame import frame_of
@@ -145,6 +145,6 @@ def test_pages_are_told_of_batches_and_prometheus_counts_them(tmp_path):
     assert news.told["windows"] == [told]
     path.write_bytes(whole)
     assert not look()
-    assert look(AGAIN_SECONDS)
+    assert look(UNREAD_SECONDS)
     assert (news.told["problem"], news.told["windows"][0]["batch"]) == (None, 3)
     assert why
