@@ -118,7 +118,9 @@ def document_of(home: Home, commit: Commit) -> Document:
         )
     form = said.get("format")
     if form != DOCUMENT_FORMAT or isinstance(form, bool):
-        raise StoreError(f"{path} has format {form!r:.60}: this version reads {DOCUMENT_FORMAT}; update dtoss")
+        earlier = isinstance(form, int) and not isinstance(form, bool) and form < DOCUMENT_FORMAT
+        way = "count the rows anew under another --name" if earlier else "update dtoss"
+        raise StoreError(f"{path} has format {form!r:.60}: this version reads {DOCUMENT_FORMAT}; {way}")
     try:
         marks = [
             None if said.get(name) is None else whole(said[name], name, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from dtoss.serve.windows.opened import Opened
 from dtoss.serve.windows.regions import Ground, of_partitions, of_polygons, of_sites
 from dtoss.tiles.frame import frame_of
 from tests.dtoss.serve.served import Asker, running
-from tests.dtoss.windows.stored.kept import SITES, begin, commit
+from tests.dtoss.windows.stored.kept import SITES, begin, commit, spec
 
 SPHERE, PLANE = space_of(None, "sphere"), space_of("none", "plane")
 WORLD = Ground(frame_of(SPHERE, None), None)
@@ -85,17 +86,17 @@ def test_regions_are_answered_once_for_the_same_keys(tmp_path):
     plane = dtoss.build(np.arange(20), np.random.default_rng(0).uniform(0, 10, (20, 2)), crs="none")
     home, fixed = begin(tmp_path, name="fleet")
     commit(home, fixed, [(1, 5_000_000, 1.0, 1.0)])
+    other = begin(tmp_path, replace(spec(), space=space_of("EPSG:2056", "plane")), name="swiss")
+    commit(*other, [(1, 5_000_000, 1.0, 1.0)])
     with running(plane, store=str(tmp_path)) as server, Asker(server) as asker:
         status, headers, body = asker.raw("/windows/fleet/regions")
-        told = json.loads(body)
         commit(home, fixed, [(1, 9_000_000, 9.0, 1.0)])
         again = asker.raw("/windows/fleet/regions", if_none_match=headers["etag"])
         assert asker.raw("/windows/none/regions")[0] == 404
-    if fixed.spec.space.crs == "none":
-        assert (status, again[0], again[2]) == (200, 304, b"")
-        assert [one["properties"]["key"] for one in told["features"]] == list(range(len(SITES)))
-    else:
-        assert (told["drawable"], told["features"]) == (False, [])
+        swiss = json.loads(asker.raw("/windows/swiss/regions")[2])
+    assert (status, again[0], again[2]) == (200, 304, b"")
+    assert [one["properties"]["key"] for one in json.loads(body)["features"]] == list(range(len(SITES)))
+    assert (swiss["drawable"], swiss["features"]) == (False, [])
 
 
 def test_pages_are_told_of_batches_and_prometheus_counts_them(tmp_path):

@@ -174,3 +174,13 @@ def test_what_is_asked_wrongly_is_said_in_a_line(tmp_path):
     assert "have no flow: their measures are rows, objects" in refused(InputError, found.flow)
     assert "end is 'soon'" in refused(InputError, found.at, "soon", "4s")
     assert "at most 1,000,000 are returned" in refused(InputError, found.series, 0, "4s", -3_000_000)
+
+
+def test_commits_of_other_versions_are_refused_with_the_way_out(tmp_path):
+    """An earlier one cannot be read any more, a later one not yet."""
+    home, fixed = begin(tmp_path)
+    commit(home, fixed, ROWS)
+    head = home.batches.head()
+    for form, way in ((1, "count the rows anew under another --name"), (3, "update dtoss"), (True, "update dtoss")):
+        head = home.batches.append({**head.document, "format": form}, head)
+        assert refused(StoreError, head_of, home).endswith(f"has format {form}: this version reads 2; {way}")
