@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dtoss.windows.patches import NO_KEY
 from pipelines.command import options
 from pipelines.command.notes import note
 from pipelines.command.windows.running import Name
@@ -106,6 +105,8 @@ _SECONDS = 9
 
 def _of_key(found: Windows, table: pa.Table, key: str) -> pa.Table:
     import pyarrow.compute as pc
+
+    from dtoss.windows.patches import NO_KEY
 
     if "from" in table.column_names:
         number = NO_KEY if key.strip() == str(NO_KEY) else found.names.key_of(key)
