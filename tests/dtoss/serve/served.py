@@ -94,6 +94,9 @@ class Heard:
     def in_hand(self, change):
         pass
 
+    def tell_windows(self, opened):
+        pass
+
     def waiting(self, requests):
         pass
 

@@ -55,7 +55,7 @@ def test_commands_and_options(bash):
     assert {"knn", "range", "within", "export"} <= set(bash(""))
     assert {"--radius", "--at", "--geojson", "--limit", "--quiet"} <= set(bash("range", "--"))
     assert bash("export", "--store", "x", "--wha") == ["--what"]
-    assert bash("export", "--what", "") == ["objects", "cells", "regions"]
+    assert bash("export", "--what", "") == ["objects", "cells", "regions", "windows"]
     assert bash("--q") == ["--quiet"]
 
 
