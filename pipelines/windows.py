@@ -282,7 +282,8 @@ def windows(
         lease.release()
         raise
     batches = Batches(home.path, batch, windowing.beat, windowing.end, warn)
-    return start(frame, batches, lease, checkpoint, every, every or 1.0)
+    # a batch begins up to a trigger after the last one has begun: sooner nobody knows that none comes
+    return start(frame, batches, lease, checkpoint, every, 2.0 * (every or 0.5))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -38,7 +40,7 @@ class Batches:
     batch
         Commits the rows of a source.
     beat
-        Is called where no rows have come for a beat: without rows Spark calls nobody.
+        Is called where no rows have come for a beat, and no batch is being made: without rows Spark calls nobody.
     end
         Is called once the query has ended: lets the batch in hand end, and no other begin.
     warn
@@ -89,7 +91,7 @@ def start(
     every
         Seconds from batch to batch; None reads what there is now, and ends.
     beat
-        Seconds from the last batch, or the last beat, to the next beat.
+        Seconds from the end of the last batch, or from the last beat, to the next beat.
     """
     busy = _Busy(time.monotonic())
 
@@ -97,7 +99,8 @@ def start(
         query = rows.sparkSession.sparkContext.getLocalProperty(QUERY)
         if query is None:
             raise InputError(f"batch {number} says no query ({QUERY}): this Spark is not one of those that are known")
-        batches.batch(rows, Source(query=query, batch=number, plan=planned(kept, number)))
+        with busy.batch():
+            batches.batch(rows, Source(query=query, batch=number, plan=planned(kept, number)))
 
     kept = checkpoint or path_in(batches.path, "checkpoint")
     try:
@@ -119,17 +122,26 @@ def start(
 
 @dataclass
 class _Busy:
-    """When a query has last had rows, or a beat, by the clock that never goes back."""
+    """Since when a query has had no rows and no beat, by the clock that never goes back; never while it has a batch."""
 
-    last: float
+    since: float
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """While inside, and right after, there are rows."""
+        self.since = math.inf
+        try:
+            yield
+        finally:
+            self.since = time.monotonic()
 
 
 def _until_it_ends(query: StreamingQuery, batches: Batches, lease: Writer, beat: float, busy: _Busy) -> None:
     """Beat until the query has ended, and its last batch with it; then let go of the lease."""
     try:
         while not query.awaitTermination(1):
-            if time.monotonic() - busy.last >= beat:
-                busy.last = time.monotonic()
+            if time.monotonic() - busy.since >= beat:
+                busy.since = time.monotonic()
                 try:
                     batches.beat()
                 except Exception as error:  # whatever it is, the query goes on, and holds the lease
