@@ -91,14 +91,14 @@ def whole(value: Any, name: str, least: int | None = 0) -> int:
     return value
 
 
-def put(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: str) -> dict[str, Any]:
+def put(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: str, begin: str = "") -> dict[str, Any]:
     """Write a file that is named by its bytes, to the disk, and return what a commit says of it.
 
     One of this name that stands already is written anew: power that failed may have left it short, and who clears what
-    nothing names goes by its age.
+    nothing names goes by its age. ``begin`` comes before the hash, where files of equal bytes are to be several.
     """
     digest = hashlib.sha256(data).hexdigest()
-    name = f"{digest[:HASH_DIGITS]}.{ending}"
+    name = f"{begin}{digest[:HASH_DIGITS]}.{ending}"
     folder.make(*room)
     folder.write(data, *room, name)
     folder.sync([(*room, name)])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from dtoss.commits.listed import Listed
 from dtoss.errors import InputError, StoreError
@@ -52,9 +54,21 @@ def fixed_of(home: Home) -> Fixed | None:
         form = said["format"]
         if form != SPEC_FORMAT:
             raise StoreError(f"{path} has format {form!r:.60}: this version reads {SPEC_FORMAT}; update dtoss")
+        body = {name: said[name] for name in ("kind", "format", "spec", "keys")}
+        if data != (_encoded(body) if "sha256" in said else _canonical(body) + b"\n"):  # earlier ones had none
+            raise ValueError("it does not have the hash that it says")
         return Fixed(Spec.of(said["spec"]), Listed.of(said["keys"]))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} is damaged: {error!s:.200}; restore it from a copy") from None
+
+
+def _encoded(body: dict[str, Any]) -> bytes:
+    """Return the bytes of a file with its own hash: of a number that has changed nothing else would tell."""
+    return _canonical(body | {"sha256": hashlib.sha256(_canonical(body)).hexdigest()}) + b"\n"
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def known(home: Home) -> Fixed:
@@ -98,7 +112,7 @@ def fix(home: Home, wanted: Fixed) -> None:
         "spec": wanted.spec.as_json(),
         "keys": wanted.keys.as_json(),
     }
-    data = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    data = _encoded(body)
     held = fixed_of(home)
     if held is None:
         home.folder.make()

@@ -139,9 +139,10 @@ def _late(plan: Plan, t: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _quarantined(plan: Plan, rows: pa.Table) -> Listed:
+    """Write rows that are set aside: with the number of the batch, as another one may set aside equal rows."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.sort_by([("reason", "ascending"), ("row", "ascending")]), sink, compression="zstd")
-    return Listed.of(put(plan.home.folder, sink.getvalue(), len(rows), "parquet", SET_ASIDE))
+    return Listed.of(put(plan.home.folder, sink.getvalue(), len(rows), "parquet", SET_ASIDE, begin=f"{plan.number:08}-"))
 
 
 def summed(counts: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dtoss.commits.between import commits_from
 from dtoss.commits.looking import Look, Looked
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import DtossError, StoreError
@@ -53,9 +54,11 @@ def verify_windows(home: Home) -> Looked:
     found.commits = last
     hours = _hours(home, look)
     before: Document | None = None
+    lines: dict[int, bytes] = {}
     for number in range(1, last + 1):
         try:
-            document = document_of(home, home.batches.read(number))
+            (commit,) = commits_from(home.batches, number, number, lines)
+            document = document_of(home, commit)
         except StoreError as error:
             look.wrong(str(error))
             before = None

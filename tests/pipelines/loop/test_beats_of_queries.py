@@ -20,7 +20,7 @@ class Query:
     def __init__(self):
         self.ended = threading.Event()
 
-    def awaitTermination(self, seconds):  # noqa: N802
+    def awaitTermination(self, seconds):
         return self.ended.wait(0.01)
 
 
@@ -30,7 +30,7 @@ class Frame:
     def __init__(self, query):
         self.query, self.writeStream = query, self
 
-    def foreachBatch(self, function):  # noqa: N802
+    def foreachBatch(self, function):
         context = SimpleNamespace(getLocalProperty=lambda name: "q")
         rows = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
         self.give = lambda number: function(rows, number)
