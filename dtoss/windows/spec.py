@@ -7,6 +7,7 @@ A window (w, e) holds the rows with ``e - w <= t < e``; e is a multiple of the s
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -303,6 +304,17 @@ def _measures(text: str) -> tuple[str, ...]:
     return tuple(name for name in MEASURES if name in wanted)
 
 
+def is_resolution(text: str) -> bool:
+    """Return whether a text is a resolution of H3.
+
+    Examples
+    --------
+    >>> is_resolution("8"), is_resolution("16"), is_resolution("-1")
+    (True, False, False)
+    """
+    return re.fullmatch("[0-9]{1,2}", text) is not None and int(text) <= FINEST_RES
+
+
 def _by(text: str) -> str:
     """Return what the keys are, checked as far as a text can be."""
     kind, colon, rest = text.partition(":")
@@ -310,21 +322,21 @@ def _by(text: str) -> str:
         return text
     if kind in ("sites", "polygons") and rest:
         return text
-    if kind == "h3" and rest.isascii() and rest.isdigit() and int(rest) <= FINEST_RES:
+    if kind == "h3" and is_resolution(rest):
         return text
     if kind == "h3":
         raise ValueError(f"--by is {text!r}: a resolution of H3 from 0 to {FINEST_RES} is wanted, as in h3:8")
     raise ValueError(f"--by is {text!r}: there are {', '.join(KEY_KINDS)}")
 
 
+_SHARE = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?%?")
+"""A share or a count, without an exponent: 1e999999999 is a number that takes forever to write down."""
+
+
 def _witnesses(text: str) -> str:
     said = text.strip()
-    try:
-        number = Fraction(said.removesuffix("%"))
-        legal = 0 < number <= 100 if said.endswith("%") else number >= 1 and number.denominator == 1
-    except (ValueError, ZeroDivisionError):
-        legal = False
-    if not legal:
+    number = Fraction(said.removesuffix("%")) if _SHARE.fullmatch(said) else Fraction(0)
+    if not (0 < number <= 100 if said.endswith("%") else number >= 1 and number.denominator == 1):
         raise ValueError(f"--witnesses is {text!r}: a share such as 1%, or a count from 1 on, is wanted")
     return said if said.endswith("%") else str(int(number))
 

@@ -12,6 +12,7 @@ from dtoss.commits.named import check_name
 from dtoss.errors import InputError
 from dtoss.geometry.space import LONLAT, space_of
 from dtoss.names import did_you_mean
+from dtoss.windows.durations import duration_of
 from dtoss.windows.stored.home import WINDOWS
 from pipelines.rows.amounts import share_of
 from pipelines.windowing.beginning import checked
@@ -111,7 +112,9 @@ def read_asked(file: str) -> Asked:
         bad = told.pop("max-bad", None)
         retain = told.pop("retain", None)
         max_bad = None if bad is None else share_of(bad, "max-bad")
-        kept = None if retain is None else _value("retain", retain)
+        kept = None if retain is None else str(_value("retain", retain))
+        if kept is not None:
+            duration_of(kept, "retain")
         clock = _value("clock", told.pop("clock", DATA))
         clock_of(clock)
         wanted = wanted_of({key: _value(key, value) for key, value in told.items()})

@@ -21,6 +21,7 @@ from dtoss.partitioning.region_polygons import RegionShape, region_shapes
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.place import filesystem_of
 from dtoss.windows.stored.asked import Windows
+from pipelines.rows.write_file import written
 
 _MARGIN = 0.25
 """Share of their spread by which regions of a plane reach beyond the outermost places."""
@@ -75,7 +76,7 @@ def export_ends(found: Windows, path: str, since: Any, until: Any = None) -> int
     found
         The windows.
     path
-        Of a Parquet file, which may be a URI.
+        Of a Parquet file, which may be a URI; it appears whole or not at all.
     since, until
         The first and the last end; the last one that is due when None.
 
@@ -90,6 +91,11 @@ def export_ends(found: Windows, path: str, since: Any, until: Any = None) -> int
     """
     _check_format(path)
     table = _with_times(found.wide_between(since, until))
+    if "://" not in path:
+        with written(path, table.schema) as write:
+            for batch in table.to_batches():
+                write(batch)
+        return len(table)
     place, target = filesystem_of(path)
     try:
         pq.write_table(table, target, filesystem=place, compression="zstd")

@@ -14,7 +14,7 @@ from dtoss.geometry.space import LONLAT, Space, same_crs, space_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from dtoss.windows.keys import Keys
-from dtoss.windows.spec import FINEST_RES, KEY_KINDS
+from dtoss.windows.spec import FINEST_RES, KEY_KINDS, is_resolution
 from dtoss.windows.stored.keys_file import keys_from, of_h3, of_polygons, of_regions, of_sites
 from pipelines.files.places import read_places
 from pipelines.files.zones import check_zones, read_zones
@@ -77,13 +77,13 @@ def material_of(store: str, by: str, space: Space | None) -> Material:
                 "leave it out"
             )
         tables, wanted = of_regions(regions_of_manifest(manifest)), held
-    elif kind == "sites":
+    elif kind == "sites" and rest:
         wanted = space or _space_of(store) or space_of(LONLAT)
         tables = of_sites(*_sites(rest, wanted))
-    elif kind == "polygons":
+    elif kind == "polygons" and rest:
         wanted = space or _space_of(store) or space_of(LONLAT)
         tables = of_polygons(*_polygons(rest, wanted))
-    elif kind == "h3" and rest.isascii() and rest.isdigit() and int(rest) <= FINEST_RES:
+    elif kind == "h3" and is_resolution(rest):
         wanted = space or _space_of(store) or space_of(LONLAT)
         tables = of_h3(int(rest))
     else:

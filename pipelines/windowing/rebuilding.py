@@ -14,7 +14,7 @@ from dtoss.commits.listed import Listed
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store, on_stderr
-from dtoss.watch.asked.moments import instant_of
+from dtoss.watch.asked.moments import instant_said
 from dtoss.watch.settings import Settings
 from dtoss.windows.rebuilt.commit import commit_rebuild, plan_rebuild
 from dtoss.windows.rebuilt.recount import recount
@@ -116,20 +116,13 @@ def span_asked(since: str, until: str) -> tuple[int, int]:
     """
     found = []
     for text in (since, until):
-        moment = instant_of(_number(text))
+        moment = instant_said(text)
         if moment is None:
             raise InputError(
                 f"--rebuild {text}: a time such as 2026-01-31T12:00:00 (UTC) or seconds since 1970 is wanted"
             )
         found.append(moment)
     return found[0], found[1]
-
-
-def _number(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def rebuild_windows(

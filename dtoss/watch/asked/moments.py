@@ -53,6 +53,23 @@ def instants(values: Sequence[Any] | pa.Array | None, count: int, reasons: dict[
     return pa.array(kept, pa.int64())
 
 
+def instant_said(text: str) -> int | None:
+    """Return the moment that a user writes, in microseconds since 1970; None where it is none.
+
+    Examples
+    --------
+    >>> instant_said("1970-01-01T00:00:02"), instant_said("90"), instant_said("soon")
+    (2000000, 90000000, None)
+    """
+    found = instant_of(text)
+    if found is not None:
+        return found
+    try:
+        return instant_of(float(text))
+    except ValueError:
+        return None
+
+
 def instant_of(value: Any) -> int | None:
     """Return a moment in microseconds since 1970, None where a value is none.
 

@@ -64,6 +64,9 @@ class Names:
         except ValueError:
             return self._called(text)
         if number < 0 or (self._count is not None and number >= self._count):
+            at = -1 if self._texts is None else self._texts.index(text).as_py()
+            if at >= 0:  # ids of sites may be numbers
+                return int(at)
             raise InputError(f"there is no key {number}: keys are 0 to {(self._count or 0) - 1:,}")
         return number
 

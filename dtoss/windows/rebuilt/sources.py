@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from dtoss.errors import InputError
-from dtoss.windows.spec import LAST_TIME
 from dtoss.windows.stored.asked import time_text
 from dtoss.windows.stored.document import Document, documents
 from dtoss.windows.stored.home import Home
@@ -26,7 +24,7 @@ class Read:
     query
         The stream of which its rows were; "" for none.
     first, last
-        Their first and last time, in microseconds; all of time where the commit does not say.
+        Their first and last time, in microseconds.
     """
 
     number: int
@@ -56,26 +54,11 @@ def reads_of(home: Home, head: Document, rows_from: int, rows_to: int) -> list[R
         If one cannot be read.
     """
     found: list[Read] = []
-    known: dict[str, int] = {}
     for document in documents(home, 1, head.number):
-        files = document.ledger.files
-        read = _read(document, known)
-        known = dict(files)
-        if read is not None and read.first < rows_to and read.last >= rows_from:
-            found.append(read)
+        said = document.commit.document["batch"]
+        if said["first"] is not None and said["first"] < rows_to and said["last"] >= rows_from:
+            found.append(Read(document.number, tuple(said["files"]), said["query"], said["first"], said["last"]))
     return found
-
-
-def _read(document: Document, before: Mapping[str, int]) -> Read | None:
-    said: Mapping[str, Any] = document.commit.document["batch"]
-    files = said.get("files")
-    if files is None:  # of a version that did not say it
-        now = document.ledger.files
-        names = tuple(sorted(name for name, size in now.items() if before.get(name) != size))
-        return Read(document.number, names, said["query"], -LAST_TIME, LAST_TIME)
-    if said.get("first") is None:
-        return None
-    return Read(document.number, tuple(files), said["query"], said["first"], said["last"])
 
 
 def check_there(reads: Collection[Read], there: Collection[str], rows_from: int, rows_to: int) -> None:
@@ -145,5 +128,4 @@ def check_reached(reads: Collection[Read], raw: tuple[int, int] | None, rebuild_
 
 
 def _span(first: int, last: int) -> str:
-    since = "from the first on" if first <= -LAST_TIME else f"from {time_text(first)}"
-    return f"{since} to the last" if last >= LAST_TIME - 1 else f"{since} to {time_text(last)}"
+    return f"from {time_text(first)} to {time_text(last)}"

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.commits.listed import Missing
 from dtoss.errors import InputError
-from dtoss.watch.asked.moments import instant_of
+from dtoss.watch.asked.moments import instant_of, instant_said
 from dtoss.windows.answer import answer_of
 from dtoss.windows.asking.names import Names
 from dtoss.windows.asking.reader import Reader
@@ -243,8 +244,8 @@ class Windows:
         Raises
         ------
         InputError
-            As :meth:`at`; or the length is not one of the spec, both ``since`` and ``commit`` are given, or there is no
-            such commit.
+            As :meth:`at`; or the length is not one of the spec, both ``since`` and ``commit`` are given, there is no
+            such commit, or what it knew was merged with what came later, an hour after that at the least.
         StoreError, OSError
             As :meth:`at`.
         """
@@ -261,7 +262,16 @@ class Windows:
         else:
             before = now - self.spec.slide if since is None else self._end(since, "since")
         final = self.watermark is not None and now <= self.watermark - self.spec.late
-        were, are = then._wide_or_one(before, window), self._wide_or_one(now, window)
+        are = self._wide_or_one(now, window)
+        try:
+            were = then._wide_or_one(before, window)
+        except Missing:
+            if commit is None:
+                raise
+            raise InputError(
+                f"what commit {commit} knew is no longer kept: results of past hours are merged; name an end, such as "
+                f"{time_text(before)}"
+            ) from None
         return self.names.beside(changed_between(were, are, now, final))
 
     def series(self, key: int | str, window: str, since: Any, until: Any = None) -> pa.Table:
@@ -369,7 +379,7 @@ class Windows:
         return self.watermark
 
     def _time(self, value: Any, name: str) -> int:
-        found = instant_of(value)
+        found = instant_said(value) if isinstance(value, str) else instant_of(value)
         if found is None:
             raise InputError(f"{name} is {value!r}: a time such as 2026-01-31T12:00:00 (UTC) or seconds since 1970 is "
                              "wanted")  # fmt: skip

@@ -142,7 +142,8 @@ def _quarantined(plan: Plan, rows: pa.Table) -> Listed:
     """Write rows that are set aside: with the number of the batch, as another one may set aside equal rows."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.sort_by([("reason", "ascending"), ("row", "ascending")]), sink, compression="zstd")
-    return Listed.of(put(plan.home.folder, sink.getvalue(), len(rows), "parquet", SET_ASIDE, begin=f"{plan.number:08}-"))
+    begin = f"{plan.number:08}-"
+    return Listed.of(put(plan.home.folder, sink.getvalue(), len(rows), "parquet", SET_ASIDE, begin=begin))
 
 
 def summed(counts: Sequence[Mapping[str, Any]]) -> dict[str, int]:

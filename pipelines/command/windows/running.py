@@ -142,7 +142,7 @@ def run(
     from pipelines.windowing.asked import wanted_of
     from pipelines.windowing.clock import clock_of
     from pipelines.windowing.explaining import told_of
-    from pipelines.windowing.moving import moving_of
+    from pipelines.windowing.moving import MOVE_BUDGET, REBALANCE, moving_of
     from pipelines.windows import run_windows
 
     asked = row_options.columns_said(id_, x, y, time, time_format, delimiter, encoding, multiline, decimal, no_header)
@@ -164,7 +164,16 @@ def run(
             print(line)
         return 0
     if rebuild is not None:
-        check_alone({"--max-rows-per-batch": max_rows_per_batch is not None})
+        check_alone(
+            {
+                "--max-rows-per-batch": max_rows_per_batch is not None,
+                "--retain": retain is not None,
+                "--clock wall": clock == "wall",
+                "--workers": workers is not None,
+                "--rebalance": rebalance != REBALANCE,
+                "--move-budget": move_budget != MOVE_BUDGET,
+            }
+        )
         return rebuilt(rebuild, positions, store, name, sessions, wanted, as_json, how)
     try:
         done = run_windows(

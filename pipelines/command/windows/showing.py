@@ -53,7 +53,7 @@ def show(
 
     _check(flow, wide, changed, window, since)
     found = open_windows(store, name)
-    length = window or found.spec.names[0]
+    length = found.spec.names[0] if window is None else window
     end = None if at.strip() == "now" else at
     if flow:
         table = found.flow(end, length)

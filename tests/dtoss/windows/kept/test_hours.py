@@ -122,6 +122,16 @@ def test_files_that_hours_have_stay_while_somebody_may_be_reading(tmp_path):
     assert clear_merged(home, head_of(home), 0.0) > 0
 
 
+def test_what_a_batch_knew_is_no_longer_kept_once_its_hour_is_merged(tmp_path):
+    """Which is said, and an end that can be compared with: it is no damage."""
+    wanted = spec(late="3s")
+    home = play(tmp_path, wanted, made(7, batches=8, rows=20))
+    found = dtoss.open_windows(home.store, home.name)
+    assert found.changed(commit=found.head.number).num_rows == 0
+    with pytest.raises(InputError, match=r"what commit 2 knew is no longer kept: .*; name an end, such as 1970-01-01T"):
+        found.changed(commit=2)
+
+
 def test_a_damaged_index_or_hour_is_named(tmp_path):
     """By verify, and by whoever asks for it."""
     wanted = spec(late="3s")

@@ -139,6 +139,18 @@ def test_names_stand_beside_keys(stored):
             found.series(wrong, "4s", 0)
 
 
+def test_sites_that_are_called_by_numbers_are_found_by_them(tmp_path):
+    """Where the number is that of no key."""
+    home = Home(str(tmp_path), "w")
+    fixed = Fixed(spec(), write_keys(home, of_sites(SITES, pa.array(["100", "0", "7"]))))
+    fix(home, fixed)
+    commit(home, fixed, made(3)[0])
+    found = open_windows(home.store, "w")
+    assert [found.names.key_of(name) for name in ("100", 7, "0", 1)] == [0, 2, 0, 1]
+    with pytest.raises(InputError, match="there is no key 8: keys are 0 to 2"):
+        found.names.key_of("8")
+
+
 def test_last_visits_are_those_of_sets(stored):
     """Of every length, also where panes are counted a few at a time."""
     home, _, batches = stored
@@ -175,6 +187,9 @@ def test_what_was_used_last_is_held():
     [
         (["--window", "5 m"], "--window is '5 m': a number and a unit are wanted"),
         (["--window", "0s"], "more than 0 is wanted"),
+        (["--window", ""], "--window is ''"),
+        (["--at", "1e300"], "end is '1e300': a time such as"),
+        (["--at", "3"], "the nearest are 1970-01-01T00:00:02Z"),
         (["--window", "3s"], "lengths are multiples of 2s up to 10s; the nearest are 2s and 4s"),
         (["--window", "99h"], "the nearest are 10s"),
         (["--at", "noon"], "end is 'noon': a time such as"),

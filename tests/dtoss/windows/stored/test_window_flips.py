@@ -1,4 +1,4 @@
-"""A byte that has changed in any file of a windows folder is found, and the file named: also one that changes no form."""
+"""A byte that has changed in any file of a windows folder is found, and the file named."""
 
 from __future__ import annotations
 
