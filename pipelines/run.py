@@ -407,17 +407,17 @@ def _read(columns: Columns, wanted: Mapping[str, str], session: SparkSession, in
 def _feed(feeds: Sequence[Feed], session: SparkSession, reads: Reads, found: Arrived) -> None:
     """Count what has arrived in windows, each of which leaves out the files that it has."""
     for one in feeds:
-        some = found.unread(one.ledger())
-        positions = reads.positions(session, some)
-        if positions is None:
-            feed_beat(one)
-            continue
+        for some in one.batches(found.unread(one.ledger())):
+            positions = reads.positions(session, some)
+            if positions is None:
+                feed_beat(one)
+                continue
 
-        def check(some: Arrived = some) -> None:
-            if changed := some.changed():
-                raise Vanished(f"{changed[0]} has changed while it was read")
+            def check(some: Arrived = some) -> None:
+                if changed := some.changed():
+                    raise Vanished(f"{changed[0]} has changed while it was read")
 
-        feed(one, session, positions, Source(files=some.fresh, there=tuple(found.there)), check)
+            feed(one, session, positions, Source(files=some.fresh, there=tuple(found.there)), check)
 
 
 def _append(

@@ -16,16 +16,15 @@ from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.windows.kept.retained import retained_of
 from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.plan import Options, ledger_of
 from pipelines.loop.batches import Loop, go_round
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.ran import Ran, Tally
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.positions import Columns, Positions, from_frame
 from pipelines.watching.fitted import types_wanted
-from pipelines.windowing.batches import Windowing
-from pipelines.windowing.beginning import fixed_for, leased, spec_wanted
+from pipelines.windowing.beginning import leased, stands_for
 from pipelines.windowing.moving import Moving
+from pipelines.windowing.running import How, running_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +76,7 @@ def run_windows(
     moving: Moving | None = None,
     retain: str | None = None,
     clock: Callable[[], int] | None = None,
+    replacing: bool = False,
 ) -> Summary:
     """Count the rows of files that arrive in a folder in windows, until a signal comes.
 
@@ -132,6 +132,8 @@ def run_windows(
     clock
         Returns the time in microseconds since 1970, such as :func:`pipelines.windowing.clock.wall`. Where a look finds
         no rows the watermark follows it, less the delay; it stands when None.
+    replacing
+        Let a set of another spec, or of other pivots, take over without a gap; else these are an error.
 
     Raises
     ------
@@ -148,40 +150,32 @@ def run_windows(
         raise InputError(f"--max-rows-per-batch is {most_rows}: 1 or more is wanted")
     warn = warn or on_stderr
     home = Home(Store(store).absolute.path, name)
-    spec, material = spec_wanted(home, wanted, space)
-    keep_for = retained_of(retain, spec)
+    stands = stands_for(home, wanted, space, replacing)
+    retained_of(retain, stands.spec)
     stopping = stopping or Stopping(grace=600.0)
     asked = replace(columns or Columns(), attributes="none")
     done = Tally()
     lease = leased(home, warn)
     try:
-        windowing = Windowing(
-            home,
-            fixed_for(home, spec, material),
-            Options(max_bad, retain=keep_for),
-            wrap,
-            unit,
-            say or (lambda _: None),
-            moving,
-            clock,
-        )
-        for note in spec.notes:
+        how = How(max_bad, False, retain, wrap, unit, say or (lambda _: None), warn, moving, clock)
+        running = running_of(home, stands, how)
+        for note in (stands.spec if stands.coming is None else stands.coming[0]).notes:
             warn(note)
 
         def chosen(session: SparkSession, inputs: Inputs) -> tuple[Columns, Mapping[str, str]]:
-            return asked, types_wanted(windowing.settings(), asked)
+            return asked, types_wanted(running.settings(), asked)
 
         def batch(session: SparkSession, read: Positions, source: Source, check: Callable[[], None]) -> bool:
-            return done.add(windowing.batch(session, read, source, check))
+            return done.add(running.batch(session, read, source, check))
 
         with stopping.listening():
             loop = Loop(
                 positions,
                 sessions,
-                lambda: ledger_of(home),
+                running.ledger,
                 chosen,
                 batch,
-                lambda: done.add(windowing.beat()),
+                lambda: done.add(running.beat()),
                 stopping,
                 warn,
                 asked.encoding,
@@ -189,6 +183,7 @@ def run_windows(
                 most_rows,
                 renew,
                 not once if patient is None else patient,
+                first=running.first,
             )
             stopped = go_round(loop, every, every, once)
             return Summary(done.batches, done.counts, stopped)
@@ -215,6 +210,7 @@ def windows(
     moving: Moving | None = None,
     retain: str | None = None,
     clock: Callable[[], int] | None = None,
+    replacing: bool = False,
 ) -> StreamingQuery:
     """Start a query that counts the rows of a streaming DataFrame in windows, and return it.
 
@@ -244,7 +240,7 @@ def windows(
     new_source
         Take batches of a query that the windows do not know beside those of another; else that is an error, because a
         query without its checkpoint reads all of its source again.
-    moving, retain, clock
+    moving, retain, clock, replacing
         As :func:`run_windows`.
 
     Raises
@@ -257,31 +253,23 @@ def windows(
     check_stream(frame)
     warn = warn or on_stderr
     home = Home(Store(store).absolute.path, name)
-    spec, material = spec_wanted(home, wanted, space)
-    keep_for = retained_of(retain, spec)
+    stands = stands_for(home, wanted, space, replacing)
+    retained_of(retain, stands.spec)
     asked = replace(Columns(**dict(columns or {})), attributes="none")
     make_way(home.path)
     lease = leased(home, warn)
     try:
-        windowing = Windowing(
-            home,
-            fixed_for(home, spec, material),
-            Options(max_bad, new_source, keep_for),
-            wrap,
-            unit,
-            say or (lambda _: None),
-            moving,
-            clock,
-        )
+        how = How(max_bad, new_source, retain, wrap, unit, say or (lambda _: None), warn, moving, clock)
+        running = running_of(home, stands, how)
 
         def batch(rows: DataFrame, source: Source) -> None:
-            read = from_frame(rows, asked, wanted=types_wanted(windowing.settings(), asked))
-            windowing.batch(rows.sparkSession, read, source)
+            read = from_frame(rows, asked, wanted=types_wanted(running.settings(), asked))
+            running.batch(rows.sparkSession, read, source)
 
     except BaseException:
         lease.release()
         raise
-    batches = Batches(home.path, batch, windowing.beat, windowing.end, warn)
+    batches = Batches(home.path, batch, running.beat, running.end, warn)
     # a batch begins up to a trigger after the last one has begun: sooner nobody knows that none comes
     return start(frame, batches, lease, checkpoint, every, 2.0 * (every or 0.5))
 

@@ -42,9 +42,9 @@ def _clear_windows(store: str) -> dict[str, int]:
     names = windows_of(store)
     if not names:
         return {}
-    from dtoss.windows.stored.debris import clear_debris
+    from dtoss.windows.replacing.clearing import clear_sets
 
-    return {name: clear_debris(Home(store, name)) for name in names}
+    return {name: clear_sets(Home(store, name)) for name in names}
 
 
 def _clear_patterns(store: str) -> dict[str, int]:

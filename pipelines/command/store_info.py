@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dtoss.names import columns_of_manifest, renamed_of_manifest, said_renamed
 from pipelines.command.output import print_table
 
+if TYPE_CHECKING:
+    from dtoss.windows.stored.home import Home
+
 
 def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool) -> None:
-    """Print what is in a store's snapshot, and the watches beside it, as a table or as JSON.
+    """Print what is in a store's snapshot, and the watches and windows beside it, as a table or as JSON.
 
     Raises
     ------
@@ -20,12 +23,13 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
     from dtoss.snapshots.store import Store as StorePlace
 
     place = StorePlace(store)
-    watches = watches_in(store)
-    if watches and snapshot is None and not verify and place.head() is None and not place.snapshots():
+    watches, windows = watches_in(store), windows_in(store)
+    beside = [("watch", _said(watch)) for watch in watches] + [("windows", _said_windows(one)) for one in windows]
+    if beside and snapshot is None and not verify and place.head() is None and not place.snapshots():
         if as_json:
-            print(json.dumps({"watches": watches}))
+            print(json.dumps({"watches": watches, "windows": windows}))
         else:
-            print_table([("watch", _said(watch)) for watch in watches])
+            print_table(beside)
         return
     manifest = place.manifest(snapshot)
     if verify:
@@ -35,7 +39,7 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
     writer = place.writes()
     facts = facts_of_manifest(manifest)
     facts |= {"writer": None if writer is None else str(writer), "unfinished": place.unfinished()}
-    facts["watches"] = watches
+    facts |= {"watches": watches, "windows": windows}
     if as_json:
         print(json.dumps(facts))
         return
@@ -59,7 +63,7 @@ def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool)
     if writer is not None:
         rows.append(("written by", str(writer)))
     rows += [("unfinished", f"{name}: {why}") for name, why in facts["unfinished"]]
-    rows += [("watch", _said(watch)) for watch in watches]
+    rows += beside
     if facts["renamed"]:
         rows.append(("renamed", said_renamed(facts["renamed"])))
     if verify:
@@ -93,6 +97,61 @@ def _said(watch: dict[str, Any]) -> str:
     parts += [] if watch["writer"] is None else [f"written by {watch['writer']}"]
     parts += [watch["damaged"]] if "damaged" in watch else []
     return f"{watch['name']}: {', '.join(parts)}"
+
+
+def windows_in(store: str) -> list[dict[str, Any]]:
+    """Return what `--json` prints of the windows of a store: how far they are, their bytes, and whether others come."""
+    from dtoss.commits.lease import held_by
+    from dtoss.windows.stored.home import Home, windows_of
+
+    found = []
+    for name in windows_of(store):
+        home = Home(store, name)
+        writer = held_by(home.folder)
+        facts: dict[str, Any] = {"name": name, "writer": None if writer is None else str(writer)}
+        found.append(facts | _windows_facts(home))
+    return found
+
+
+def _windows_facts(home: Home) -> dict[str, Any]:
+    from dtoss.errors import StoreError
+    from dtoss.windows.kept.hours import hours_of
+    from dtoss.windows.replacing.taking_over import heads_of
+    from dtoss.windows.replacing.telling import change_of
+    from dtoss.windows.stored.asked import time_text
+    from dtoss.windows.stored.sets import sets_of, sizes_of
+    from dtoss.windows.stored.spec_file import known
+
+    try:
+        sets = sets_of(home)
+        heads = [(one, head) for one, head in heads_of(home, sets) if one.number == sets.current.number]
+        facts: dict[str, Any] = {"batches": 0, "watermark": None, "ends": None, "bytes": sizes_of(home, sets)}
+        facts["change"] = change_of(sets)
+        for one, head in heads:
+            facts["batches"] = head.number
+            if head.watermark is not None:
+                slide, kept = known(one).spec.slide, hours_of(one, head).kept_from
+                first = max([time for time in (sets.current.since, kept) if time is not None])
+                since = time_text(-(-first // slide) * slide) if first > -(1 << 60) else None
+                facts["watermark"] = time_text(head.watermark)
+                facts["ends"] = [since, time_text(head.watermark // slide * slide)]
+        return facts
+    except (StoreError, OSError) as error:
+        return {"damaged": str(error)}
+
+
+def _said_windows(windows: dict[str, Any]) -> str:
+    if "damaged" in windows:
+        return f"{windows['name']}: {windows['damaged']}"
+    parts = [f"{windows['batches']:,} batches", f"{windows['bytes']:,} bytes"]
+    if windows["ends"] is not None:
+        since, until = windows["ends"]
+        parts.append(f"due up to {windows['watermark']}, ends {'' if since is None else f'from {since} '}to {until}")
+    if windows["change"] is not None:
+        change = windows["change"]
+        parts.append(f"others take over from {change['since']} on once the watermark is {change['full_at']}")
+    parts += [] if windows["writer"] is None else [f"written by {windows['writer']}"]
+    return f"{windows['name']}: {', '.join(parts)}"
 
 
 def roll_back(store: str, *, lease: bool = True) -> None:

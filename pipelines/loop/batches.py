@@ -71,6 +71,8 @@ class Loop:
         Whether a batch that fails for no reason of its rows is tried again.
     batches
         That have committed so far.
+    first
+        Returns which of the files that were not read come first, in one batch; None where any will do.
     """
 
     positions: str | Sequence[str]
@@ -87,6 +89,7 @@ class Loop:
     renew: Callable[[], None] | None = None
     patient: bool = True
     batches: int = 0
+    first: Callable[[Mapping[str, int]], dict[str, int] | None] = lambda fresh: None
     _patience: Patience = field(default_factory=Patience)
 
 
@@ -158,6 +161,9 @@ def _batches_of(loop: Loop) -> tuple[Arrived, list[dict[str, int]]]:
     found = arrived(loop.positions, loop.ledger(), loop._patience, loop.warn)
     if not any(found.fresh.values()):
         return found, []
+    first = loop.first(found.fresh)
+    if first:
+        return found, [first]
     return found, taken_files(found, loop.most_rows)
 
 

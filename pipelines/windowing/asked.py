@@ -23,7 +23,7 @@ OF_SPEC = (
 )  # fmt: skip
 """Options that windows of a name are held to once they have begun, in the order of the command's help."""
 _LISTS = ("lengths", "measures")
-_KNOWN = ("name", *OF_SPEC, "max-bad", "retain", "clock")
+_KNOWN = ("name", *OF_SPEC, "max-bad", "retain", "clock", "replace")
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Asked:
         For how long results are kept; None keeps all.
     clock
         "wall" where the watermark follows the clock of this machine without rows, "data" where it stands.
+    replacing
+        Whether others take over without a gap where the windows of the name are others.
     """
 
     file: str
@@ -53,6 +55,7 @@ class Asked:
     max_bad: float | None = None
     retain: str | None = None
     clock: str = DATA
+    replacing: bool = False
 
 
 def wanted_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -86,8 +89,8 @@ def read_asked(file: str) -> Asked:
     ----------
     file
         Its path. Keys are ``name`` and the options of ``dtoss windows run`` without their dashes: those of
-        :data:`OF_SPEC`, which may all be missing where the windows are there, ``max-bad``, ``retain`` and ``clock``. A
-        list stands for texts with commas between.
+        :data:`OF_SPEC`, which may all be missing where the windows are there, ``max-bad``, ``retain``, ``clock`` and
+        ``replace``. A list stands for texts with commas between.
 
     Raises
     ------
@@ -117,12 +120,15 @@ def read_asked(file: str) -> Asked:
             duration_of(kept, "retain")
         clock = _value("clock", told.pop("clock", DATA))
         clock_of(clock)
+        replacing = told.pop("replace", False)
+        if not isinstance(replacing, bool):
+            raise InputError(f"replace is {replacing!r}: true or false, without quotes, is wanted")
         wanted = wanted_of({key: _value(key, value) for key, value in told.items()})
         if wanted is not None:
             checked(wanted, space_of(LONLAT), "")
     except (InputError, ValueError) as error:
         raise InputError(f"{file}: {error}") from None
-    return Asked(file, name, wanted, max_bad, kept, clock)
+    return Asked(file, name, wanted, max_bad, kept, clock, replacing)
 
 
 def _value(key: str, value: Any) -> Any:

@@ -3,60 +3,112 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dtoss.commits.lease import Writer
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
+from dtoss.windows.replacing.beside import coming_of, current_of
+from dtoss.windows.replacing.whole import check_begins
 from dtoss.windows.spec import Spec, spec_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.keys_file import write_keys
-from dtoss.windows.stored.spec_file import Fixed, check_same, fix, fixed_of
+from dtoss.windows.stored.sets import sets_of
+from dtoss.windows.stored.spec_file import Fixed, check_same, fix, fixed_of, known
 from pipelines.loop.ran import leased as lease_of
 from pipelines.windowing.keys_of import material_of
 
 
-def spec_wanted(
-    home: Home, wanted: Mapping[str, Any] | None, space: Space | None
-) -> tuple[Spec, Mapping[str, Any] | None]:
-    """Return the spec of windows, and the tables of which their keys are made; None where these are there.
+@dataclass(frozen=True)
+class Stands:
+    """What a run of windows is held to.
+
+    Parameters
+    ----------
+    spec
+        Of the set that runs.
+    tables
+        Of which its keys are made; None where they are there.
+    coming
+        The spec of a set that is to begin beside it, and the tables of its keys; None for none.
+    given_up
+        Whether the one that is to come is to come no more.
+    """
+
+    spec: Spec
+    tables: Mapping[str, Any] | None = None
+    coming: tuple[Spec, Mapping[str, Any]] | None = None
+    given_up: bool = False
+
+
+def stands_for(home: Home, wanted: Mapping[str, Any] | None, space: Space | None, replacing: bool = False) -> Stands:
+    """Return what windows are held to.
 
     Parameters
     ----------
     home
-        Of the windows.
+        Of any set of the name.
     wanted
         Arguments of :func:`dtoss.windows.spec.spec_of` but the space and the keys; None where the windows are there and
         stay as they are.
     space
         Of the positions; None takes the store's, or degrees.
+    replacing
+        Let others take over where they are asked for.
 
     Raises
     ------
     InputError
         If there are none yet and none are asked for, options are not legal, keys cannot be made, or the windows stand
-        for another spec.
+        for another spec, which is not to be replaced or cannot be.
     StoreError
         If a file is damaged.
     """
-    held = fixed_of(home)
+    sets = sets_of(home)
+    now = current_of(home, sets)
+    held = fixed_of(now)
+    if held is None or now.batches.head() is None:
+        return Stands(*_asked(home, None if held is None else held.spec, wanted, space))
+    coming = None if sets.coming is None else known(coming_of(home, sets)).spec
+    spec, tables = _asked(home, held.spec if coming is None else coming, wanted, space)
+    if coming is not None and not coming.difference(spec):
+        return Stands(held.spec)
+    if not held.spec.difference(spec):
+        return Stands(held.spec, given_up=replacing and coming is not None)
+    if not replacing:
+        check_same(home, held.spec, spec)
+    check_begins(home.name, held.spec, spec)
+    return Stands(held.spec, coming=(spec, tables))
+
+
+def spec_wanted(home: Home, wanted: Mapping[str, Any] | None, space: Space | None) -> Spec:
+    """Return the spec of windows, as :func:`stands_for` has it.
+
+    Raises
+    ------
+    InputError, StoreError
+        As :func:`stands_for`.
+    """
+    return stands_for(home, wanted, space).spec
+
+
+def _asked(
+    home: Home, held: Spec | None, wanted: Mapping[str, Any] | None, space: Space | None
+) -> tuple[Spec, Mapping[str, Any]]:
+    """Return the spec that a user means, and the tables of which its keys are made now."""
     if wanted is None and held is None:
         raise InputError(f"there are no windows {home.name!r} yet: say which are wanted (--lengths 5min,1h)")
-    by = held.spec.by if wanted is None and held is not None else dict(wanted or {}).get("by", "partition")
-    material = material_of(home.store, by, space if held is None else space or held.spec.space)
+    by = held.by if wanted is None and held is not None else dict(wanted or {}).get("by", "partition")
+    material = material_of(home.store, by, space if held is None else space or held.space)
     if wanted is None:
         assert held is not None
-        spec = replace(held.spec, keys=material.digest)
-    else:
-        spec = checked(wanted, material.space, material.digest)
-        try:
-            material.keys.check(spec.measures)
-        except ValueError as error:
-            raise InputError(str(error)) from None
-    if held is not None and home.batches.head() is not None:
-        check_same(home, held.spec, spec)
-        return held.spec, None
+        return replace(held, keys=material.digest), material.tables
+    spec = checked(wanted, material.space, material.digest)
+    try:
+        material.keys.check(spec.measures)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     return spec, material.tables
 
 
@@ -75,7 +127,7 @@ def checked(wanted: Mapping[str, Any], space: Space, keys: str) -> Spec:
 
 
 def fixed_for(home: Home, spec: Spec, tables: Mapping[str, Any] | None) -> Fixed:
-    """Return what a name stands for from now on; ``tables`` of :func:`spec_wanted`."""
+    """Return what a set stands for from now on; ``tables`` of :func:`stands_for`."""
     if tables is not None:
         fix(home, Fixed(spec, write_keys(home, dict(tables))))
     held = fixed_of(home)
@@ -84,11 +136,11 @@ def fixed_for(home: Home, spec: Spec, tables: Mapping[str, Any] | None) -> Fixed
 
 
 def leased(home: Home, warn: Callable[[str], None], lease: bool = True) -> Writer:
-    """Return the right to commit to windows; without ``lease`` nobody is kept out.
+    """Return the right to commit to all sets of windows of a name; without ``lease`` nobody is kept out.
 
     Raises
     ------
     StoreError
         If another process has it; the message names it.
     """
-    return lease_of(home.folder, f"windows {home.name} of {home.store}", warn, lease)
+    return lease_of(home.first.folder, f"windows {home.name} of {home.store}", warn, lease)

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 from dtoss.buckets import BUCKETS
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store
+from dtoss.windows.replacing.beside import current_of
+from dtoss.windows.replacing.telling import under_way
 from dtoss.windows.spec import Spec
 from dtoss.windows.stored.document import Document, head_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.placement import Placement, placement_of
-from pipelines.windowing.beginning import spec_wanted
+from dtoss.windows.stored.sets import sets_of
+from pipelines.windowing.beginning import stands_for
 from pipelines.windowing.moving import Moving
 
 if TYPE_CHECKING:
@@ -117,7 +120,14 @@ def explain(spec: Spec, cells: float = CELLS) -> Explained:
     return Explained(operators, rates, found)
 
 
-def told_of(store: str, name: str, wanted: Mapping[str, Any] | None, space: Space | None, moving: Moving) -> list[str]:
+def told_of(
+    store: str,
+    name: str,
+    wanted: Mapping[str, Any] | None,
+    space: Space | None,
+    moving: Moving,
+    replacing: bool = False,
+) -> list[str]:
     """Return what a user is told of a job that would run now; nothing is run, and nothing is written.
 
     Parameters
@@ -126,19 +136,28 @@ def told_of(store: str, name: str, wanted: Mapping[str, Any] | None, space: Spac
         As :func:`pipelines.windows.run_windows`.
     moving
         How groups of objects are placed on workers.
+    replacing
+        As :func:`pipelines.windows.run_windows`.
 
     Raises
     ------
     InputError, StoreError
-        As :func:`pipelines.windowing.beginning.spec_wanted`.
+        As :func:`pipelines.windowing.beginning.stands_for`.
     """
     home = Home(Store(store).absolute.path, name)
-    spec, _ = spec_wanted(home, wanted, space)
-    head = head_of(home)
+    stands = stands_for(home, wanted, space, replacing)
+    spec = stands.spec if stands.coming is None else stands.coming[0]
+    sets = sets_of(home)
+    head = head_of(current_of(home, sets))
     cells = cells_of(head)
     workers = "as many workers as Spark has cores" if moving.workers is None else f"{moving.workers} workers"
     stood = None if head is None else placement_of(head.commit.document)
-    return lines_of(explain(spec, CELLS if cells is None else cells), cells, stood, workers)
+    lines = lines_of(explain(spec, CELLS if cells is None else cells), cells, stood, workers)
+    if stands.coming is not None:
+        lines.append("takes over: it would begin beside the windows that are there, and each batch be counted in both")
+    elif (told := under_way(sets)) is not None:
+        lines.append(f"under way: {told}")
+    return lines
 
 
 def cells_of(head: Document | None) -> float | None:

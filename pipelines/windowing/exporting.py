@@ -57,6 +57,7 @@ def export_windows(found: Windows, path: str, end: Any = None) -> int:
     key that has no region (a site at the place of another one) has none.
     """
     _check_format(path)
+    found = found.of_end(end)
     table = _with_times(found.wide(end))
     space = found.spec.space
     shapes = _shapes(found, np.asarray(table["key"]))

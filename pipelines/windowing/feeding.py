@@ -12,17 +12,18 @@ from dtoss.commits.source import Source
 from dtoss.errors import DtossError, InputError
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store
-from dtoss.windows.kept.retained import retained_of
+from dtoss.windows.replacing.taking_over import read_by_all
 from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.plan import Options, ledger_of
+from dtoss.windows.stored.sets import current_home
 from dtoss.windows.stored.spec_file import fixed_of
+from pipelines.loop.arriving import Arrived
 from pipelines.loop.known import current_manifest
 from pipelines.loop.ran import Ran
 from pipelines.rows.positions import DELETED, REASON, Positions
 from pipelines.windowing.asked import Asked
-from pipelines.windowing.batches import Windowing
-from pipelines.windowing.beginning import fixed_for, leased, spec_wanted
+from pipelines.windowing.beginning import leased, stands_for
 from pipelines.windowing.clock import clock_of
+from pipelines.windowing.running import How, Running, running_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +47,7 @@ class Feed:
         Held until the loop ends.
     begin
         Makes them, as soon as their keys can be made.
-    windowing
+    running
         Those; None until then.
     """
 
@@ -54,12 +55,20 @@ class Feed:
     home: Home
     by: str
     lease: Writer
-    begin: Callable[[], Windowing]
-    windowing: Windowing | None = None
+    begin: Callable[[], Running]
+    running: Running | None = None
 
     def ledger(self) -> Ledger:
-        """Return what the windows have read."""
-        return ledger_of(self.home)
+        """Return what the windows have read: all sets of them that run."""
+        return read_by_all(self.home)
+
+    def batches(self, some: Arrived) -> list[Arrived]:
+        """Return files that the windows have not read as their next batches: one that a set lacks comes first."""
+        first = None if self.running is None else self.running.first(some.fresh)
+        if not first or len(first) == len(some.fresh):
+            return [some]
+        others = {file: size for file, size in some.fresh.items() if file not in first}
+        return [replace(some, fresh=first), replace(some, fresh=others)]
 
 
 def feeds_of(
@@ -113,15 +122,14 @@ def feeds_of(
             home = Home(store.path, one.name)
             by = key_kind(one, store)
 
-            def begin(one: Asked = one, home: Home = home) -> Windowing:
-                spec, tables = spec_wanted(home, one.wanted, space)
-                share = max_bad if one.max_bad is None else one.max_bad
-                options = Options(share, retain=retained_of(one.retain, spec))
-                fixed = fixed_for(home, spec, tables)
-                for text in spec.notes:
+            def begin(one: Asked = one, home: Home = home) -> Running:
+                stands = stands_for(home, one.wanted, space, one.replacing)
+                share, clock = max_bad if one.max_bad is None else one.max_bad, clock_of(one.clock)
+                how = How(share, False, one.retain, wrap, unit, lambda ran: say(one.name, ran), warn, clock=clock)
+                found = running_of(home, stands, how)
+                for text in (stands.spec if stands.coming is None else stands.coming[0]).notes:
                     warn(f"windows {one.name}: {text}")
-                clock = clock_of(one.clock)
-                return Windowing(home, fixed, options, wrap, unit, lambda ran: say(one.name, ran), clock=clock)
+                return found
 
             feed = Feed(one, home, by, leased(home, warn, lease), begin)
             found.append(feed)
@@ -145,7 +153,7 @@ def key_kind(asked: Asked, store: Store) -> str:
     """
     if asked.wanted is not None:
         return str(asked.wanted["by"])
-    held = fixed_of(Home(store.path, asked.name))
+    held = fixed_of(current_home(store.path, asked.name))
     if held is None:
         raise InputError(
             f"{asked.file}: there are no windows {asked.name!r} in {store.shown} yet: say which are wanted "
@@ -154,14 +162,14 @@ def key_kind(asked: Asked, store: Store) -> str:
     return held.spec.by
 
 
-def _begun(feed: Feed) -> Windowing:
+def _begun(feed: Feed) -> Running:
     """Return windows, which begin now where they have not."""
-    if feed.windowing is None:
+    if feed.running is None:
         try:
-            feed.windowing = feed.begin()
+            feed.running = feed.begin()
         except InputError as error:
             raise InputError(f"{feed.asked.file}: {error}") from None
-    return feed.windowing
+    return feed.running
 
 
 def feed(
@@ -185,11 +193,11 @@ def feed(
     Raises
     ------
     DtossError
-        As :meth:`pipelines.windowing.batches.Windowing.batch`; the message names the windows.
+        As :meth:`pipelines.windowing.running.Running.batch`; the message names the windows.
     """
-    windowing = _begun(feed)
+    running = _begun(feed)
     try:
-        return windowing.batch(session, _placed(positions), source, check)
+        return running.batch(session, _placed(positions), source, check)
     except DtossError as error:
         raise type(error)(f"windows {feed.asked.name}: {error}") from None
 
@@ -200,10 +208,10 @@ def beat(feed: Feed) -> Ran | None:
     Raises
     ------
     DtossError
-        As :meth:`pipelines.windowing.batches.Windowing.beat`; the message names the windows.
+        As :meth:`pipelines.windowing.running.Running.beat`; the message names the windows.
     """
     try:
-        return None if feed.windowing is None else feed.windowing.beat()
+        return None if feed.running is None else feed.running.beat()
     except DtossError as error:
         raise type(error)(f"windows {feed.asked.name}: {error}") from None
 

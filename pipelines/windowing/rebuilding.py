@@ -20,12 +20,15 @@ from dtoss.windows.rebuilt.commit import commit_rebuild, plan_rebuild
 from dtoss.windows.rebuilt.recount import recount
 from dtoss.windows.rebuilt.sources import Read, check_there, reads_of
 from dtoss.windows.rebuilt.span import Rebuild, rebuild_of
+from dtoss.windows.spec import Spec
+from dtoss.windows.stored.asked import time_text
 from dtoss.windows.stored.document import Document, begun
 from dtoss.windows.stored.files import PARTS
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.panes_task import Told
 from dtoss.windows.stored.placement import Placement, even, placement_of
 from dtoss.windows.stored.plan import Options, Plan
+from dtoss.windows.stored.sets import current_home, sets_of
 from dtoss.windows.stored.spec_file import Fixed, known
 from pipelines.loop.arriving import YOUNG_SECONDS, Arrived, Patience, arrived
 from pipelines.rows.inputs import look_in
@@ -174,7 +177,7 @@ def rebuild_windows(
     counts as read from then on where no later batch could count any more of it.
     """
     warn = warn or on_stderr
-    home = Home(Store(store).absolute.path, name)
+    home = current_home(Store(store).absolute.path, name)
     fixed = known(home)
     if wanted is not None:
         spec_wanted(home, wanted, space)
@@ -183,7 +186,7 @@ def rebuild_windows(
     try:
         head = begun(home)
         rebuild = rebuild_of(fixed.spec, head.watermark, *span)
-        reads = reads_of(home, head, rebuild.rows_from, rebuild.rows_to)
+        reads = _reads(home, fixed.spec, rebuild)
         found = _there(positions, head.ledger, warn)
         check_there(reads, found.there, rebuild.rows_from, rebuild.rows_to)
         asked = replace(columns or Columns(), attributes="none")
@@ -195,6 +198,25 @@ def rebuild_windows(
         return Rebuilt(commit, rebuild, time.perf_counter() - begin)
     finally:
         lease.release()
+
+
+def _reads(home: Home, spec: Spec, rebuild: Rebuild) -> list[Read]:
+    """Return what was read of the time that is needed, also by the sets that this one has replaced.
+
+    Raises
+    ------
+    InputError
+        If ends are meant that another set answers.
+    """
+    sets = sets_of(home)
+    since = sets.current.since
+    if since is not None and (rebuild.since // spec.slide + 1) * spec.slide < since:
+        raise InputError(
+            f"windows {home.name} were replaced by others from the end {time_text(since)} on, and those before are "
+            f"counted no more: rebuild from {time_text(since - spec.slide)} on"
+        )
+    homes = [Home(home.store, home.name, one.number) for one in sets.answering]
+    return [read for one in homes for read in reads_of(one, begun(one), rebuild.rows_from, rebuild.rows_to)]
 
 
 def _there(positions: str | Sequence[str], ledger: Ledger, warn: Callable[[str], None]) -> Arrived:

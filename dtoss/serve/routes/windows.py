@@ -20,7 +20,7 @@ from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready, is_known, not_modified, target_of, wants_arrow
 from dtoss.serve.routes.schemas import Schema, array, responses, told
 from dtoss.serve.state import WorkerState
-from dtoss.serve.windows.bodies import arrow_body, checked, end_text, facts, json_body, moment_of
+from dtoss.serve.windows.bodies import arrow_body, checked, end_text, facts, json_body, moment_of, version_of
 from dtoss.windows.stored.asked import Windows, time_text
 
 _TEXT: Schema = {"type": "string"}
@@ -77,7 +77,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
         def work(stop: Stop) -> tuple[bytes, bytes | None]:
             windows = opened.find(name)
-            tag = b'"%s-%d-%08x"' % (name.encode(), windows.head.commit.number, crc32(target, arrow))
+            tag = b'"%s-%s-%08x"' % (name.encode(), version_of(windows).encode(), crc32(target, arrow))
             if is_known(request, tag):
                 return tag, None
 
@@ -132,7 +132,9 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             raise Problem(400, f"{name_} is given without changed=true, which is compared with it", limit=name_)
 
         def make(windows: Windows) -> tuple[dict[str, Any], pa.Table]:
-            length, at = window or windows.spec.names[0], moment_of(end)
+            at = moment_of(end)
+            windows = windows.of_end(at)
+            length = window or windows.spec.names[0]
             if changed:
                 rows = windows.changed(at, None if wide else length, since=moment_of(since), commit=batch)
             else:
@@ -160,6 +162,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         """Return one place over time: a row for each end."""
 
         def make(windows: Windows) -> tuple[dict[str, Any], pa.Table]:
+            windows = windows.of_ends(moment_of(since), moment_of(until))
             length = window or windows.spec.names[0]
             rows = windows.series(key, length, moment_of(since), moment_of(until))
             return {"window": length, "key": windows.names.key_of(key)}, rows
@@ -173,6 +176,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         """Return how many moves there were between places in a window; -1 is in none of them."""
 
         def make(windows: Windows) -> tuple[dict[str, Any], pa.Table]:
+            windows = windows.of_end(moment_of(end))
             length = window or windows.spec.names[0]
             rows = windows.flow(moment_of(end), length)
             return {"window": length, "end": end_text(windows, end)}, rows

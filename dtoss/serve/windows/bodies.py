@@ -10,6 +10,7 @@ import pyarrow as pa
 from dtoss.serve.problems import Problem
 from dtoss.watch.asked.moments import instant_of
 from dtoss.windows.durations import duration_text
+from dtoss.windows.replacing.telling import change_of
 from dtoss.windows.stored.asked import Windows, time_text
 
 ROWS_A_PIECE = 10_000
@@ -31,6 +32,9 @@ def facts(windows: Windows) -> dict[str, Any]:
         "measures": list(spec.measures),
         "counts": dict(windows.counts),
         "quarantined": dict(windows.reasons),
+        "set": windows.home.number,
+        "since": None if windows.since is None else time_text(windows.since),
+        "change": change_of(windows.sets),
     }
 
 
@@ -70,6 +74,8 @@ def json_body(snapshot: str, windows: Windows, head: dict[str, Any], rows: pa.Ta
 def arrow_body(snapshot: str, windows: Windows, head: dict[str, Any], rows: pa.Table) -> bytes:
     """Return rows as an Arrow stream, whose schema says what they are; ends are timestamps."""
     told = {"snapshot": snapshot, "windows": windows.home.name, **mark_of(windows), **head}
+    if "change" in told:
+        told["change"] = orjson.dumps(told["change"]).decode()
     if "end" in rows.column_names:
         at = rows.column_names.index("end")
         rows = rows.set_column(at, "end", rows["end"].cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")))
@@ -82,9 +88,16 @@ def arrow_body(snapshot: str, windows: Windows, head: dict[str, Any], rows: pa.T
 
 
 def mark_of(windows: Windows) -> dict[str, Any]:
-    """Return the batch and the watermark that an answer is of."""
-    mark = windows.watermark
-    return {"batch": windows.head.commit.number, "watermark": None if mark is None else time_text(mark)}
+    """Return the batch and the watermark that an answer is of, and whether other windows are to take over."""
+    mark, change = windows.watermark, change_of(windows.sets)
+    said = {"batch": windows.head.commit.number, "watermark": None if mark is None else time_text(mark)}
+    return said if change is None else said | {"change": change}
+
+
+def version_of(windows: Windows) -> str:
+    """Return what names a commit of windows among all sets of their name, and whether others are to take over."""
+    changes = f".{windows.sets.change}" if windows.sets.change else ""
+    return f"{windows.head.commit.number}{changes}"
 
 
 def moment_of(text: str | None) -> str | float | None:

@@ -16,6 +16,7 @@ from dtoss.serve.windows.opened import Opened
 from dtoss.windows.stored.asked import Windows
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.placement import placement_of, rows_of
+from dtoss.windows.stored.sets import current_home
 
 NEAR_SECONDS, FAR_SECONDS = 0.2, 1.0
 """Between two looks whether a batch has come: in a folder, and in an object store, where a look is a request."""
@@ -45,7 +46,7 @@ class WindowNews:
         self._looking = Lock()
         self._looked, self._named = -FAR_SECONDS, -NAMES_SECONDS
         self._names: list[str] = []
-        self._hints: dict[str, int] = {}
+        self._hints: dict[str, tuple[int, int]] = {}
         self._facts: dict[str, dict[str, Any]] = {}
         self.told: dict[str, Any] | None = None
 
@@ -82,13 +83,15 @@ class WindowNews:
 
     def _read(self, name: str) -> None:
         """Read the facts of windows where a batch has come since."""
-        hint = Home(self._opened.store, name).batches.hint()
-        if hint is None or self._hints.get(name) == hint:
+        first = Home(self._opened.store, name)
+        sets = first.sets.hint() or 0
+        hint = (current_home(first.store, name) if sets else first).batches.hint()
+        if hint is None or self._hints.get(name) == (sets, hint):
             return
         found = self._opened.begun(name, fresh=True)
         if found:
             self._facts[name] = told_of(found[0])
-            self._hints[name] = hint
+            self._hints[name] = sets, hint
 
 
 def told_of(windows: Windows) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from threading import Lock
 from dtoss.errors import InputError, StoreError
 from dtoss.serve.problems import Problem
 from dtoss.windows.stored.asked import Windows, open_windows
-from dtoss.windows.stored.home import Home, windows_of
+from dtoss.windows.stored.home import windows_of
+from dtoss.windows.stored.sets import current_home
 
 LOOKED_EVERY = 0.5
 """Seconds for which a commit that was found is the newest one, without another look."""
@@ -61,7 +62,7 @@ class Opened:
             held = tag + snapshot.encode()
             body = self._kept.get(held)
             since = time.monotonic() - looked
-            if body is None or windows is None or windows.head.commit.sha256 != commit or since > 2 * LOOKED_EVERY:
+            if body is None or windows is None or _version(windows) != commit or since > 2 * LOOKED_EVERY:
                 return None
             self._kept.move_to_end(held)
             look = since >= LOOKED_EVERY and self._later is not None and name not in self._looking
@@ -74,7 +75,7 @@ class Opened:
     def remember(self, target: bytes, windows: Windows, tag: bytes) -> None:
         """Let the answer of a path and query be found by it."""
         with self._lock:
-            self._tags[target] = windows.home.name, windows.head.commit.sha256, tag
+            self._tags[target] = windows.home.name, _version(windows), tag
             self._tags.move_to_end(target)
             while len(self._tags) > MOST_TARGETS:
                 self._tags.popitem(last=False)
@@ -175,7 +176,7 @@ class Opened:
 
     def _is_missing(self, name: str) -> bool:
         """Return whether there is nothing of this name, or no batch of it."""
-        return name not in self.names() or Home(self.store, name).batches.hint() is None
+        return name not in self.names() or current_home(self.store, name).batches.hint() is None
 
     def _unread(self, error: Exception) -> Problem:
         self._failed(str(error))
@@ -185,3 +186,8 @@ class Opened:
             limit="windows",
             retry_after=5,
         )
+
+
+def _version(windows: Windows) -> str:
+    """Return what names a commit and what is known of the sets of its name."""
+    return f"{windows.head.commit.sha256} {windows.sets.change}"

@@ -30,6 +30,7 @@ from dtoss.windows.stored.files import PARTS, object_states, read_panes
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.keys_file import keys_in
 from dtoss.windows.stored.result_files import hours_read, results_between, with_final
+from dtoss.windows.stored.sets import Sets, sets_of
 from dtoss.windows.stored.spec_file import known
 from dtoss.windows.tracks.visitors import last_visits
 from dtoss.windows.watermark import horizon_of
@@ -58,9 +59,13 @@ def open_windows(store: str, name: str) -> Windows:
     OSError
         If something cannot be read.
     """
-    home = Home(store, name)
+    sets = sets_of(Home(store, name))
+    return _opened(Home(store, name, sets.current.number), sets)
+
+
+def _opened(home: Home, sets: Sets) -> Windows:
     fixed = known(home)
-    return Windows(home, fixed.spec, begun(home), Reader(home, fixed.keys))
+    return Windows(home, fixed.spec, begun(home), Reader(home, fixed.keys), sets)
 
 
 @dataclass(frozen=True)
@@ -77,12 +82,15 @@ class Windows:
         The commit.
     reader
         What was read of them: files stay open, verified once, also for :meth:`newest`.
+    sets
+        Which sets of windows the name has: these may have replaced others, and others may be about to replace them.
     """
 
     home: Home
     spec: Spec
     head: Document
     reader: Reader = field(repr=False, compare=False)
+    sets: Sets = field(default=Sets(), repr=False)
 
     def newest(self) -> Windows:
         """Return the windows at the newest commit; what was read stays open for both.
@@ -94,12 +102,78 @@ class Windows:
         OSError
             If it cannot be read.
         """
-        head, before = begun(self.home), self.head.commit
-        if head.commit.sha256 == before.sha256:
+        sets = self.sets
+        if sets.commit is not None or self.home.sets.hint() is not None:
+            sets = sets_of(self.home)
+        if sets.current.number == self.home.number:
+            head, before = begun(self.home), self.head.commit
+            if head.commit.sha256 == before.sha256:
+                return self if sets == self.sets else replace(self, sets=sets)
+            if head.number > before.number and self.home.batches.read(before.number).sha256 == before.sha256:
+                return replace(self, head=head, sets=sets)
+        return open_windows(self.home.store, self.home.name)  # others took over, or they were begun anew
+
+    @property
+    def since(self) -> int | None:
+        """The first end of these windows, in microseconds; None where no others of this name were before them."""
+        return next((one.since for one in self.sets.answering if one.number == self.home.number), None)
+
+    def of_end(self, end: Any) -> Windows:
+        """Return the windows of this name that answer an end: these, or those that they have replaced.
+
+        Parameters
+        ----------
+        end
+            As :meth:`at`.
+
+        Raises
+        ------
+        InputError
+            If it is no time, or those of before are kept no longer.
+        StoreError, OSError
+            As :func:`open_windows`.
+        """
+        if self.since is None or end is None:
             return self
-        if head.number > before.number and self.home.batches.read(before.number).sha256 == before.sha256:
-            return replace(self, head=head)
-        return open_windows(self.home.store, self.home.name)  # they were begun anew
+        at = self._time(end, "end")
+        return self if at >= self.since else self._before(at).of_end(end)
+
+    def of_ends(self, since: Any, until: Any = None) -> Windows:
+        """Return the windows of this name that answer all ends of a time: these, or those that they have replaced.
+
+        Parameters
+        ----------
+        since, until
+            The first end and the last; the watermark when None.
+
+        Raises
+        ------
+        InputError
+            If there are ends of both, a time is none, or those of before are kept no longer.
+        StoreError, OSError
+            As :func:`open_windows`.
+        """
+        if self.since is None or self._time(since, "since") >= self.since:
+            return self
+        if until is None or self._time(until, "until") >= self.since:
+            raise InputError(
+                f"windows {self.home.name} were replaced by others from the end {time_text(self.since)} on: ask for "
+                "ends from then on, or for those before"
+            )
+        return self._before(self._time(since, "since")).of_ends(since, until)
+
+    def _before(self, at: int) -> Windows:
+        """Return the windows that these have replaced."""
+        numbers = [one.number for one in self.sets.answering]
+        place = numbers.index(self.home.number)
+        if place == 0:
+            assert self.since is not None
+            raise InputError(
+                f"{time_text(at)} is the end of a window no longer kept (--retain): those from {time_text(self.since)} "
+                "on are"
+            )
+        home = Home(self.home.store, self.home.name, numbers[place - 1])
+        return self.reader.made("before", str(home.number), lambda: _opened(home, self.sets))
 
     @cached_property
     def names(self) -> Names:
@@ -160,6 +234,8 @@ class Windows:
         OSError
             If one cannot be read.
         """
+        if (found := self.of_end(end)) is not self:
+            return found.at(end, window)
         length = self._length(window)
         if length not in self.spec.lengths:
             return self.names.beside(self._now(length, end))
@@ -191,6 +267,8 @@ class Windows:
         InputError, StoreError, OSError
             As :meth:`at`.
         """
+        if (found := self.of_end(end)) is not self:
+            return found.wide(end)
         return self.names.beside(self._wide_or_one(self._last() if end is None else self._end(end), None))
 
     def wide_between(self, since: Any, until: Any = None) -> pa.Table:
@@ -214,6 +292,8 @@ class Windows:
         StoreError, OSError
             As :meth:`at`.
         """
+        if (found := self.of_ends(since, until)) is not self:
+            return found.wide_between(since, until)
         begin = self._time(since, "since")
         self._check_kept(begin)
         last = min(self._due(), self._due() if until is None else self._time(until, "until"))
@@ -255,12 +335,15 @@ class Windows:
             raise InputError(
                 f"what has changed of a window of {window} is not known: it is of {', '.join(self.spec.names)}"
             )
+        if (found := self.of_end(end)) is not self:
+            return found.changed(end, window, since=since, commit=commit)
         now = self._last() if end is None else self._end(end)
         then = self if commit is None else self._of_commit(commit)
         if commit is not None:
             before = then._last()
         else:
             before = now - self.spec.slide if since is None else self._end(since, "since")
+        self._check_comparable(before, now)
         final = self.watermark is not None and now <= self.watermark - self.spec.late
         are = self._wide_or_one(now, window)
         try:
@@ -302,6 +385,8 @@ class Windows:
         OSError
             If one cannot be read.
         """
+        if (found := self.of_ends(since, until)) is not self:
+            return found.series(key, window, since, until)
         number = self.names.key_of(key)
         length = self._length(window)
         if length not in self.spec.lengths:
@@ -345,6 +430,8 @@ class Windows:
         OSError
             If one cannot be read.
         """
+        if (found := self.of_end(end)) is not self:
+            return found.flow(end, window)
         if "flow" not in self.spec.measures:
             raise InputError(
                 f"windows {self.home.name} have no flow: their measures are {', '.join(self.spec.measures)}"
@@ -419,6 +506,13 @@ class Windows:
             raise InputError(
                 f"{time_text(at)} is the end of a window no longer kept (--retain): those from {time_text(kept_from)} "
                 "on are"
+            )
+
+    def _check_comparable(self, before: int, now: int) -> None:
+        if self.since is not None and before < self.since:
+            raise InputError(
+                f"{time_text(before)} is an end of the windows that these have replaced, and {time_text(now)} is not: "
+                f"compare with ends from {time_text(self.since)} on"
             )
 
     def _check_multiple(self, at: int, step: int, which: str) -> None:

@@ -13,6 +13,8 @@
       results/<name>.parquet      results of ends that became due, and revisions; those of a past hour in one file
       quarantine/<name>.parquet   rows that were set aside
       hours/<name>.json           which files have past hours, and from when on ends are kept
+      sets/CURRENT, sets/commits/ the chain of sets, once another one has begun (:mod:`dtoss.windows.stored.sets`)
+      sets/<number>/              a later set, with all of the above but the lease
 """
 
 from __future__ import annotations
@@ -38,13 +40,16 @@ KEY_FILES, OBJECT_STATES, PATCHES, PANES, RESULTS, SET_ASIDE, HOURS = (
     "quarantine",
     "hours",
 )
+SETS = "sets"
+"""The folder of a name that holds its later sets, and the chain that says which of them counts."""
+ROOMS = (KEY_FILES, OBJECT_STATES, PATCHES, PANES, RESULTS, SET_ASIDE, HOURS)
 _NAMED = 5
 """Windows that a message names."""
 
 
 @dataclass(frozen=True)
 class Home:
-    """Where windows are; small, and pickled as its two texts.
+    """Where a set of windows is; small, and pickled as what it is made of.
 
     Parameters
     ----------
@@ -52,6 +57,8 @@ class Home:
         Path or URI of the store.
     name
         Of the windows.
+    number
+        Of the set; the first one is in the folder of the name, later ones in folders of their own in it.
 
     Raises
     ------
@@ -61,17 +68,29 @@ class Home:
 
     store: str
     name: str
+    number: int = 1
 
     def __post_init__(self) -> None:
         check_name(WINDOWS, self.name)
 
-    def __reduce__(self) -> tuple[type[Home], tuple[str, str]]:
-        return Home, (self.store, self.name)
+    def __reduce__(self) -> tuple[type[Home], tuple[str, str, int]]:
+        return Home, (self.store, self.name, self.number)
 
     @property
     def path(self) -> str:
         """Path or URI of the folder."""
-        return path_in(self.store, WINDOWS, self.name)
+        later = () if self.number == 1 else (SETS, str(self.number))
+        return path_in(self.store, WINDOWS, self.name, *later)
+
+    @property
+    def first(self) -> Home:
+        """The first set of the name, whose folder has the lease and the chain of sets."""
+        return self if self.number == 1 else Home(self.store, self.name)
+
+    @property
+    def sets(self) -> Chain:
+        """The chain that says which set counts; it begins with the second one."""
+        return Chain(folder_of(path_in(self.first.path, SETS)), kept=True)
 
     @cached_property
     def folder(self) -> Folder:

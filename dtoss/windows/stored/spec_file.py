@@ -136,11 +136,12 @@ def check_same(home: Home, held: Spec, asked: Spec) -> None:
     if held.by == asked.by == "partition" and held.keys != asked.keys:
         raise InputError(
             f"the pivots of {shown(home.store)} have changed since windows {home.name} began, and its partitions are "
-            "other places now: begin windows of another name (--name NAME)"
+            "other places now: let a new set take over without a gap (--replace), or begin windows of another name "
+            "(--name NAME)"
         )
     difference = held.difference(asked)
     if difference:
         raise InputError(
-            f"windows {home.name} stand for something else: {difference}; give the same options, or another name "
-            "(--name NAME)"
+            f"windows {home.name} stand for something else: {difference}; give the same options, let a new set take "
+            "over without a gap (--replace), or give another name (--name NAME)"
         )

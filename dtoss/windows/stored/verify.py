@@ -13,11 +13,12 @@ from dtoss.windows.kept.hours import NO_TIME, Hours, hours_of
 from dtoss.windows.stored.bundle import unbundled
 from dtoss.windows.stored.document import Document, Part, document_of, head_of
 from dtoss.windows.stored.home import HOURS, KEY_FILES, OBJECT_STATES, PANES, PATCHES, RESULTS, SET_ASIDE, Home
+from dtoss.windows.stored.sets import homes_of, sets_of
 from dtoss.windows.stored.spec_file import known
 
 
 def verify_windows(home: Home) -> Looked:
-    """Return what is wrong with windows; nothing of what is found is an error.
+    """Return what is wrong with windows, with all their sets; nothing of what is found is an error.
 
     Parameters
     ----------
@@ -38,9 +39,20 @@ def verify_windows(home: Home) -> Looked:
     another one or set aside. State that a later commit has made needless may be missing, and results that are
     in the file of their hour. Cost: everything is read once.
     """
+    sets = sets_of(home)
     look = Look()
+    look.found.held["results"] = 0
+    for one in homes_of(home, sets):
+        _set(one, look)
+    if sets.commit is not None:
+        for line in verify_chain(home.sets):
+            look.wrong(line)
+    return look.found
+
+
+def _set(home: Home, look: Look) -> None:
+    """Look at one set."""
     found = look.found
-    found.held["results"] = 0
     if not home.folder.there() or (not any(home.batches.listed()) and not home.folder.is_file("spec.json")):
         known(home)  # which says that there are none
     try:
@@ -51,7 +63,7 @@ def verify_windows(home: Home) -> Looked:
         look.wrong(line)
     files, logs = home.batches.listed()
     last = max([*files, *(end for _, end in logs)], default=0)
-    found.commits = last
+    found.commits += last
     hours = _hours(home, look)
     before: Document | None = None
     lines: dict[int, bytes] = {}
@@ -65,7 +77,6 @@ def verify_windows(home: Home) -> Looked:
             continue
         _document(home, look, document, before, hours, newest=number == last)
         before = document
-    return found
 
 
 def _hours(home: Home, look: Look) -> Hours:

@@ -48,11 +48,18 @@ def folded(spec: Spec, state: ObjectState, horizon: int | None) -> ObjectState:
     )  # fmt: skip
 
 
-def _kept_from(spec: Spec, horizon: int) -> int:
-    """Return from when on the last row of an object may matter: to what comes next, or to how far objects have come."""
+def memory_of(spec: Spec) -> int:
+    """Return for how long before the horizon the last row of an object is kept, in microseconds.
+
+    So long it may matter: to what comes next, or to how far objects have come.
+    """
     since = [spec.longest * spec.pane]
     if spec.moves:
         since.append(spec.max_gap)
     if "here" in spec.measures:
         since.append(LAST_TIME if spec.expire is None else spec.expire)
-    return max(horizon - max(since), -LAST_TIME)
+    return max(since)
+
+
+def _kept_from(spec: Spec, horizon: int) -> int:
+    return max(horizon - memory_of(spec), -LAST_TIME)

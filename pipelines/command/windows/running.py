@@ -107,6 +107,13 @@ def run(
             metavar="FROM TO",
         ),
     ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace",
+            help="Let other windows under this name, or other pivots, take over without a gap, once they are whole.",
+        ),
+    ] = False,
     retain: Annotated[
         str | None,
         typer.Option(
@@ -160,7 +167,7 @@ def run(
     }  # fmt: skip
     moving = moving_of(workers, rebalance, move_budget)
     if explain:
-        for line in told_of(store, name, wanted, how["space"], moving):
+        for line in told_of(store, name, wanted, how["space"], moving, replace):
             print(line)
         return 0
     if rebuild is not None:
@@ -172,6 +179,7 @@ def run(
                 "--workers": workers is not None,
                 "--rebalance": rebalance != REBALANCE,
                 "--move-budget": move_budget != MOVE_BUDGET,
+                "--replace": replace,
             }
         )
         return rebuilt(rebuild, positions, store, name, sessions, wanted, as_json, how)
@@ -191,6 +199,7 @@ def run(
             moving=moving,
             retain=retain,
             clock=clock_of(clock),
+            replacing=replace,
         )
     except BatchesFailed as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)

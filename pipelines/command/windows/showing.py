@@ -52,9 +52,9 @@ def show(
     from dtoss.windows.stored.asked import open_windows, time_text
 
     _check(flow, wide, changed, window, since)
-    found = open_windows(store, name)
-    length = found.spec.names[0] if window is None else window
     end = None if at.strip() == "now" else at
+    found = open_windows(store, name).of_end(end)
+    length = found.spec.names[0] if window is None else window
     if flow:
         table = found.flow(end, length)
     elif changed:
@@ -127,6 +127,7 @@ def _first(table: pa.Table, top: int, by: str | None) -> pa.Table:
 
 
 def _print(found: Windows, table: pa.Table, length: str, flow: bool) -> None:
+    from dtoss.windows.replacing.telling import under_way
     from dtoss.windows.stored.asked import time_text
     from dtoss.windows.stored.placement import in_words
     from pipelines.command.output import print_columns
@@ -138,6 +139,8 @@ def _print(found: Windows, table: pa.Table, length: str, flow: bool) -> None:
     ends = {} if flow or not len(table) else {table["end"][0].as_py()}
     which = f"{length} up to {time_text(next(iter(ends)))}" if ends else length
     note(f"{which}; due up to {'nothing yet' if mark is None else time_text(mark)}")
+    if (change := under_way(found.sets)) is not None:
+        note(change)
     if (workers := in_words(found.head.commit.document)) is not None:
         note(workers)
     quarantined = found.counts.get("quarantined", 0)

@@ -1,0 +1,207 @@
+"""Windows of a name that are being run: their set, and beside it the one that is to take over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dtoss.commits.ledger import Ledger
+from dtoss.commits.source import Source
+from dtoss.watch.settings import Settings
+from dtoss.windows.kept.retained import retained_of
+from dtoss.windows.replacing.begin import begin_next
+from dtoss.windows.replacing.beside import coming_of, count_batch, current_of, first_of, follow, settled
+from dtoss.windows.replacing.taking_over import give_up, read_by_all
+from dtoss.windows.replacing.telling import under_way
+from dtoss.windows.replacing.whole import same_watermark
+from dtoss.windows.stored.asked import time_text
+from dtoss.windows.stored.home import Home
+from dtoss.windows.stored.plan import Options
+from dtoss.windows.stored.sets import Sets, sets_of
+from dtoss.windows.stored.spec_file import known
+from pipelines.loop.ran import Ran, Turns
+from pipelines.rows.positions import Positions
+from pipelines.windowing.batches import Windowing
+from pipelines.windowing.beginning import Stands, fixed_for
+from pipelines.windowing.moving import Moving
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class How:
+    """How windows are run; what may differ from run to run.
+
+    Parameters
+    ----------
+    max_bad
+        Share of bad rows above which a batch fails. The set that is to take over bears all: it holds nothing up.
+    new_source
+        As :class:`dtoss.windows.stored.plan.Options`.
+    retain
+        As :func:`dtoss.windows.kept.retained.retained_of`.
+    wrap, unit, say
+        As :class:`pipelines.windowing.batches.Windowing`.
+    warn
+        Is told when a set begins, and when it takes over.
+    moving, clock
+        As :class:`pipelines.windowing.batches.Windowing`.
+    """
+
+    max_bad: float = 0.1
+    new_source: bool = False
+    retain: str | None = None
+    wrap: bool = False
+    unit: str | None = None
+    say: Callable[[Ran], None] = lambda ran: None
+    warn: Callable[[str], None] = lambda line: None
+    moving: Moving | None = None
+    clock: Callable[[], int] | None = None
+
+
+@dataclass
+class Running:
+    """The sets of a name that run, one batch at a time. :func:`running_of` makes it.
+
+    Parameters
+    ----------
+    home
+        Of any set of the name.
+    how
+        They are run.
+    """
+
+    home: Home
+    how: How
+    _known: dict[tuple[int, bool], Windowing] = field(default_factory=dict)
+    _turns: Turns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._turns = Turns(f"windows {self.home.name}")
+
+    def settings(self) -> Settings | None:
+        """Return the types of ids and times, as rows are fitted to them; None before the first batch."""
+        return self._current(sets_of(self.home)).settings()
+
+    def ledger(self) -> Ledger:
+        """Return what all sets that run have read."""
+        return read_by_all(self.home)
+
+    def first(self, files: Mapping[str, int]) -> dict[str, int] | None:
+        """Return which of the files that not all have come first, in one batch; None where any will do."""
+        return first_of(self.home, files)
+
+    def batch(
+        self, session: SparkSession, positions: Positions, source: Source, check: Callable[[], None] = lambda: None
+    ) -> Ran | None:
+        """Count a batch of rows in each set, a commit each; None where the current one has it.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As :meth:`pipelines.windowing.batches.Windowing.batch`; what a set has committed before stays.
+        """
+        with self._turns.turn():
+            self._turns.check()
+            before = sets_of(self.home)
+
+            def count(one: Home) -> Ran | None:
+                coming = before.coming is not None and one.number != before.current.number
+                return self._of(one, coming).batch(session, positions, source, check)
+
+            ran = count_batch(self.home, source, count)
+            self._tell(before)
+            return ran
+
+    def beat(self) -> Ran | None:
+        """Let the watermark follow the clock where there are no rows, in each set; None where no end becomes due.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As :meth:`pipelines.windowing.batches.Windowing.beat`.
+        """
+        with self._turns.turn():
+            if self._turns.over:
+                return None
+            before = sets_of(self.home)
+            ran = self._current(before).beat()
+            if before.coming is not None:
+                coming = coming_of(self.home, before)
+                if same_watermark(known(current_of(self.home, before)).spec, known(coming).spec):
+                    follow(self.home, before)
+                else:
+                    self._of(coming, True).beat()
+                settled(self.home)
+                self._tell(before)
+            return ran
+
+    def end(self) -> None:
+        """Let the batch in hand end, and have no other: whoever runs them next may begin."""
+        self._turns.end()
+
+    def _current(self, sets: Sets) -> Windowing:
+        return self._of(current_of(self.home, sets), False)
+
+    def _of(self, home: Home, coming: bool) -> Windowing:
+        """Return a set as it is run: the one to come tells nothing, and bears all rows."""
+        found = self._known.get((home.number, coming))
+        if found is None:
+            how, fixed = self.how, known(home)
+            options = Options(1.0 if coming else how.max_bad, how.new_source, retained_of(how.retain, fixed.spec))
+            say = _nothing if coming else how.say
+            found = Windowing(home, fixed, options, how.wrap, how.unit, say, how.moving, how.clock)
+            self._known[home.number, coming] = found
+        return found
+
+    def _tell(self, before: Sets) -> None:
+        """Tell of a set that has taken over."""
+        now = sets_of(self.home)
+        if now.current.number != before.current.number and now.current.since is not None:
+            self.how.warn(
+                f"windows {self.home.name}: the new set has taken over; ends from {time_text(now.current.since)} on "
+                "are its own"
+            )
+
+
+def running_of(home: Home, stands: Stands, how: How) -> Running:
+    """Return windows that are ready to be run: a set that is asked for has begun.
+
+    Parameters
+    ----------
+    home
+        Of any set of the name, whose lease is held.
+    stands
+        What they are held to.
+    how
+        They are run.
+
+    Raises
+    ------
+    Conflict, InputError, StoreError, OSError
+        As :func:`dtoss.windows.replacing.begin.begin_next`.
+    """
+    sets = sets_of(home)
+    current = current_of(home, sets)
+    retained_of(how.retain, stands.spec)
+    fixed_for(current, stands.spec, stands.tables)
+    if stands.given_up and sets.coming is not None:
+        give_up(home, sets)
+        how.warn(f"windows {home.name}: the set that was to take over is given up")
+    if stands.coming is not None:
+        spec, tables = stands.coming
+        retained_of(how.retain, spec)
+        sets = begin_next(current, sets, spec, dict(tables), time.time_ns() // 1000)
+    found = Running(home, how)
+    if sets_of(home).coming is not None:
+        if (told := under_way(settled(home))) is not None:
+            how.warn(f"windows {home.name}: {told}")
+        found._tell(sets)
+    return found
+
+
+def _nothing(ran: Ran) -> None:
+    """Tell nobody."""
