@@ -13,9 +13,10 @@ from dtoss.serve.answers import headers_of
 from dtoss.serve.pool import Stop
 from dtoss.serve.ready import Asker, Ready, is_known, not_modified, target_of
 from dtoss.serve.routes.schemas import array, responses, told
-from dtoss.serve.routes.windows import Name
+from dtoss.serve.routes.windows import End, Name
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.windows.bodies import moment_of
 from dtoss.serve.windows.regions import Ground, features, regions_of
 from dtoss.windows.stored.asked import Windows
 
@@ -38,21 +39,25 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         return Ground(frame, index.bounds if space.dimension == 2 else None)
 
     @get("/windows/{name:str}/regions", opt={"responses": responses(REGIONS)})
-    async def regions(request: Asker, name: Name) -> ASGIResponse:
-        """Return the places that windows count by, as GeoJSON on the map: the key of each, and a place in it."""
+    async def regions(request: Asker, name: Name, end: End = None) -> ASGIResponse:
+        """Return the places that windows count by, as GeoJSON on the map: key and name of each, and a place in it.
+
+        Of cells of H3 they are those in which anything happened in the longest window that ended then, or now.
+        """
         served, target = state.serving.now, target_of(request)
 
         def work(stop: Stop) -> tuple[bytes, bytes | None]:
             windows = opened.find(name)
             ground, digest = ground_of(served, windows), windows.spec.keys
-            of = b"%s %s" % (target, ("" if ground is None else ground.text).encode())
-            tag = b'"%s-keys-%s-%08x"' % (name.encode(), digest.encode(), crc32(of))
+            cells = windows.head.commit.sha256 if windows.spec.by.startswith("h3:") else ""
+            of = f"{'' if ground is None else ground.text} {cells}".encode()
+            tag = b'"%s-keys-%s-%08x"' % (name.encode(), digest.encode(), crc32(target, crc32(of)))
             if is_known(request, tag):
                 return tag, None
             stop.check()
 
             def body() -> bytes:
-                found = [] if ground is None else features(regions_of(windows, ground))
+                found = [] if ground is None else features(regions_of(windows, ground, moment_of(end)), windows)
                 return orjson.dumps(
                     {
                         "type": "FeatureCollection",

@@ -4,9 +4,12 @@ import { MEASURES, unitOf } from './heat.js'
 
 /**
  * `all` windows as the server tells of them and `facts` of those that are shown; `see`, what a person chose; the `frame`
- * and the `flows` that were asked for last; `names` of regions by key; whether they are `drawable`; the `hooks` of the map.
+ * and the `flows` that were asked for last; `names` of regions by key; whether they are `drawable` on this map, and why
+ * they are `undrawn` where that has another reason; the `hooks` of the map.
  */
-export const now = { all: null, facts: null, see: null, hooks: null, frame: null, flows: null, names: new Map(), drawable: true }
+export const now = {
+  all: null, facts: null, see: null, hooks: null, frame: null, flows: null, names: new Map(), drawable: true, undrawn: '',
+}
 
 const SECOND = 1e6
 /** Lengths, in seconds, that may be asked for undeclared where windows end now. */

@@ -5,7 +5,8 @@ import { isoOf, lastEnd, moving, nameOf, now, shown, unit, valueOf } from './cou
 import { $, coloured, fail, make } from './elements.js'
 import { drawFlows } from './flows.js'
 import {
-  boundsOf, boundTexts, classOf, colourRegions, drawRegions, MEASURES, placeOfRegion, regionAt, showRegions, spreadColours, valueText,
+  boundsOf, boundTexts, classOf, colourRegions, drawnRegions, drawRegions, hasRegion, MEASURES, placeOfRegion, regionAt, showRegions,
+  spreadColours, valueText,
 } from './heat.js'
 import { whole } from './places.js'
 
@@ -66,6 +67,8 @@ async function looked() {
   ])
   if (told) now.frame = { values: new Map(told.rows.map(row => [String(row.key), row])), batch: told.batch, end: told.end }
   for (const row of told?.rows ?? []) if (row.name != null) now.names.set(String(row.key), String(row.name))
+  const wanted = told ? told.rows.map(row => row.key) : moves?.list.flatMap(one => [one.from, one.to]) ?? []
+  if (isEndless() && wanted.some(key => !hasRegion(key))) await drawMore(signal)
   now.flows = moves
   note(moves?.problem ?? (told && !told.rows.length ? `Nothing happened in the ${see.length} before ${told.end ?? 'now'}` : ''))
   paint()
@@ -83,21 +86,38 @@ async function newest(get, batch) {
   }
 }
 
-/** Draw the regions of the windows, once for the same keys. */
+/** Return whether there are too many keys to draw all: then only those are drawn that were seen. */
+const isEndless = () => now.facts.by.startsWith('h3:')
+
+/** Draw the regions of the windows, once for the same keys; cells of H3 as they are seen. */
 async function drawKeys(signal) {
   const of = `${now.facts.name} ${now.facts.digest}`
   if (drawnOf === of) return
-  const { features, drawable } = await ask('/regions', {}, signal)
-  now.drawable = drawable
-  now.names = new Map(features.flatMap(({ properties: { key, name } }) => (name == null ? [] : [[String(key), name]])))
-  drawRegions(features, !shown())
+  Object.assign(now, { names: new Map(), drawable: true, undrawn: '' })
+  if (isEndless()) drawRegions([], !shown())
+  else await drawMore(signal)
   drawnOf = of
+}
+
+/** Draw regions of keys that were not drawn yet; where they cannot be drawn, it is said, and what is counted is told. */
+async function drawMore(signal) {
+  const endless = isEndless()
+  try {
+    const { features, drawable } = await ask('/regions', endless && now.see.end != null ? { end: isoOf(now.see.end) } : {}, signal)
+    Object.assign(now, { drawable, undrawn: '' })
+    for (const { properties: { key, name } } of features) if (name != null) now.names.set(String(key), String(name))
+    const before = endless ? drawnRegions() : [], fresh = endless ? features.filter(one => !hasRegion(one.properties.key)) : features
+    if (fresh.length || !endless) drawRegions([...before, ...fresh], !shown())
+  } catch (error) {
+    if (error.status !== 400 && error.status !== 413) throw error
+    now.undrawn = error.message
+  }
 }
 
 /** Return the largest flows; those that are kept no more are said, and are no error. */
 async function largest(signal) {
   try {
-    const { rows } = await ask('/flow', asked(), signal), inside = one => String(one) !== '-1'
+    const { rows } = await newest(() => ask('/flow', asked(), signal), now.facts.batch), inside = one => String(one) !== '-1'
     const list = rows.filter(one => one.from !== one.to && inside(one.from) && inside(one.to))
     list.sort((a, b) => b.moves - a.moves || a.from - b.from || a.to - b.to)
     return { list: list.slice(0, now.see.flows), of: list.length }
@@ -129,6 +149,7 @@ export function legendOf() {
   const parts = [], said = text => make('p', { className: 'note', textContent: text }), { facts, see, frame, flows } = now
   const part = (title, ...children) => parts.push(make('div', {}, make('h2', { textContent: title }), ...children))
   if (shown() && !now.drawable) part(facts.name, said('The regions of these windows are in another CRS than the map, and not drawn'))
+  else if (shown() && now.undrawn) part(facts.name, said(now.undrawn))
   else if (shown() && frame) {
     const ends = boundTexts(scale.bounds).map(textContent => make('span', { textContent }))
     const colours = make('div', { className: 'ramp' }, ...ramp().map(coloured)), steps = make('p', { className: 'steps' }, ...ends)

@@ -22,14 +22,21 @@ export function heatOn(made, given) {
   [map, colours] = [made, given]
 }
 
+/** Return the regions that are drawn, and whether that of a key is. */
+export const drawnRegions = () => known
+export const hasRegion = key => index.has(String(key))
+
 /** Draw regions, each a feature with the properties key and at; none takes them away. */
 export function drawRegions(features, hidden) {
+  const bright = lit == null ? null : known[lit]?.properties.key
   known = features
   index = new Map(features.map(({ properties }, i) => [String(properties.key), i]))
   const data = collection(features.map((one, id) => ({ ...one, id })))
   if (map.getSource(SOURCE)) {
     map.removeFeatureState({ source: SOURCE })
     map.getSource(SOURCE).setData(data)
+    lit = null
+    lightRegion(bright)
     return
   }
   map.addSource(SOURCE, { type: 'geojson', data, maxzoom: 16, tolerance: 0.2 })

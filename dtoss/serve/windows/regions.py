@@ -1,4 +1,4 @@
-"""The regions that windows count by, as the page draws them: partitions, the nearest of sites, polygons."""
+"""The regions that windows count by, as the page draws them: partitions, what is nearest to sites, polygons, H3."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.commits.listed import mapped
 from dtoss.export.cell_rings import cells_of
+from dtoss.export.h3_cells import h3_cells
 from dtoss.geometry.polygons import Rings, polygons_in
 from dtoss.geometry.space import Space
 from dtoss.in_process import build
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.cell_of import CellView
+from dtoss.serve.problems import Problem
 from dtoss.tiles.cells import closed_rings
 from dtoss.tiles.clipping import TileBox, clipped_polygons, thinned
 from dtoss.tiles.drawings import drawn_polygons
@@ -22,9 +24,6 @@ from dtoss.tiles.frame import Frame, unmercator
 from dtoss.tiles.regions import regions_on_map
 from dtoss.tiles.rings import MapRings, rings_on_map
 from dtoss.windows.stored.asked import Windows
-from dtoss.windows.stored.bundle import unbundled
-from dtoss.windows.stored.home import KEY_FILES
-from dtoss.windows.stored.spec_file import known
 
 Shape: TypeAlias = list[list[list[list[float]]]]
 """Coordinates of a GeoJSON MultiPolygon."""
@@ -32,6 +31,8 @@ GRID_UNITS = 1 << 28
 """Of a side of the map: corners are told to 15 cm."""
 SHAPES_ZOOM = 12.0
 """At which regions are drawn with all their corners: a metre."""
+MOST_HEXAGONS = 50_000
+"""Cells of H3 that are drawn at once: 8 MB of GeoJSON."""
 _DIGITS = 6
 _MARGIN = 0.25
 """Share of their spread by which sites of a plane are seen beyond the outermost ones."""
@@ -77,7 +78,7 @@ class Drawn:
     shapes: list[Shape]
 
 
-def regions_of(windows: Windows, ground: Ground) -> Drawn:
+def regions_of(windows: Windows, ground: Ground, end: float | str | None = None) -> Drawn:
     """Return the regions of the keys of windows. Cost O(n log n) for n sites or corners, O(P^2) for P partitions.
 
     Parameters
@@ -86,17 +87,24 @@ def regions_of(windows: Windows, ground: Ground) -> Drawn:
         Whose keys they are.
     ground
         Where they are drawn.
+    end
+        Of cells of H3, of which there are too many to draw all: those in which anything happened in the longest window
+        that ended then; None takes the last end that is due.
 
     Raises
     ------
+    InputError
+        If cells of H3 are wanted and the library is not installed, or the end is none that is kept.
+    Problem
+        413 if there are more than 50,000 of them.
     StoreError
-        If the file of keys is missing or damaged.
+        If a file of the windows is missing or damaged.
     OSError
         If it cannot be read.
     """
-    home, space = windows.home, windows.spec.space
-    file = known(home).keys
-    tables = unbundled(mapped(home.folder, KEY_FILES, file.name, "restore it from a copy"), file.name)
+    space, tables = windows.spec.space, windows.reader.material
+    if "h3" in tables:
+        return of_h3(windows.at(end, windows.spec.names[-1])["key"].to_numpy(), ground)
     if "regions" in tables:
         columns = tables["regions"]
         pivots = [columns[f"pivot_{i}"].to_numpy() for i in range(columns.num_columns - 1)]
@@ -107,6 +115,29 @@ def regions_of(windows: Windows, ground: Ground) -> Drawn:
         first = (np.array(tables[name]["first"].to_numpy()) for name in ("ring", "polygon", "shape"))
         return of_polygons(Rings(corners, *first), space, ground)
     return of_sites(_places(tables["sites"]), space, ground)
+
+
+def of_h3(keys: NDArray[np.int64], ground: Ground) -> Drawn:
+    """Return cells of H3; each stands at its middle.
+
+    Raises
+    ------
+    InputError
+        If the library is not installed.
+    Problem
+        413 if there are more than 50,000.
+    """
+    if len(keys) > MOST_HEXAGONS:
+        raise Problem(
+            413,
+            f"there are {len(keys):,} cells of H3, and at most {MOST_HEXAGONS:,} are drawn: ask for a key over time "
+            "(/series), or count by larger cells",
+            limit="cells",
+            value=len(keys),
+            bound=MOST_HEXAGONS,
+        )
+    middles, made = h3_cells(keys)
+    return Drawn(keys, middles, shapes_of(rings_on_map(ground.frame, *closed_rings(made))))
 
 
 def of_partitions(regions: Regions, ground: Ground) -> Drawn:
@@ -141,16 +172,25 @@ def of_polygons(rings: Rings, space: Space, ground: Ground) -> Drawn:
     return Drawn(np.arange(len(shapes)), at, shapes)
 
 
-def features(drawn: Drawn) -> list[dict[str, Any]]:
-    """Return regions as GeoJSON features with the properties key and at; one without a place has no geometry."""
-    at = drawn.at.round(_DIGITS).tolist()
+def features(drawn: Drawn, windows: Windows) -> list[dict[str, Any]]:
+    """Return regions as GeoJSON features with the properties key, at, and name where they are called something.
+
+    Parameters
+    ----------
+    drawn
+        Those; one without a place has no geometry.
+    windows
+        Whose keys they are.
+    """
+    at, told = drawn.at.round(_DIGITS).tolist(), windows.names.beside(pa.table({"key": drawn.keys}))
+    names = told["name"].to_pylist() if "name" in told.column_names else [None] * len(at)
     return [
         {
             "type": "Feature",
-            "properties": {"key": key, "at": place},
+            "properties": {"key": key, "at": place} if name is None else {"key": key, "name": name, "at": place},
             "geometry": {"type": "MultiPolygon", "coordinates": shape} if shape else None,
         }
-        for key, place, shape in zip(drawn.keys.tolist(), at, drawn.shapes, strict=True)
+        for key, name, place, shape in zip(drawn.keys.tolist(), names, at, drawn.shapes, strict=True)
     ]
 
 

@@ -89,6 +89,7 @@ def test_windows_are_shown_followed_and_gone_back_to(driver, server):
         assert re.search(r"batch\s+1\s+rows read\s+21\s+counted\s+21", said), said
         page.locator("#w-regions summary").click()
         rows = page.locator("#w-regions-table tbody tr")
+        rows.nth(1).wait_for()
         found = open_windows(server.store, "fleet")
         want = {str(row["key"]): str(row["objects"]) for row in found.at(window="10s").to_pylist()}
         assert dict(re.split(r"\s*\t\s*", line) for line in rows.all_inner_texts()) == want == {"0": "9", "1": "3"}

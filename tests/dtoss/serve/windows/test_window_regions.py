@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dtoss
+from dtoss.export.h3_cells import h3_cells
 from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import space_of
 from dtoss.serve.telling.metrics import Metrics
 from dtoss.serve.telling.shared_counts import SharedCounts
 from dtoss.serve.windows.news import NAMES_SECONDS, UNREAD_SECONDS, WindowNews, families
 from dtoss.serve.windows.opened import Opened
-from dtoss.serve.windows.regions import Ground, of_partitions, of_polygons, of_sites
+from dtoss.serve.windows.regions import Ground, of_h3, of_partitions, of_polygons, of_sites
 from dtoss.tiles.frame import frame_of
+from dtoss.windows.stored.home import Home
+from dtoss.windows.stored.keys_file import keys_from, write_keys
+from dtoss.windows.stored.keys_file import of_h3 as made_of_h3
+from dtoss.windows.stored.keys_file import of_sites as made_of_sites
+from dtoss.windows.stored.spec_file import Fixed, fix
 from tests.dtoss.serve.served import Asker, running
 from tests.dtoss.windows.stored.kept import SITES, begin, commit, spec
 
@@ -79,6 +88,119 @@ def test_polygons_keep_their_holes():
     drawn = of_polygons(rings, SPHERE, WORLD)
     assert owners(drawn, [(1.0, 1.0), (3.0, 3.0), (13.0, 3.0), (8.0, 3.0)]) == [[0], [], [1], []]
     assert np.abs(drawn.at - [[3.0, 3.0], [13.0, 3.0]]).max() < 0.1
+
+
+BANDS = [(lon, lat) for lat in (30.0, -30.0) for lon in (0.0, 90.0, 180.0, -90.0)]
+"""The middles of eight cells, a quarter turn wide, from the equator to 60 degrees; two more lie round the poles."""
+
+
+class Cells(ModuleType):
+    """A library of H3 with ten cells only, numbered from 1 on."""
+
+    __path__ = ()
+
+    @staticmethod
+    def coordinates_to_cells(lat, lon, resolution):
+        band = np.rint(np.asarray(lon) / 90.0).astype(np.int64) % 4 + 4 * (np.asarray(lat) < 0)
+        return np.where(np.abs(lat) > 60, 9 + (np.asarray(lat) < 0), band + 1).astype(np.uint64)
+
+    @staticmethod
+    def cells_to_coordinates(cells):
+        at = [[*BANDS, (0.0, 90.0), (0.0, -90.0)][cell - 1] for cell in cells.tolist()]
+        return {"lng": [lon for lon, _ in at], "lat": [lat for _, lat in at]}
+
+    @staticmethod
+    def cells_to_wkb_polygons(cells):
+        return [SimpleNamespace(as_py=lambda cell=cell: Cells.wkb(cell)) for cell in cells.tolist()]
+
+    @staticmethod
+    def wkb(cell):
+        turns = np.array([-45.0, 45.0])
+        if cell > len(BANDS):
+            ring = [(lon, 60.0 if cell == 9 else -60.0) for lon in (-135.0, -45.0, 45.0, 135.0)]
+            ring = ring if cell == 9 else ring[::-1]
+        else:
+            lon, lat = BANDS[cell - 1]
+            low, high = (0.0, 60.0) if lat > 0 else (-60.0, 0.0)
+            west, east = lon + turns
+            ring = [(west, low), (east, low), (east, high), (west, high)]
+        points = [((lon + 180.0) % 360.0 - 180.0, lat) for lon, lat in [*ring, ring[0]]]
+        head = b"\1" + np.array([3, 1, len(points)], "<u4").tobytes()
+        return head + np.array(points, "<f8").tobytes()
+
+
+@pytest.fixture
+def ten_cells(monkeypatch):
+    """H3 is installed, and has ten cells."""
+    monkeypatch.setitem(sys.modules, "h3ronpy", Cells("h3ronpy"))
+    monkeypatch.setitem(sys.modules, "h3ronpy.vector", Cells("h3ronpy.vector"))
+
+
+def test_cells_of_h3_are_drawn_over_the_antimeridian_and_round_poles(ten_cells):
+    """Each place in its own cell; a cell stands at its middle."""
+    places = np.random.default_rng(0).uniform([-180, -84], [180, 84], (500, 2))
+    lat, beside = np.abs(places[:, 1]), np.abs(places[:, 0] / 90 - np.rint(places[:, 0] / 90))
+    clear = places[((lat < 58) | (lat > 70)) & (beside < 0.49) & (lat > 1)]
+    drawn = of_h3(np.arange(1, 11), WORLD)
+    want = Cells.coordinates_to_cells(clear[:, 1], clear[:, 0], 0)
+    assert set(want.tolist()) == set(range(1, 11))
+    assert owners(drawn, clear) == [[int(key)] for key in want]
+    np.testing.assert_allclose(drawn.at[:8], BANDS)
+    middles, made = h3_cells(np.zeros(0, np.int64))
+    assert (len(middles), made.first.tolist()) == (0, [0])
+
+
+@pytest.mark.parametrize("resolution", [0, 5])
+def test_cells_of_the_library_are_where_it_says(resolution):
+    """All over the globe."""
+    library = pytest.importorskip("h3ronpy.vector")
+    places = np.random.default_rng(0).uniform([-180, -84], [180, 84], (200, 2))
+    lon, lat = (np.ascontiguousarray(column) for column in places.T)
+    keys = np.asarray(library.coordinates_to_cells(lat, lon, resolution)).astype(np.int64)
+    assert owners(of_h3(np.unique(keys), WORLD), places) == [[int(key)] for key in keys]
+
+
+def test_cells_of_h3_are_answered_as_they_are_seen(tmp_path, ten_cells, monkeypatch):
+    """Those of the longest window of an end, called in hexadecimal; without the library the way out is said."""
+    home = Home(str(tmp_path), "cells")
+    wanted = replace(spec(space=SPHERE), by="h3:3", keys=keys_from(SPHERE, made_of_h3(3)).digest)
+    fixed = Fixed(wanted, write_keys(home, made_of_h3(3)))
+    fix(home, fixed)
+    commit(
+        home,
+        fixed,
+        [
+            (1, 1_000_000, 10.0, 20.0),
+            (1, 9_000_000, 10.0, 20.0),
+            (2, 7_000_000, 179.0, 70.0),
+            (2, 9_000_000, 10.0, 20.0),
+        ],
+    )
+    globe = dtoss.build(np.arange(20), np.random.default_rng(0).uniform(0, 10, (20, 2)))
+    with running(globe, store=str(tmp_path)) as server, Asker(server) as asker:
+        status, headers, body = asker.raw("/windows/cells/regions")
+        before = json.loads(asker.raw("/windows/cells/regions?end=2")[2])
+        again = asker.raw("/windows/cells/regions", if_none_match=headers["etag"])
+        monkeypatch.setitem(sys.modules, "h3ronpy", None)
+        monkeypatch.delitem(sys.modules, "h3ronpy.vector")
+        refused, _, why = asker.raw("/windows/cells/regions?end=4")
+    said = [(one["properties"]["key"], one["properties"]["name"]) for one in json.loads(body)["features"]]
+    assert (status, said, again[0]) == (200, [(1, "1"), (9, "9")], 304)
+    assert [one["properties"]["key"] for one in before["features"]] == [1]
+    assert refused == 400
+    assert "a cell of H3 needs h3ronpy: pip install 'dtoss[h3]'" in json.loads(why)["detail"]
+
+
+def test_regions_are_called_what_sites_are(tmp_path):
+    """By the names of their file; one without a name has its number only."""
+    home, wanted = Home(str(tmp_path), "shops"), spec()
+    fixed = Fixed(wanted, write_keys(home, made_of_sites(SITES, pa.array(["Main Street", "Harbour", None]))))
+    fix(home, fixed)
+    commit(home, fixed, [(1, 5_000_000, 1.0, 1.0)])
+    plane = dtoss.build(np.arange(20), np.random.default_rng(0).uniform(0, 10, (20, 2)), crs="none")
+    with running(plane, store=str(tmp_path)) as server, Asker(server) as asker:
+        told = json.loads(asker.raw("/windows/shops/regions")[2])["features"]
+    assert [one["properties"].get("name") for one in told] == ["Main Street", "Harbour", None]
 
 
 def test_regions_are_answered_once_for_the_same_keys(tmp_path):
