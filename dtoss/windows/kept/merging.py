@@ -75,11 +75,11 @@ def merge_hours(home: Home, spec: Spec, head: Document, retain: int | None = Non
 def _merged(home: Home, head: Document, before: Hours, past: int, rebuilt: Sequence[int], late: int) -> Hours:
     """Return the hours with more of them: those that a rebuild has changed, and those that are past."""
     scanned: list[Document] = []
-    target = past if before.until == NO_TIME else min(past, before.until + MOST_HOURS * PAST_HOUR_US)
+    target = past
     for document in documents(home, before.since, head.number):
-        ends = [part.of[0] for part in document.files[RESULTS]]
-        if before.until == NO_TIME and target == past and ends:
-            target = min(past, min(ends) // PAST_HOUR_US * PAST_HOUR_US + MOST_HOURS * PAST_HOUR_US)
+        first = _first_end(home, document.files[RESULTS], before.until) if target == past else None
+        if first is not None:
+            target = min(past, first // PAST_HOUR_US * PAST_HOUR_US + MOST_HOURS * PAST_HOUR_US)
         mark = document.watermark_before
         if mark is not None and mark - late >= target:
             break
@@ -89,7 +89,8 @@ def _merged(home: Home, head: Document, before: Hours, past: int, rebuilt: Seque
     parts = [part for one in scanned for part in one.files[RESULTS]]
     parts += [part for one in extra if one.number not in known for part in one.files[RESULTS]]
     parts += _rebuilt_later(home, head, scanned, target, known | set(rebuilt))
-    wanted = _hours_in(parts, before.until, target)
+    begin = _first_end(home, parts, before.until)
+    wanted = [] if begin is None else _hours_in(parts, begin // PAST_HOUR_US * PAST_HOUR_US, target)
     again = _hours_in([part for one in extra for part in one.files[RESULTS]], NO_TIME, before.until)
     files, rows = list(before.files), 0
     if before.until == NO_TIME and not wanted:
@@ -123,6 +124,20 @@ def _rebuilt_later(
             yield from (part for one in documents(home, number, number) for part in one.files[RESULTS])
 
 
+def _first_end(home: Home, parts: Sequence[Part], since: int) -> int | None:
+    """Return a time from which on files have ends, of those from another one on; None of none.
+
+    It is exact where a file spans days: after a silence there are no steps of a day each.
+    """
+    found: list[int] = []
+    for part in parts:
+        if part.of[1] >= since > part.of[0] and part.of[1] - since > MOST_HOURS * PAST_HOUR_US:
+            found.append(pc.min(_read(home, part.file, since, part.of[1], ["end"])["end"]).as_py())
+        elif part.of[1] >= since:
+            found.append(max(part.of[0], since))
+    return min(found, default=None)
+
+
 def _hours_in(parts: Sequence[Part], since: int, until: int) -> list[int]:
     """Return the hours from one time to another that files may have ends of, rising."""
     found: set[int] = set()
@@ -147,7 +162,7 @@ def _of_hour(home: Home, parts: Sequence[Part], hour: int) -> Part | None:
     return Part(_written(home, RESULTS, table), (bounds["min"], bounds["max"]))
 
 
-def _read(home: Home, file: Listed, first: int, last: int) -> pa.Table:
+def _read(home: Home, file: Listed, first: int, last: int, columns: list[str] | None = None) -> pa.Table:
     """Return the results of ends, both included: a small file is hashed, of a large one the pages are checked."""
     path = home.folder.path(RESULTS, file.name)
     source = opened(home.folder, RESULTS, file)
@@ -159,7 +174,7 @@ def _read(home: Home, file: Listed, first: int, last: int) -> pa.Table:
             bounds = parquet.metadata.row_group(piece).column(at).statistics
             if bounds.min <= last and bounds.max >= first:
                 there.append(piece)
-        table = parquet.read_row_groups(there, use_threads=False)
+        table = parquet.read_row_groups(there, columns, use_threads=False)
     except (pa.ArrowException, OSError, ValueError, AttributeError) as error:
         raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
     end = table["end"].to_numpy()

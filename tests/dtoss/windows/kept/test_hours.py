@@ -122,6 +122,23 @@ def test_files_that_hours_have_stay_while_somebody_may_be_reading(tmp_path):
     assert clear_merged(home, head_of(home), 0.0) > 0
 
 
+def test_hours_in_which_nothing_was_told_are_no_steps(tmp_path):
+    """After a silence of a thousand days two merges are enough."""
+    wanted = spec(late="3s", measures="rows,objects")
+    home, fixed = begin(tmp_path, wanted)
+    later = 1000 * 24 * HOUR
+    rows = made(7, batches=3, rows=12)
+    for shift in (0, later):
+        for batch in rows:
+            commit(home, fixed, [(one, t + shift, x, y) for one, t, x, y in batch])
+    commits = merged(home, wanted)
+    assert commits <= 3
+    hours = hours_of(home, head_of(home))
+    assert hours.until > later
+    assert {part.of[0] >= later for part in hours.files} == {False, True}
+    assert verify_windows(home).damaged == []
+
+
 def test_what_a_batch_knew_is_no_longer_kept_once_its_hour_is_merged(tmp_path):
     """Which is said, and an end that can be compared with: it is no damage."""
     wanted = spec(late="3s")
