@@ -11,14 +11,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError
+from dtoss.export.cell_rings import rings_of
 from dtoss.export.export import format_of
-from dtoss.export.geoparquet import Geometries, rings_wkb, write_geoparquet
-from dtoss.export.layers import drawn_crs, region_geometries
-from dtoss.extras import needed
+from dtoss.export.geoparquet import Geometries, polygons_wkb, rings_wkb, write_geoparquet
+from dtoss.export.h3_cells import h3_cells
+from dtoss.export.layers import drawn_crs, region_geometries, spherical_cells
 from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import LONLAT, Space
-from dtoss.partitioning.region_polygons import RegionShape, region_shapes
+from dtoss.in_process import build
+from dtoss.partitioning.region_polygons import region_shapes
 from dtoss.partitioning.regions import Regions
+from dtoss.queries.cell_of import CellView
 from dtoss.snapshots.place import filesystem_of
 from dtoss.windows.stored.asked import Windows
 from pipelines.rows.write_file import written
@@ -124,19 +127,31 @@ def _shapes(found: Windows, keys: NDArray[np.int64]) -> Geometries:
         corners = np.stack([tables["corners"][name].to_numpy() for name in ("x", "y")], axis=1)
         first = (np.array(tables[name]["first"].to_numpy()) for name in ("ring", "polygon", "shape"))
         return _of_polygons(Rings(corners, *first), space, keys)
-    if "regions" in tables:
-        columns = tables["regions"]
-        pivots = np.stack([columns[f"pivot_{i}"].to_numpy() for i in range(columns.num_columns - 1)], axis=1)
-        regions, row = Regions(np.ascontiguousarray(pivots), np.array(columns["weight"].to_numpy())), keys
-    else:
-        sites = np.stack([tables["sites"][name].to_numpy() for name in ("x", "y")], axis=1)
-        distinct, first_, back = np.unique(space.vectors(sites), axis=0, return_index=True, return_inverse=True)
-        regions = Regions(np.ascontiguousarray(distinct), np.zeros(len(distinct)))
-        owner = first_[back.reshape(-1)] == np.arange(len(sites))  # of equal sites the first has the cell
-        row = np.where(owner, back.reshape(-1), -1)[keys]
-    none = RegionShape([], 0.0, np.zeros(0, np.int64))
-    made = region_shapes(regions, _bounds(space, regions.pivots))
-    return region_geometries([made[i] if i >= 0 else none for i in row.tolist()], sphere=space.metric == "sphere")
+    if "sites" in tables:
+        return _of_sites(np.stack([tables["sites"][name].to_numpy() for name in ("x", "y")], axis=1), space, keys)
+    columns = tables["regions"]
+    pivots = np.stack([columns[f"pivot_{i}"].to_numpy() for i in range(columns.num_columns - 1)], axis=1)
+    regions = Regions(np.ascontiguousarray(pivots), np.array(columns["weight"].to_numpy()))
+    made = region_shapes(regions, _bounds(space, pivots))
+    return region_geometries([made[key] for key in keys.tolist()], sphere=space.metric == "sphere")
+
+
+def _of_sites(sites: NDArray[np.float64], space: Space, keys: NDArray[np.int64]) -> Geometries:
+    """Return the places of which each site is the nearest one; of equal sites the first has them. O(n log n)."""
+    vectors = space.vectors(sites)
+    first = np.unique(vectors, axis=0, return_index=True)[1]
+    bounds = _bounds(space, vectors)
+    given = None if bounds is None else tuple(bounds.tolist())
+    index = build(first, sites[first], crs=space.crs, metric=space.metric, bounds=given, partitions=1, progress=False)
+    view = CellView(index.space, index._opened, index._bounds, index.border)
+    made = list(spherical_cells(view))
+    owner = np.concatenate([np.asarray(columns["id"]) for columns, _ in made])
+    row = np.full(len(sites), len(owner))
+    row[owner] = np.arange(len(owner))
+    wkb = pa.chunked_array([*(one.wkb for _, one in made), pa.array([None], pa.binary())]).combine_chunks()
+    boxes = np.concatenate([*(one.boxes for _, one in made), np.full((1, 4), np.nan)])
+    kinds = frozenset(kind for _, one in made for kind in one.kinds)
+    return Geometries(wkb.take(pa.array(row[keys])), boxes[row[keys]], kinds)
 
 
 def _bounds(space: Space, places: NDArray[np.float64]) -> NDArray[np.float64] | None:
@@ -166,12 +181,8 @@ def _box(corners: NDArray[np.float64], space: Space) -> list[float]:
 
 
 def _of_cells(keys: NDArray[np.int64]) -> Geometries:
-    import shapely
-
-    library = needed("h3ronpy.vector", "cells of H3", "h3")
-    wkb = [bytes(one.as_py()) for one in library.cells_to_wkb_polygons(keys.astype(np.uint64))]
-    boxes = [_box(shapely.get_coordinates(shapely.from_wkb(one)), Space(LONLAT, "sphere")) for one in wkb]
-    return _geometries(wkb, boxes, [1] * len(wkb))
+    rings = rings_of(h3_cells(keys)[1])
+    return Geometries(polygons_wkb(rings.first, rings.points), rings.boxes, frozenset(["Polygon"]))
 
 
 def _geometries(wkb: Sequence[bytes], boxes: Sequence[Sequence[float]], pieces: Sequence[int]) -> Geometries:
