@@ -29,8 +29,10 @@ Shape: TypeAlias = list[list[list[list[float]]]]
 """Coordinates of a GeoJSON MultiPolygon."""
 GRID_UNITS = 1 << 28
 """Of a side of the map: corners are told to 15 cm."""
-SHAPES_ZOOM = 12.0
-"""At which regions are drawn with all their corners: a metre."""
+SHAPES_ZOOM, COARSE_ZOOM = 12, 6
+"""At which regions are drawn with all their corners, to a metre; and where these are too many, to 60 m at the worst."""
+MOST_CORNERS = 400_000
+"""Of all regions: 9 MB of GeoJSON."""
 MOST_HEXAGONS = 50_000
 """Cells of H3 that are drawn at once: 8 MB of GeoJSON."""
 _DIGITS = 6
@@ -197,7 +199,11 @@ def features(drawn: Drawn, windows: Windows) -> list[dict[str, Any]]:
 def shapes_of(made: MapRings) -> list[Shape]:
     """Return polygons of the map as coordinates: cut at its sides, round poles too, with their holes."""
     whole = TileBox(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 0.0, GRID_UNITS]))
-    cut = clipped_polygons(thinned(made, int(SHAPES_ZOOM)), whole)
+    zoom, few = SHAPES_ZOOM, thinned(made, SHAPES_ZOOM)
+    while few.first[-1] > MOST_CORNERS and zoom > COARSE_ZOOM:
+        zoom -= 1
+        few = thinned(made, zoom)
+    cut = clipped_polygons(few, whole)
     lonlat = unmercator(cut.points / GRID_UNITS).round(_DIGITS)
     found: list[Shape] = [[] for _ in range(len(made))]
     for ring, polygon in enumerate(cut.polygon.tolist()):
