@@ -91,7 +91,8 @@ class WindowNews:
         found = self._opened.begun(name, fresh=True)
         if found:
             self._facts[name] = told_of(found[0])
-            self._hints[name] = sets, hint
+            if found[0].head.number >= hint:  # else what is asked of it is still made: the next look tells of it
+                self._hints[name] = sets, hint
 
 
 def told_of(windows: Windows) -> dict[str, Any]:
@@ -99,6 +100,7 @@ def told_of(windows: Windows) -> dict[str, Any]:
     spec = windows.spec
     return facts(windows) | {
         "watermark_us": windows.watermark,
+        "since_us": windows.since,
         "lengths_us": list(spec.lengths),
         "slide_us": spec.slide,
         "pane_us": spec.pane,

@@ -16,6 +16,8 @@ from dtoss.windows.stored.sets import current_home
 
 LOOKED_EVERY = 0.5
 """Seconds for which a commit that was found is the newest one, without another look."""
+MOST_BEHIND = 2.0
+"""Seconds for which the commit before answers, while what is asked of it is made of a newer one."""
 MOST_OPEN = 64
 """Windows of a store that are open at once."""
 MOST_BYTES = 32_000_000
@@ -50,6 +52,7 @@ class Opened:
         self._bytes = 0
         self._tags: OrderedDict[bytes, tuple[str, str, bytes]] = OrderedDict()
         self._looking: set[str] = set()
+        self._preparing: dict[str, float] = {}
 
     def ready(self, target: bytes, snapshot: str) -> tuple[bytes, bytes] | None:
         """Return the ETag and the JSON of a path and query that was answered since the newest commit; for the loop.
@@ -130,12 +133,50 @@ class Opened:
             if isinstance(error, StoreError) and self._is_missing(name):
                 raise Problem(404, str(error), limit="name") from None
             raise self._unread(error) from None
+        if found is not None and newest is not found and not newest.state.is_ready():
+            newest = self._prepared(name, found, newest, wait=fresh)
         with self._lock:
+            held = self._open.get(name, (0.0, newest))[1]
+            if held.reader is newest.reader and held.head.number > newest.head.number:
+                return held  # another thread has come further meanwhile
             self._open[name] = now, newest
             self._open.move_to_end(name)
             while len(self._open) > MOST_OPEN:
                 self._open.popitem(last=False)
         return newest
+
+    def _prepared(self, name: str, found: Windows, newest: Windows, *, wait: bool) -> Windows:
+        """Return windows at a newer commit once what is asked of them is made of it, or that takes too long.
+
+        Until then those of before answer, so that no request waits; one thread makes it.
+        """
+        now = time.monotonic()
+        with self._lock:
+            begun = self._preparing.get(name)
+            if begun is None:
+                self._preparing[name] = now
+        if begun is not None:
+            return newest if now - begun > MOST_BEHIND else found
+        if wait or self._later is None:
+            self._prepare(name, newest)
+            return newest
+        try:
+            self._later(lambda: self._prepare(name, newest))
+        except Problem:  # the pool is full
+            self._preparing.pop(name, None)
+            return newest
+        return found
+
+    def _prepare(self, name: str, windows: Windows) -> None:
+        """Make what is asked of windows of their commit, and have the next one who asks look at it."""
+        try:
+            with suppress(StoreError, OSError):  # who asks is told why
+                windows.state.prepare()
+        finally:
+            with self._lock:
+                self._preparing.pop(name, None)
+                if name in self._open:
+                    self._open[name] = 0.0, self._open[name][1]
 
     def begun(self, name: str, *, fresh: bool = False) -> list[Windows]:
         """Return windows by their name, as :meth:`find`, as a list of one; of none where they have no batch yet."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -23,6 +24,8 @@ FILES_BYTES, ROWS_BYTES, ANSWERS_BYTES = 256 << 20, 128 << 20, 32 << 20
 """Of files of results that are open, of rows of them, and of answers."""
 MADE_COMMITS = 2
 """Commits of which is held what is made of their state."""
+LATELY = 600.0
+"""Seconds for which somebody who has asked for something is taken to ask again."""
 _COMMIT_BYTES, _COMMITS_BYTES = 1_000, 16 << 20
 """What a commit counts for, and all that are held."""
 
@@ -68,6 +71,8 @@ class Reader:
         self._rows: Recent[Piece] = Recent(ROWS_BYTES)
         self.answers: Recent[pa.Table] = Recent(ANSWERS_BYTES)
         self._made: dict[tuple[str, str], object] = {}
+        self._making: dict[tuple[str, str], Lock] = {}
+        self._asked: dict[str, float] = {}
 
     def said(self, number: int) -> Said:
         """Return what a commit says of results.
@@ -117,18 +122,47 @@ class Reader:
         return read_material(self.home, self.keys)
 
     def made(self, what: str, commit: str, make: Callable[[], T]) -> T:
-        """Return what is made of the state of a commit, by its hash: once for each of the last two commits."""
+        """Return what is made of the state of a commit, by its hash: once for each of the last two commits.
+
+        Who wants what another thread is making waits for that.
+        """
+        of = what, commit
         with self._lock:
-            held = self._made.get((what, commit))
-        if held is not None:
-            return held  # type: ignore[return-value]
-        found = make()
-        with self._lock:
-            self._made[what, commit] = found
-            mine = [name for name in self._made if name[0] == what]
-            for name in mine[:-MADE_COMMITS]:
-                del self._made[name]
+            if of in self._made:
+                return self._made[of]  # type: ignore[return-value]
+            making = self._making.setdefault(of, Lock())
+        with making:
+            with self._lock:
+                if of in self._made:
+                    return self._made[of]  # type: ignore[return-value]
+            try:
+                found = make()
+                with self._lock:
+                    self._made[of] = found
+                    mine = [name for name in self._made if name[0] == what]
+                    for name in mine[:-MADE_COMMITS]:
+                        del self._made[name]
+            finally:
+                with self._lock:
+                    self._making.pop(of, None)
         return found
+
+    def has(self, what: str, commit: str) -> bool:
+        """Return whether something is made of the state of a commit."""
+        with self._lock:
+            return (what, commit) in self._made
+
+    def ask(self, what: Sequence[str]) -> None:
+        """Remember what is asked for now."""
+        now = time.monotonic()
+        with self._lock:
+            self._asked |= dict.fromkeys(what, now)
+
+    def asked_lately(self) -> list[str]:
+        """Return what was asked for in the last ten minutes."""
+        since = time.monotonic() - LATELY
+        with self._lock:
+            return [what for what, last in self._asked.items() if last >= since]
 
     def _read(self, number: int) -> Said:
         with self._lock:  # the lines of a log are those of a thousand commits

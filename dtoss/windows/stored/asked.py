@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,22 +20,18 @@ from dtoss.windows.asking.names import Names
 from dtoss.windows.asking.reader import Reader
 from dtoss.windows.asking.wide import BEFORE_MEASURES, changed_between, wide_of
 from dtoss.windows.durations import duration_of, duration_text
-from dtoss.windows.sliding.backwards import Backwards
 from dtoss.windows.sliding.columns import Columns
-from dtoss.windows.sliding.ending_now import check_length, flow_between, sums_before, window_now
-from dtoss.windows.sliding.pane_state import PaneState
+from dtoss.windows.sliding.ending_now import check_length, flow_between, window_now
 from dtoss.windows.spec import Spec
 from dtoss.windows.stored.document import Document, begun, document_of
-from dtoss.windows.stored.files import PARTS, object_states, read_panes
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.keys_file import keys_in
 from dtoss.windows.stored.result_files import hours_read, results_between, with_final
 from dtoss.windows.stored.sets import Sets, sets_of
 from dtoss.windows.stored.spec_file import known
-from dtoss.windows.tracks.visitors import last_visits
+from dtoss.windows.stored.undeclared import ALL_PANES, ALL_SUMS, LAST_VISITS, StateAsked
 from dtoss.windows.watermark import horizon_of
 
-T = TypeVar("T")
 MOST_ENDS = 1_000_000
 """Ends of a series."""
 
@@ -440,7 +436,7 @@ class Windows:
         at = due if end is None else self._time(end, "end")
         self._check_multiple(at, self.spec.pane, "the pane")
         self._check_due(at)
-        panes = self._panes()
+        panes = self.state.asked(ALL_PANES).panes()
         kept = -(1 << 62) if panes.base is None else (panes.base - self.spec.longest) * self.spec.pane
         if at - length < kept:
             raise InputError(
@@ -534,28 +530,10 @@ class Windows:
         rows = with_final(self.spec, rows, self.watermark)
         return answer_of(self.spec, rows, name, ("key", "end", "revision", "final"), empty=empty)
 
-    def _panes(self) -> PaneState:
-        def joined() -> PaneState:
-            parts, mark = self.head.files["panes"], self.watermark
-            return PaneState.joined(
-                self.spec, [read_panes(self.home, self.spec, parts, part, mark) for part in range(PARTS)]
-            )
-
-        return self._made("panes", joined)
-
-    def _sums(self) -> Backwards:
-        end, longest = self._due() // self.spec.pane, self.spec.longest
-        return self._made("sums", lambda: sums_before(self.spec, self._panes(), end).with_table(longest))
-
-    def _visitors(self) -> Backwards:
-        def counted() -> Backwards:
-            states = object_states(self.home, self.head.files["objects"], self.head.commit.document["id"])
-            return last_visits(self.spec, states, self._due() // self.spec.pane).with_table(self.spec.longest)
-
-        return self._made("visits", counted)
-
-    def _made(self, what: str, make: Callable[[], T]) -> T:
-        return self.reader.made(what, self.head.commit.sha256, make)
+    @property
+    def state(self) -> StateAsked:
+        """What undeclared lengths and flows are answered from."""
+        return StateAsked(self.reader, self.spec, self.head)
 
     def _now(self, length: int, end: Any) -> pa.Table:
         due = self._due()
@@ -564,11 +542,12 @@ class Windows:
                 f"a window of {duration_text(length)} was not declared, and is known where it ends at the watermark, "
                 f"{time_text(due)}: leave the end out, or ask for one of {', '.join(self.spec.names)}"
             )
+        state = self.state.asked(ALL_PANES, ALL_SUMS)
         visitors: tuple[NDArray[np.int64], NDArray[np.int64]] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
         if "objects" in self.spec.measures:
-            found = self._visitors()
+            found = state.asked(LAST_VISITS).visits()
             visitors = found.slots.keys, found.within(length // self.spec.pane)[0]
-        rows = window_now(self.spec, self._panes(), due, length, "now", visitors, self._sums())
+        rows = window_now(self.spec, state.panes(), due, length, "now", visitors, state.sums())
         count = len(rows)
         rows = rows.append_column("end", pa.array(np.full(count, due)))
         rows = rows.append_column("revision", pa.array(np.zeros(count, np.int64)))

@@ -116,8 +116,8 @@ def test_a_file_is_read_once_and_windows_of_any_length_are_counted_once(stored, 
     found = open_windows(home.store, "fleet")
     first = [found.at(window=name) for name in ("4s", "6s", "8s", "10s")]
     monkeypatch.setattr("dtoss.windows.asking.reader.ResultFile.opened", None)
-    monkeypatch.setattr("dtoss.windows.stored.asked.read_panes", None)
-    monkeypatch.setattr("dtoss.windows.stored.asked.object_states", None)
+    monkeypatch.setattr("dtoss.windows.stored.undeclared.read_panes", None)
+    monkeypatch.setattr("dtoss.windows.stored.undeclared.object_states", None)
     assert [found.at(window=name) for name in ("4s", "6s", "8s", "10s")] == first
 
 
