@@ -230,7 +230,9 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "watching": {"cycles", "loop", "past", "rows", "spark"},
         "windowing": {"files", "loop", "rows", "spark", "watching"},
         "pages": set(),
+        "beats": {"", "loop", "past", "rows", "spark", "windowing"},
         "": {
+            "beats",
             "watching",
             "windowing",
             "requests",

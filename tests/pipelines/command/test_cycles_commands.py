@@ -20,10 +20,10 @@ from tests.pipelines.stores import objects_of
 ROOT = Path(__file__).parents[3]
 LOOP = """
 import os, sys, time
-import pipelines.run
+import pipelines.beats.committing
 from pipelines.command.main import main
 
-real, long, begun = pipelines.run.cycle, sys.argv.pop(1), sys.argv.pop(1)
+real, long, begun = pipelines.beats.committing.cycle, sys.argv.pop(1), sys.argv.pop(1)
 
 def slow(batches):
     open(begun, "w").close()
@@ -36,7 +36,7 @@ def cycle(positions, store, **options):
         positions.frame.sparkSession.range(1).mapInArrow(slow, "id bigint").count()
     return made
 
-pipelines.run.cycle = cycle
+pipelines.beats.committing.cycle = cycle
 main(sys.argv[1:])
 """
 """The command; while there is a file ``long``, tasks of Spark's take a minute before a cycle has ended."""

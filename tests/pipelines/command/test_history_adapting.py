@@ -12,8 +12,8 @@ from dtoss.history.asked_files import ASKED, gather
 from dtoss.history.change import Change
 from dtoss.history.committing import commit
 from dtoss.history.orders.settle import settle
+from pipelines.beats.beat import settle_history
 from pipelines.command.main import main
-from pipelines.run import _settle
 from tests.dtoss.history.adapting.test_adapt import PLANE, batch
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of
 
@@ -90,8 +90,8 @@ def test_it_adapts_between_beats(home):
     history.listen.flush()
     told = []
     commit(home, Change("options", options={"request_bytes": 20_000}), home.version())
-    _settle(SimpleNamespace(history=home.path, warn=told.append))
+    settle_history(SimpleNamespace(history=home.path, warn=told.append))
     assert home.version().what == "adapt"
     assert told == []
-    _settle(SimpleNamespace(history=home.path + "-none", warn=told.append))
+    settle_history(SimpleNamespace(history=home.path + "-none", warn=told.append))
     assert len(told) == 1

@@ -15,6 +15,7 @@ import pipelines.run
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store import Store
+from pipelines.beats import committing
 from pipelines.loop.disposal import Disposal
 from pipelines.loop.metrics import Metrics
 from pipelines.run import CyclesFailed, Ran, run
@@ -103,8 +104,8 @@ class Scene:
 def scene(tmp_path, monkeypatch):
     made = Scene(tmp_path / "updates", tmp_path / "store")
     made.updates.mkdir()
-    monkeypatch.setattr(pipelines.run, "cycle", made.cycle)
-    monkeypatch.setattr(pipelines.run, "read_positions", made.read_positions)
+    monkeypatch.setattr(committing, "cycle", made.cycle)
+    monkeypatch.setattr(committing, "read_positions", made.read_positions)
     monkeypatch.setattr(pipelines.run, "RETRY_SECONDS", (0.01, 0.01))
     return made
 

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-import pipelines.run
 from dtoss.commits.lease import held_by, take
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store import Store
 from dtoss.windows.stored.document import documents
 from dtoss.windows.stored.home import Home
+from pipelines.beats import committing
 from pipelines.loop.disposal import Disposal
 from pipelines.run import Ran, run
 from pipelines.windowing.asked import read_asked
@@ -76,10 +76,8 @@ def test_whoever_is_killed_between_two_goes_on_and_all_is_as_if_nobody_was(place
     """History, windows of sites, windows of partitions, snapshot; one read for all; no kill changes a byte."""
     put, beat = place
     reads = []
-    plain = pipelines.run.read_positions
-    monkeypatch.setattr(
-        pipelines.run, "read_positions", lambda *a, **more: reads.append(a[1].files) or plain(*a, **more)
-    )
+    plain = committing.read_positions
+    monkeypatch.setattr(committing, "read_positions", lambda *a, **more: reads.append(a[1].files) or plain(*a, **more))
     put("a", 0)
     # partitions of the first snapshot are keys as soon as it is there
     assert beat("one", "h1") == (Ran(cycles=1), [("shops", 40), ("fleet", 40)])
@@ -87,14 +85,14 @@ def test_whoever_is_killed_between_two_goes_on_and_all_is_as_if_nobody_was(place
     put("b", 1)
     assert beat("one", "h1") == (Ran(cycles=1), [("shops", 40), ("fleet", 40)])
     assert len(reads) == 3
-    feed = pipelines.run.feed
+    feed = committing.feed
     for function, fault, versions in (
         ("feed", killed, [2, 1, 1]),  # after the history
         ("feed", lambda one, *more: feed(one, *more) if one.asked.name == "shops" else killed(), [2, 2, 1]),
         ("cycle", killed, [2, 2, 2]),  # after both windows
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(pipelines.run, function, fault)
+            patch.setattr(committing, function, fault)
             with pytest.raises(KeyboardInterrupt):
                 beat("two", "h2")
         heads = [Home("two", name).batches.head().number for name in ("shops", "fleet")]

@@ -90,6 +90,21 @@ def test_rows_that_were_late_or_mended_or_removed_are_counted_anew(run, tmp_path
     held(mended + late + third)
 
 
+def test_several_folders_are_counted_anew_together(run, tmp_path):
+    """As they were read; who names one of them is told what is missing, and nothing has changed."""
+    first, second = made(1, 0), made(2, 0)
+    put(tmp_path / "in", "a.csv", first)
+    put(tmp_path / "more", "b.csv", second[:-3])
+    given = ("more", "--by", "sites:shops.csv", "--lengths", "1min", *ARGUMENTS)
+    assert run(*given, "--once")[0] == 0
+    put(tmp_path / "more", "b.csv", second)
+    code, _, err = run("--rebuild", at(0), at(600))
+    assert code == 2
+    assert "more/b.csv, read by commit 1, is gone; restore it" in err
+    assert run("more", "--rebuild", at(0), at(600))[0] == 0
+    held(first + second)
+
+
 @pytest.mark.parametrize(
     ("span", "said"),
     [
@@ -100,6 +115,9 @@ def test_rows_that_were_late_or_mended_or_removed_are_counted_anew(run, tmp_path
 )
 def test_bad_input_is_one_line_and_code_2(run, tmp_path, span, said):
     """With the value, the bound and the way out."""
+    for option in (("--retain", "1d"), ("--workers", "3"), ("--clock", "wall"), ("--rebalance", "off")):
+        code, _, err = run("--rebuild", *span, *option)
+        assert (code, err.endswith("leave " + (" ".join(option[: 1 + (option[1] == "wall")])) + " out")) == (2, True)
     put(tmp_path / "in", "a.csv", made(1, 0))
     if not said.startswith("--rebuild noon"):
         assert run("--by", "sites:shops.csv", "--lengths", "1min", *ARGUMENTS, "--once")[0] == 0

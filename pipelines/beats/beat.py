@@ -1,0 +1,123 @@
+"""A beat of a loop that makes snapshots: what has changed becomes current, and what all have read goes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from dtoss.commits.ledger import Ledger, in_all
+from dtoss.errors import DtossError, InputError
+from pipelines.beats.committing import committed
+from pipelines.beats.steady import Steady
+from pipelines.loop.arriving import Arrived, arrived
+from pipelines.loop.disposal import dispose
+from pipelines.loop.expiry import something_expires
+from pipelines.loop.known import current_manifest, ledger_of
+from pipelines.past.place import home_of
+from pipelines.spark.causes import said
+from pipelines.windowing.feeding import beat as feed_beat
+
+VANISHED = 3
+"""How often a cycle begins again at once because files went while they were read."""
+
+
+def beat(loop: Steady) -> bool:
+    """Make a cycle if something has changed; return whether it has.
+
+    Parameters
+    ----------
+    loop
+        What stays the same.
+
+    Raises
+    ------
+    Busy
+        If another process writes to the store.
+    DtossError
+        If the cycle fails by its rows, or the plan is for other pivots.
+    """
+    for attempt in range(VANISHED):
+        manifest = _current(loop)
+        ledger = ledger_of(manifest)
+        read = Ledger(in_all([ledger, *(one.ledger() for one in loop.feeds)]))
+        found = arrived(loop.updates, read, loop.patience, loop.warn)
+        mine = found.unread(ledger)
+        loop.metrics.files(waiting=len(found.waiting))
+        due = any(mine.fresh.values()) or something_expires(loop.home, manifest, loop.options)
+        made: dict[str, Any] | None = None
+        if not due and not any(found.fresh.values()):
+            for one in loop.feeds:
+                feed_beat(one)
+        else:
+            try:
+                made = committed(loop, found, mine, manifest, due)
+            except Exception as error:
+                gone = [] if loop.stopping.asked else found.gone()
+                if not gone or attempt == VANISHED - 1:
+                    raise
+                loop.warn(f"{gone[0]} has gone or changed while it was read: the cycle begins again ({said(error)})")
+                continue
+        if made is None:
+            loop.metrics.skipped()
+            _dispose(loop, found)
+            write_metrics(loop)
+            return False
+        staleness = None if mine.oldest is None else max(time.time() - mine.oldest, 0.0)
+        loop.metrics.committed(made, staleness)
+        _dispose(loop, found)
+        write_metrics(loop)
+        loop.say(made, staleness)
+        settle_history(loop)
+        return True
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _current(loop: Steady) -> dict[str, Any] | None:
+    """Return the manifest of the current snapshot; None where there is none yet.
+
+    Raises
+    ------
+    InputError
+        If it has other pivots than the plan.
+    """
+    home = loop.home
+    manifest = current_manifest(home)
+    if loop.pivots_hash is None:
+        return manifest
+    if manifest is None:
+        raise InputError(f"{home.path} has no snapshot yet: a plan is for the pivots of one (dtoss rebuild)")
+    if manifest["pivots_hash"] != loop.pivots_hash:
+        raise InputError(
+            f"the plan is for pivots {loop.pivots_hash or 'unknown'}, snapshot {manifest['snapshot']} of "
+            f"{home.path} has {manifest['pivots_hash']}: partition numbers mean other regions; run dtoss patterns "
+            "and dtoss plan again"
+        )
+    return manifest
+
+
+def settle_history(loop: Steady) -> None:
+    """Merge small files of the history, and cut where questions go; what fails is tried again after the next cycle."""
+    if loop.history is None:
+        return
+    from dtoss.history.adapting.adapt import adapt
+    from dtoss.history.orders.settle import settle
+
+    try:
+        settle(home_of(loop.history))
+        adapt(home_of(loop.history))
+    except (DtossError, OSError) as error:
+        loop.warn(f"the history is not settled: {said(error)}")
+
+
+def _dispose(loop: Steady, found: Arrived) -> None:
+    if loop.disposal is not None:
+        others = [one.ledger() for one in loop.feeds]
+        loop.metrics.files(gone=dispose(loop.disposal, loop.home, found.where, loop.warn, others))
+
+
+def write_metrics(loop: Steady) -> None:
+    """Write the file of metrics; a disk that is full is no reason to stop."""
+    try:
+        loop.metrics.write()
+    except InputError as error:
+        loop.warn(str(error))

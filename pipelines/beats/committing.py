@@ -1,0 +1,153 @@
+"""What has arrived counts in three commits: in the history, in windows, in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dtoss.commits.source import Source
+from dtoss.errors import DtossError, StoreError
+from pipelines.beats.steady import Steady
+from pipelines.cycle import cycle
+from pipelines.history import append_files, options_of_cycle
+from pipelines.loop.arriving import Arrived
+from pipelines.loop.batches import Vanished
+from pipelines.loop.known import columns_of
+from pipelines.loop.reads import Reads
+from pipelines.past.file_keys import KeyedFile, keyed
+from pipelines.rows.described import types_of
+from pipelines.rows.inputs import Inputs
+from pipelines.rows.positions import Columns, Positions
+from pipelines.rows.read_files import read_positions, unreadable
+from pipelines.windowing.feeding import PARTITION, Feed, feed
+from pipelines.windowing.feeding import beat as feed_beat
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Busy(Exception):
+    """Another process writes to the store."""
+
+
+def committed(
+    loop: Steady, found: Arrived, mine: Arrived, manifest: dict[str, Any] | None, due: bool
+) -> dict[str, Any] | None:
+    """Append what has arrived to the history, count it in windows, and make it current; return the manifest of that.
+
+    Each of the three commits by itself, in this order, and skips files that it has: whoever is killed between two of
+    them goes on with the next one. None where the store has read all of it.
+
+    Parameters
+    ----------
+    loop
+        What stays the same.
+    found, mine
+        What is in the folder: fresh are files that not all have read, or that the store has not.
+    manifest
+        Of the current snapshot; None where there is none.
+    due
+        Whether the store has something to do.
+
+    Raises
+    ------
+    Busy
+        If another process writes to the store.
+    DtossError
+        As each of the three; those before it have committed then.
+    """
+    columns = columns_of(manifest, loop.columns)
+    # a second writer is told before Spark starts
+    try:
+        lock = loop.home.writer(loop.warn) if loop.lease and due else None
+    except StoreError as error:
+        if loop.home.writes() is None:
+            raise
+        raise Busy(str(error)) from None
+    try:
+        wanted = types_of(manifest, columns)
+        reads = Reads(partial(_read, columns, wanted), loop.schema, columns.encoding)
+        inputs = reads.inputs(mine)
+        with loop.stopping.starting():
+            session = loop.sessions()
+        loop.stopping.listen_again()
+        keys = [] if loop.history is None or inputs is None else keyed(inputs)
+        early = [one for one in loop.feeds if manifest is not None or one.by != PARTITION]
+        try:
+            positions = reads.positions(session, mine)
+            if loop.history is not None and inputs is not None:
+                _append(loop, session, inputs, columns, positions, keys, manifest)
+            _feed(early, session, reads, found)
+            if not due:
+                return None
+            made = cycle(
+                positions,
+                loop.home.path,
+                deleted=columns.deleted,
+                ledger=mine.read,
+                warn=loop.warn,
+                lock=lock,
+                lease=loop.lease,
+                **loop.options,
+            )
+            # partitions of a first snapshot are keys from now on
+            _feed([one for one in loop.feeds if one not in early], session, reads, found)
+            return made
+        except DtossError:
+            raise
+        except Exception as error:
+            last = reads.last()
+            if last is None:
+                raise
+            # a file of which the damage shows only when all of it is read
+            raise unreadable(error, last) from None
+        finally:
+            reads.release()
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _read(columns: Columns, wanted: Mapping[str, str], session: SparkSession, inputs: Inputs) -> Positions:
+    return read_positions(session, inputs, columns, wanted=wanted)
+
+
+def _feed(feeds: Sequence[Feed], session: SparkSession, reads: Reads, found: Arrived) -> None:
+    """Count what has arrived in windows, each of which leaves out the files that it has."""
+    for one in feeds:
+        for some in one.batches(found.unread(one.ledger())):
+            positions = reads.positions(session, some)
+            if positions is None:
+                feed_beat(one)
+                continue
+
+            def check(some: Arrived = some) -> None:
+                if changed := some.changed():
+                    raise Vanished(f"{changed[0]} has changed while it was read")
+
+            feed(one, session, positions, Source(files=some.fresh, there=tuple(found.there)), check)
+
+
+def _append(
+    loop: Steady,
+    session: SparkSession,
+    inputs: Inputs,
+    columns: Columns,
+    positions: Positions | None,
+    keys: Sequence[KeyedFile],
+    manifest: Mapping[str, Any] | None,
+) -> None:
+    """Append what has arrived to the history: first, so that what is current was kept."""
+    assert loop.history is not None
+    append_files(
+        lambda: session,
+        inputs,
+        loop.history,
+        columns,
+        warn=loop.warn,
+        schema=loop.schema,
+        read=positions,
+        files=keys,
+        **options_of_cycle(manifest, loop.options),
+    )
