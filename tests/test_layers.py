@@ -105,6 +105,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "serve/page",
             "serve/streaming",
             "serve/windows",
+            "windows",
             "windows/stored",
             "commits",
             *SERVED,
@@ -170,7 +171,14 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "watch/asked",
             *STANDING,
         },
-        "windows/kept": {"windows", "windows/sliding", "windows/stored", "windows/tracks", *STANDING},
+        "windows/kept": {
+            "windows",
+            "windows/asking",
+            "windows/sliding",
+            "windows/stored",
+            "windows/tracks",
+            *STANDING,
+        },
         "windows/rebuilt": {
             "windows",
             "windows/asking",

@@ -116,9 +116,9 @@ def windows_in(store: str) -> list[dict[str, Any]]:
 def _windows_facts(home: Home) -> dict[str, Any]:
     from dtoss.errors import StoreError
     from dtoss.windows.kept.hours import hours_of
+    from dtoss.windows.moments import time_text
     from dtoss.windows.replacing.taking_over import heads_of
     from dtoss.windows.replacing.telling import change_of
-    from dtoss.windows.stored.asked import time_text
     from dtoss.windows.stored.sets import sets_of, sizes_of
     from dtoss.windows.stored.spec_file import known
 

@@ -16,12 +16,12 @@ from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.asked.moments import instant_said
 from dtoss.watch.settings import Settings
+from dtoss.windows.moments import time_text
 from dtoss.windows.rebuilt.commit import commit_rebuild, plan_rebuild
 from dtoss.windows.rebuilt.recount import recount
 from dtoss.windows.rebuilt.sources import Read, check_there, reads_of
 from dtoss.windows.rebuilt.span import Rebuild, rebuild_of
 from dtoss.windows.spec import Spec
-from dtoss.windows.stored.asked import time_text
 from dtoss.windows.stored.document import Document, begun
 from dtoss.windows.stored.files import PARTS
 from dtoss.windows.stored.home import Home

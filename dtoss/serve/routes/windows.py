@@ -21,7 +21,8 @@ from dtoss.serve.ready import Asker, Ready, is_known, not_modified, target_of, w
 from dtoss.serve.routes.schemas import Schema, array, responses, told
 from dtoss.serve.state import WorkerState
 from dtoss.serve.windows.bodies import arrow_body, checked, end_text, facts, json_body, moment_of, version_of
-from dtoss.windows.stored.asked import Windows, time_text
+from dtoss.windows.moments import time_text
+from dtoss.windows.stored.asked import Windows
 
 _TEXT: Schema = {"type": "string"}
 _WHOLE: Schema = {"type": "integer"}

@@ -10,8 +10,9 @@ import pyarrow as pa
 from dtoss.serve.problems import Problem
 from dtoss.watch.asked.moments import instant_of
 from dtoss.windows.durations import duration_text
+from dtoss.windows.moments import time_text
 from dtoss.windows.replacing.telling import change_of
-from dtoss.windows.stored.asked import Windows, time_text
+from dtoss.windows.stored.asked import Windows
 
 ROWS_A_PIECE = 10_000
 """Rows that are made into JSON at a time: other threads wait for so long at most."""

@@ -9,8 +9,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.listed import Listed, checked_bytes, opened, put
+from dtoss.commits.listed import Listed, checked_bytes, put
 from dtoss.errors import StoreError
+from dtoss.windows.asking.recent import Recent
+from dtoss.windows.asking.results import ResultFile
 from dtoss.windows.kept.hours import (
     MOST_HOURS,
     MOST_RESULTS,
@@ -163,22 +165,12 @@ def _of_hour(home: Home, parts: Sequence[Part], hour: int) -> Part | None:
 
 
 def _read(home: Home, file: Listed, first: int, last: int, columns: list[str] | None = None) -> pa.Table:
-    """Return the results of ends, both included: a small file is hashed, of a large one the pages are checked."""
-    path = home.folder.path(RESULTS, file.name)
-    source = opened(home.folder, RESULTS, file)
-    try:
-        parquet = pq.ParquetFile(source, page_checksum_verification=True)
-        at = parquet.schema_arrow.names.index("end")
-        there = []
-        for piece in range(parquet.num_row_groups):
-            bounds = parquet.metadata.row_group(piece).column(at).statistics
-            if bounds.min <= last and bounds.max >= first:
-                there.append(piece)
-        table = parquet.read_row_groups(there, columns, use_threads=False)
-    except (pa.ArrowException, OSError, ValueError, AttributeError) as error:
-        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
-    end = table["end"].to_numpy()
-    return table.filter(pa.array((end >= first) & (end <= last)))
+    """Return the results of ends, both included."""
+    found = ResultFile.opened(home, file, Recent(0))
+    schema = found.parquet.schema_arrow
+    names = columns or schema.names
+    nothing = pa.schema([schema.field(name) for name in names]).empty_table()
+    return pa.concat_tables([nothing, *found.between(first, last, names, None)])
 
 
 def _set_aside(home: Home, scanned: Sequence[Document]) -> tuple[Part, ...]:

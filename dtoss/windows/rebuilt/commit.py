@@ -15,10 +15,10 @@ from dtoss.commits.source import Source
 from dtoss.errors import InputError
 from dtoss.windows.kept.hours import hours_of
 from dtoss.windows.kept.layers import listed_after
+from dtoss.windows.moments import time_text
 from dtoss.windows.rebuilt.recount import recount
 from dtoss.windows.rebuilt.sources import Read, check_reached
 from dtoss.windows.rebuilt.span import Rebuild
-from dtoss.windows.stored.asked import time_text
 from dtoss.windows.stored.commit import batch_of, check_bad, said_of
 from dtoss.windows.stored.document import Document, Part, document_of, head_of
 from dtoss.windows.stored.files import PARTS

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from dtoss.errors import InputError
-from dtoss.windows.stored.asked import time_text
+from dtoss.windows.moments import time_text
 from dtoss.windows.stored.document import Document, documents
 from dtoss.windows.stored.home import Home
 

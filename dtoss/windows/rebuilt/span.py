@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from dtoss.errors import InputError
 from dtoss.windows.durations import duration_text
+from dtoss.windows.moments import time_text
 from dtoss.windows.spec import LAST_TIME, Spec
-from dtoss.windows.stored.asked import time_text
 from dtoss.windows.watermark import horizon_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtoss.windows.stored.asked import time_text
+from dtoss.windows.moments import time_text
 from dtoss.windows.stored.sets import Sets
 
 

@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.listed import Missing
 from dtoss.errors import InputError
 from dtoss.watch.asked.moments import instant_of, instant_said
 from dtoss.windows.answer import answer_of
+from dtoss.windows.asking.dense import dense
 from dtoss.windows.asking.names import Names
 from dtoss.windows.asking.reader import Reader
 from dtoss.windows.asking.wide import BEFORE_MEASURES, changed_between, wide_of
 from dtoss.windows.durations import duration_of, duration_text
+from dtoss.windows.moments import time_text
 from dtoss.windows.sliding.columns import Columns
 from dtoss.windows.sliding.ending_now import check_length, flow_between, window_now
 from dtoss.windows.spec import Spec
@@ -400,7 +401,7 @@ class Windows:
         name = self.spec.names[self.spec.lengths.index(length)]
         rows = results_between(self.reader, self.spec, self.head, begin, last, self._columns(name), number)
         ends = begin + slide * np.arange(count)
-        return self.names.beside(self._answer(_dense(rows, ends, number), name, empty=True))
+        return self.names.beside(self._answer(dense(rows, ends, number), name, empty=True))
 
     def flow(self, end: Any = None, window: str = "15min") -> pa.Table:
         """Return how many moves there were between keys in a window.
@@ -553,29 +554,3 @@ class Windows:
         rows = rows.append_column("revision", pa.array(np.zeros(count, np.int64)))
         rows = rows.append_column("final", pa.array(np.full(count, due <= (horizon_of(self.spec, due) or 0))))
         return answer_of(self.spec, rows, "now", ("key", "end", "revision", "final"))
-
-
-def time_text(microseconds: int) -> str:
-    """Return a time in ISO 8601, UTC.
-
-    Examples
-    --------
-    >>> time_text(0), time_text(1_500_000)
-    ('1970-01-01T00:00:00Z', '1970-01-01T00:00:01.5Z')
-    """
-    text = str(np.datetime64(microseconds, "us")).rstrip("0") if microseconds % 1_000_000 else ""
-    return f"{text or np.datetime64(microseconds // 1_000_000, 's')}Z"
-
-
-def _dense(rows: pa.Table, ends: NDArray[np.int64], key: int) -> pa.Table:
-    """Return a row for each end; what has none is 0, and a speed null."""
-    at = pc.index_in(pa.array(ends), value_set=rows["end"].combine_chunks())
-    taken = rows.take(at)
-    made = {}
-    for one in taken.schema:
-        column = taken[one.name]
-        if one.name not in ("end", "key") and not Columns.is_speed(one.name):
-            column = pc.fill_null(column, False if pa.types.is_boolean(one.type) else 0)
-        made[one.name] = column
-    made["end"], made["key"] = pa.array(ends), pa.array(np.full(len(ends), key))
-    return pa.table(made)

@@ -15,11 +15,11 @@ from dtoss.commits.listed import Listed, put
 from dtoss.errors import InputError
 from dtoss.windows.kept.layers import Change
 from dtoss.windows.kept.panes import PanePatch, PartStep, patched, revised_in, to_write
+from dtoss.windows.moments import time_text
 from dtoss.windows.sliding.columns import Columns
 from dtoss.windows.sliding.incoming import Incoming, incoming_of
 from dtoss.windows.sliding.pane_state import PaneState
 from dtoss.windows.sliding.step import groups_step
-from dtoss.windows.stored.asked import time_text
 from dtoss.windows.stored.document import Part
 from dtoss.windows.stored.files import of_part, read_pane_layers, read_patches, write_pane_patches, write_panes
 from dtoss.windows.stored.home import RESULTS

@@ -46,8 +46,8 @@ def check_alone(given: Mapping[str, bool]) -> None:
 
 
 def _say(done: Rebuilt, as_json: bool) -> None:
+    from dtoss.windows.moments import time_text
     from dtoss.windows.rebuilt.span import told
-    from dtoss.windows.stored.asked import time_text
 
     counts, rebuild = done.counts, done.rebuild
     if as_json:

@@ -38,6 +38,6 @@ def say_json(name: str | None, ran: Ran) -> None:
 
 
 def _time(microseconds: int) -> str:
-    from dtoss.windows.stored.asked import time_text
+    from dtoss.windows.moments import time_text
 
     return time_text(microseconds)

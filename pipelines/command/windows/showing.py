@@ -49,7 +49,8 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """Print what happened in each place in the time up to now, or up to an end of before."""
-    from dtoss.windows.stored.asked import open_windows, time_text
+    from dtoss.windows.moments import time_text
+    from dtoss.windows.stored.asked import open_windows
 
     _check(flow, wide, changed, window, since)
     end = None if at.strip() == "now" else at
@@ -127,8 +128,8 @@ def _first(table: pa.Table, top: int, by: str | None) -> pa.Table:
 
 
 def _print(found: Windows, table: pa.Table, length: str, flow: bool) -> None:
+    from dtoss.windows.moments import time_text
     from dtoss.windows.replacing.telling import under_way
-    from dtoss.windows.stored.asked import time_text
     from dtoss.windows.stored.placement import in_words
     from pipelines.command.output import print_columns
 

@@ -12,7 +12,8 @@ import pytest
 
 from dtoss.serve.limits import Limits
 from dtoss.serve.windows import opened
-from dtoss.windows.stored.asked import open_windows, time_text
+from dtoss.windows.moments import time_text
+from dtoss.windows.stored.asked import open_windows
 from tests.dtoss.serve.served import Asker, running, target, town
 from tests.dtoss.windows.stored.kept import SECOND, begin, commit
 
