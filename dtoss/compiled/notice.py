@@ -9,8 +9,12 @@ from dtoss.compiled.kept_places import is_anywhere
 from dtoss.compiled.mode import CHECKED
 
 LINE = "dtoss: compiling for this processor, once; up to a minute. `dtoss warm` compiles everything beforehand"
-FIRST_KERNELS = {"build": "dtoss.cells.cell_kernel.cut_cells", "open": "dtoss.snapshots.structure._first_bad"}
-"""A kernel that whatever follows a function needs: building cells, or checking what a file holds."""
+FIRST_KERNELS = {
+    "build": "dtoss.cells.cell_kernel.cut_cells",
+    "open": "dtoss.snapshots.structure._first_bad",
+    "windows": "dtoss.windows.tracks.merge_kernel.merge",
+}
+"""A kernel that whatever follows a function needs: building cells, checking what a file holds, counting in windows."""
 QUIET = "DTOSS_QUIET"
 """The variable that forbids progress and notes, this line among them."""
 COMPILING_SAID = "compiling"

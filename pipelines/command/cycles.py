@@ -91,7 +91,7 @@ def run(
     as_json: options.Json = False,
 ) -> int:
     """Merge files that keep arriving, cycle after cycle."""
-    say_compiling("build")
+    say_compiling("windows" if windows else "build")
     from dtoss.snapshots.store import Store, on_stderr
     from pipelines.cycle import check_cycle
     from pipelines.loop.disposal import disposal_of

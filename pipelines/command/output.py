@@ -44,7 +44,7 @@ def start_spark(master: str | None, driver_memory: str | None, end_seconds: floa
     return session
 
 
-def say_compiling(function: Literal["build", "open"]) -> None:
+def say_compiling(function: Literal["build", "open", "windows"]) -> None:
     """Say that compiling begins, before anything is loaded, where nothing that a function calls is compiled yet."""
     if say_early(function):
         os.environ.setdefault(QUIET, COMPILING_SAID)  # the processes that Spark starts need not say it again

@@ -7,7 +7,7 @@ one group, so any worker makes the same of it. A worker is a task of a batch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,6 @@ class Placement:
     def groups(self, worker: int) -> Numbers:
         """Return the groups of a worker, int64, rising."""
         return np.flatnonzero(np.array(self.worker_of) == worker)
-
-    def stays(self) -> Placement:
-        """Return it as what stands from before."""
-        return replace(self, why="stays")
 
 
 @dataclass(frozen=True)
@@ -96,7 +92,7 @@ def placement_of(document: Mapping[str, Any]) -> Placement | None:
     Parameters
     ----------
     document
-        Of the commit; an older one says only how many tasks there were, which had groups by their numbers.
+        Of the commit.
 
     Raises
     ------
@@ -105,8 +101,7 @@ def placement_of(document: Mapping[str, Any]) -> Placement | None:
     """
     said = document.get("placement")
     if said is None:
-        tasks = document.get("tasks")
-        return None if tasks is None else even(int(tasks)).stays()
+        return None
     try:
         worker_of, since = _numbers(said["worker_of"]), _numbers(said["since"])
         workers = len(said["workers"])

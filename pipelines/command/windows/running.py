@@ -141,7 +141,7 @@ def run(
     as_json: options.Json = False,
 ) -> int:
     """Count the rows of arriving files in overlapping windows, each exactly once."""
-    say_compiling("build")
+    say_compiling("windows")
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import on_stderr
     from pipelines.loop.batches import BatchesFailed

@@ -86,9 +86,8 @@ def test_a_commit_says_workers_with_their_load_and_state(tmp_path):
 
 
 def test_a_placement_that_is_none_is_refused():
-    """One of before there were any had tasks by number; a damaged one is told of."""
+    """Before the first batch there is none; a damaged one is told of."""
     assert placement_of({}) is None
-    assert placement_of({"tasks": 5}).worker_of == even(5).worker_of
     said = {"worker_of": [2] * BUCKETS, "since": [0] * BUCKETS, "workers": [{}, {}], "looked": None}
     with pytest.raises(StoreError, match="a group is on a worker of 2 to 2, and 2 are there"):
         placement_of({"placement": said})
