@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 TENDED_EVERY_US = 60_000_000
 """How often state that was replaced is removed, and old commits are folded."""
+CLEARED_EVERY_US = 600_000_000
+"""How often results that hours have are removed: the commits of all hours that may change still are read for that."""
 MOST_PATCHES = 2_000_000
 """Rows of patches whose results are made in the driver; those of more are made by tasks."""
 
@@ -84,7 +86,7 @@ class Windowing:
         self.home, self.fixed, self.options, self.wrap, self.unit, self.say = home, fixed, options, wrap, unit, say
         self.moving, self.clock = moving or Moving(), clock
         self._turns = Turns(f"windows {home.name}")
-        self._tended_us = 0
+        self._tended_us = self._cleared_us = 0
 
     def settings(self) -> Settings | None:
         """Return the types of ids and times, as rows are fitted to them; None before the first batch."""
@@ -159,7 +161,9 @@ class Windowing:
             self._tended_us = now_us
             head = begun_windows(self.home)
             clear_state(self.home, head)
-            clear_merged(self.home, head)
+            if now_us - self._cleared_us >= CLEARED_EVERY_US:
+                self._cleared_us = now_us
+                clear_merged(self.home, head)
             merge_hours(self.home, self.fixed.spec, head, self.options.retain)
             fold(self.home.batches)
 
