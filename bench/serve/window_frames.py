@@ -1,10 +1,11 @@
 """How soon the map shows a new batch of windows, while a day is replayed; and the picture of the documentation.
 
-    python -m bench.serve.window_frames [POSITIONS] [--frames N] [--minutes M] [--picture PATH]
+    python -m bench.serve.window_frames [POSITIONS] [--frames N] [--minutes M] [--size 1280x720] [--picture PATH]
 
 A frame is timed from the commit of its batch until the browser has drawn it: heat map, arrows of the 25 largest flows,
 counts. POSITIONS is a Parquet file with uid, t, lon and lat, of which its fullest day is replayed; a made fleet when
-left out. The server, the browser, which draws by software, and the batches share the cores.
+left out. The server, the browser, which draws by software, and the batches share the cores. For a picture some rows
+come with the next batch, in part too late.
 """
 
 from __future__ import annotations
@@ -97,6 +98,24 @@ def batches(positions: Positions, minutes: int) -> Iterator[WindowRows]:
         yield WindowRows(column, t[rows], places[rows], bucket_of(column))
 
 
+def delayed(parts: list[WindowRows], seed: int = 0) -> list[WindowRows]:
+    """Return batches of which a hundredth of the rows come with the next one: those of its last minutes still count."""
+    rng, after, late = np.random.default_rng(seed), [], None
+    for rows in parts:
+        last = rows.t >= rows.t.max() - 8 * MINUTE
+        slow = rng.random(len(rows.t)) < np.where(last, 0.1, 0.002)
+        came = rows.take(np.flatnonzero(~slow))
+        after.append(came if late is None else joined(came, late))
+        late = rows.take(np.flatnonzero(slow))
+    return after
+
+
+def joined(one: WindowRows, other: WindowRows) -> WindowRows:
+    """Return rows of two batches as one."""
+    ids = pa.concat_arrays([one.ids, other.ids])
+    return WindowRows(ids, np.append(one.t, other.t), np.concatenate([one.positions, other.positions]), bucket_of(ids))
+
+
 def begin(store: str, index: dtoss.Index) -> tuple[Home, Fixed]:
     """Return windows by the partitions of an index."""
     home, tables = Home(store, "fleet"), of_regions(index.partitioning)
@@ -120,34 +139,45 @@ def main() -> None:
     parser.add_argument("positions", nargs="?")
     parser.add_argument("--frames", type=int, default=40)
     parser.add_argument("--minutes", type=int, default=5)
+    parser.add_argument("--size", default="1280x720")
     parser.add_argument("--picture")
     given = parser.parse_args()
     positions = a_day(given.positions) if given.positions else fleet(1_200, 240)
     drawn = np.random.default_rng(1).choice(len(positions[0]), min(100_000, len(positions[0])), replace=False)
     index = dtoss.build(np.arange(len(drawn)), positions[2][drawn], partitions=PARTITIONS, progress=False)
     parts = list(batches(positions, given.minutes))
+    parts = delayed(parts) if given.picture else parts
+    width, height = map(int, given.size.split("x"))
     first, rest = parts[: -given.frames], parts[-given.frames :]
     with tempfile.TemporaryDirectory() as store, running(index, store=store) as server, browser() as driver:
         windows = begin(store, index)
         for number, rows in enumerate(first):
             commit(windows, rows, number)
         lon, lat = np.median(positions[2], axis=0).tolist()
-        target = f"/#at={lon:.4f},{lat:.4f}&zoom=11.6&view=flat&without=objects&measure=objects&length=15min&flows=25"
+        target = f"/#at={lon:.4f},{lat:.4f}&zoom=11&view=flat&without=objects&measure=objects&length=15min&flows=25"
         url = "http://{}:{}".format(*server.at)
         if given.picture:
             for number, rows in enumerate(rest, len(first)):
                 commit(windows, rows, number)
-            draw(driver, url, target, given.picture)
+            region = int(index.partitioning.nearest(index.space.vectors(np.array([[lon, lat]])))[0])
+            draw(driver, url, f"{target}&region={region}", given.picture, width, height)
         else:
-            print(measured(driver, url, target, windows, rest, len(first)))
+            print(measured(driver, url, target, windows, rest, len(first), width, height))
 
 
 def measured(
-    driver: Any, url: str, target: str, windows: tuple[Home, Fixed], rest: list[WindowRows], number: int
+    driver: Any,
+    url: str,
+    target: str,
+    windows: tuple[Home, Fixed],
+    rest: list[WindowRows],
+    number: int,
+    width: int,
+    height: int,
 ) -> str:
     """Return a line of what was measured."""
     took = []
-    with opened(driver, url, target, width=1600, height=1000, checked=False) as seen:
+    with opened(driver, url, target, width=width, height=height, checked=False) as seen:
         seen.page.set_default_timeout(SLOW_MS)
         seen.page.locator("#stage[data-windows-batch]").wait_for(state="attached")
         for rows in rest:
@@ -161,12 +191,12 @@ def measured(
     said = (
         f"median {statistics.median(took):.2f} s, 95% {took[int(0.95 * (len(took) - 1))]:.2f} s, most {took[-1]:.2f} s"
     )
-    return f"{len(took)} frames on {platform.machine()}: {said}; goal <= {GOAL_SECONDS:g} s"
+    return f"{len(took)} frames of {width}x{height} on {platform.machine()}: {said}; goal <= {GOAL_SECONDS:g} s"
 
 
-def draw(driver: Any, url: str, target: str, path: str) -> None:
+def draw(driver: Any, url: str, target: str, path: str, width: int, height: int) -> None:
     """Write a picture of the page with one region open."""
-    with opened(driver, url, f"{target}&region=0", width=1280, height=800, checked=False) as seen:
+    with opened(driver, url, target, width=width, height=height, checked=False) as seen:
         seen.page.set_default_timeout(SLOW_MS)
         seen.page.locator("#stage[data-windows-batch]").wait_for(state="attached")
         seen.page.locator(".series").wait_for()

@@ -53,8 +53,12 @@ export function lastEnd() {
   const { watermark_us: mark, slide_us: slide } = now.facts
   return mark == null ? null : Math.floor(mark / slide) * slide
 }
-/** Return how many ends lie in the time that a person looks back over. */
-export const steps = () => Math.max(1, Math.round(now.see.span * SECOND / now.facts.slide_us))
+/** Return how many ends lie in the time that a person looks back over, since these windows began or replaced others. */
+export function steps() {
+  const { since_us: since, first_us: first, slide_us: slide } = now.facts, all = Math.round(now.see.span * SECOND / slide)
+  const begun = since ?? (first == null ? null : Math.floor(first / slide) * slide)
+  return Math.max(1, begun == null ? all : Math.min(all, Math.floor((lastEnd() - begun) / slide)))
+}
 /** Return the end of a step from the left of the slider; null is the newest. */
 export const endAt = step => (step >= steps() ? null : lastEnd() - (steps() - step) * now.facts.slide_us)
 export const stepOf = end => Math.max(0, steps() - Math.round((lastEnd() - end) / now.facts.slide_us))

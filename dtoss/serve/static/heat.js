@@ -15,7 +15,9 @@ export const MEASURES = {
 }
 /** Return the unit of a measure. */
 export const unitOf = (measure, plane, unit) => MEASURES[measure]?.unit ?? `${plane ? unit : 'm'}/s`
-let map, colours, index = new Map(), lit = null, known = []
+let map, colours, index = new Map(), known = []
+/** The key of the region that is asked for, and the number of its feature; null is none. */
+let bright = null, lit = null
 
 /** Begin to draw on a map; `given` returns the colours of now. */
 export function heatOn(made, given) {
@@ -28,7 +30,6 @@ export const hasRegion = key => index.has(String(key))
 
 /** Draw regions, each a feature with the properties key and at; none takes them away. */
 export function drawRegions(features, hidden) {
-  const bright = lit == null ? null : known[lit]?.properties.key
   known = features
   index = new Map(features.map(({ properties }, i) => [String(properties.key), i]))
   const data = collection(features.map((one, id) => ({ ...one, id })))
@@ -48,6 +49,7 @@ export function drawRegions(features, hidden) {
     },
   }, 'above-regions')
   map.addLayer({ id: EDGE, type: 'line', source: SOURCE, layout, paint: edges() }, 'above-cells')
+  lightRegion(bright)
 }
 
 /** Return what edges look like in the colours of now: that of the region that is asked for is seen. */
@@ -72,8 +74,9 @@ export function colourRegions(colourOf) {
   known.forEach(({ properties }, id) => map.setFeatureState({ source: SOURCE, id }, { colour: colourOf(String(properties.key)) }))
 }
 
-/** Show which region is asked for; null is none. */
+/** Show which region is asked for, also of those that are drawn later; null is none. */
 export function lightRegion(key) {
+  bright = key
   if (!map.getSource(SOURCE)) return
   const id = key == null ? undefined : index.get(String(key))
   if (lit != null) map.setFeatureState({ source: SOURCE, id: lit }, { lit: false })

@@ -101,6 +101,7 @@ def told_of(windows: Windows) -> dict[str, Any]:
     return facts(windows) | {
         "watermark_us": windows.watermark,
         "since_us": windows.since,
+        "first_us": _first(windows),
         "lengths_us": list(spec.lengths),
         "slide_us": spec.slide,
         "pane_us": spec.pane,
@@ -108,6 +109,13 @@ def told_of(windows: Windows) -> dict[str, Any]:
         "digest": spec.keys,
         "workers": _workers(windows),
     }
+
+
+def _first(windows: Windows) -> int | None:
+    """Return the first time that was counted: no end before it has anything."""
+    begun = windows.reader.made("first", "", lambda: windows.home.batches.read(1).document["batch"]["first"])
+    anew = [one["first"] for one in windows.head.commit.document.get("rebuilds", ())]
+    return None if begun is None else min([begun, *anew])
 
 
 def _workers(windows: Windows) -> list[dict[str, int]]:

@@ -244,7 +244,7 @@ def test_pages_are_told_of_batches_and_prometheus_counts_them(tmp_path):
     assert look()
     (told,) = news.told["windows"]
     assert (told["batch"], told["counts"]["rows"], told["counts"]["counted"], told["counts"]["losers"]) == (2, 4, 2, 1)
-    assert told["watermark_us"] == 20_000_000
+    assert (told["watermark_us"], told["first_us"]) == (20_000_000, 20_000_000)
     assert told["lengths_us"] == [4_000_000, 10_000_000]
     assert (told["slide_us"], told["pane_us"]) == (2_000_000, 2_000_000)
     assert not look()
