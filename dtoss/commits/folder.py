@@ -232,8 +232,10 @@ class LocalFolder:
                 if sync:
                     stream.flush()
                     os.fsync(stream.fileno())
-        except BaseException:
+        except BaseException as error:
             _unlink(fresh)
+            if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+                error.filename = self.path(*parts)  # a disk that is full says no file
             raise
         return fresh
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -371,6 +373,19 @@ def test_every_byte_of_a_log_counts(chain):
             data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :], COMMITS, name
         )
         assert any(name in line for line in verify_chain(chain)), place
+
+
+def test_a_disk_that_is_full_says_which_file(tmp_path, monkeypatch):
+    """And leaves nothing beside it."""
+
+    class Full(io.BytesIO):
+        def write(self, data):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "open", lambda self, mode: Full())
+    with pytest.raises(OSError, match="No space left on device: '.*/some.json'"):
+        LocalFolder(str(tmp_path)).write(b"x", "some.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_hint_that_cannot_be_written_is_no_failure(chain, monkeypatch):

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 ROW = {"id": 1, "t": BEGIN, "x": 0.0, "y": 0.0, "attributes": {}}
 
 
-def failing(monkeypatch, tmp_path, fails):
+def failing(monkeypatch, tmp_path, fails, patient=True):
     """Watch five files, of which batches fail as ``fails`` says, without Spark; return what was done and told."""
     tmp_path.mkdir(exist_ok=True)
     change(Home(str(tmp_path / "store")), [circle("a", 0.0, 0.0, 1.0)])
@@ -45,7 +45,7 @@ def failing(monkeypatch, tmp_path, fails):
     )
     monkeypatch.setattr(pipelines.loop.batches, "RETRIED_AFTER", (0.0, 0.0))
     watch_files(
-        str(tmp_path / "in"), str(tmp_path / "store"), lambda: None, once=True, patient=True, most_rows=1,
+        str(tmp_path / "in"), str(tmp_path / "store"), lambda: None, once=True, patient=patient, most_rows=1,
         warn=told.append, renew=lambda: told.append("renewed"),
     )  # fmt: skip
     return told
@@ -67,6 +67,8 @@ def test_spark_that_fails_twice_for_no_known_reason_is_started_anew(monkeypatch,
     assert told.count("batch") == 5
     with pytest.raises(BatchesFailed, match="3 batches in a row have failed, the last one: RuntimeError: odd"):
         failing(monkeypatch, tmp_path / "again", [RuntimeError("odd")] * 3)
+    with pytest.raises(BatchesFailed, match="^the batch has failed: RuntimeError: odd$"):
+        failing(monkeypatch, tmp_path / "once", [RuntimeError("odd")], patient=False)
 
 
 STARTING = """
