@@ -142,8 +142,8 @@ def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
                 raise
             failed += 1
             if failed >= FAILURES_IN_A_ROW or not (loop.patient or listed_anew):
-                which = "the batch has failed" if failed == 1 else f"{failed} batches in a row have failed, the last one"
-                raise BatchesFailed(f"{which}: {said(error)}") from error
+                many = f"{failed} batches in a row have failed, the last one"
+                raise BatchesFailed(f"{many if failed > 1 else 'the batch has failed'}: {said(error)}") from error
             pause = YOUNG_WAIT_SECONDS if listed_anew else RETRIED_AFTER[failed - 1]
             loop.warn(f"a batch has failed: {said(error)}; it is tried again in {pause:g} s")
             renewed(loop.renew, error, failed, loop.warn)

@@ -67,7 +67,7 @@ def test_spark_that_fails_twice_for_no_known_reason_is_started_anew(monkeypatch,
     assert told.count("batch") == 5
     with pytest.raises(BatchesFailed, match="3 batches in a row have failed, the last one: RuntimeError: odd"):
         failing(monkeypatch, tmp_path / "again", [RuntimeError("odd")] * 3)
-    with pytest.raises(BatchesFailed, match="^the batch has failed: RuntimeError: odd$"):
+    with pytest.raises(BatchesFailed, match=r"^the batch has failed: RuntimeError: odd$"):
         failing(monkeypatch, tmp_path / "once", [RuntimeError("odd")], patient=False)
 
 
