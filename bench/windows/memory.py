@@ -65,10 +65,12 @@ def _status(name: str) -> float:
 class Run:
     """Windows in a store of their own, run batch by batch."""
 
-    def __init__(self, folder: str, places: NDArray[np.float64], lengths: str, measures: str) -> None:
+    def __init__(
+        self, folder: str, places: NDArray[np.float64], lengths: str, measures: str, late: str = "10min"
+    ) -> None:
         space = space_of()
         digest = keys_from(space, of_sites(places)).digest
-        self.spec = spec_of(lengths, "1min", measures, "sites:places", space, digest)
+        self.spec = spec_of(lengths, "1min", measures, "sites:places", space, digest, late=late)
         self.home = Home(folder, "fleet")
         self.fixed = Fixed(self.spec, write_keys(self.home, of_sites(places)))
         fix(self.home, self.fixed)
