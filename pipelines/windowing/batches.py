@@ -213,8 +213,22 @@ def _run(plan: Plan, task: int, table: pa.Table, settings: Settings) -> Done:
 
 
 def _second(session: SparkSession, plan: Plan, watermark: int | None, patches: Sequence[Listed]) -> list[Told]:
-    """Make the results of a batch here, or in tasks where patches are many."""
-    if sum(file.rows for file in patches) <= MOST_PATCHES:
-        return [tell(plan, watermark, patches, range(PARTS))]
     bare = light(plan)
-    return done_by_number(session, PARTS, lambda part: tell(bare, watermark, patches, [part]))
+    return in_parts(session, patches, lambda parts: tell(bare, watermark, patches, parts))
+
+
+def in_parts(session: SparkSession, patches: Sequence[Listed], work: Callable[[Sequence[int]], Told]) -> list[Told]:
+    """Return what the second step of all parts has done, here, or in tasks where patches are many.
+
+    Parameters
+    ----------
+    session
+        Which runs the tasks.
+    patches
+        Files of the first step.
+    work
+        Does the step for some parts; it is pickled.
+    """
+    if sum(file.rows for file in patches) <= MOST_PATCHES:
+        return [work(range(PARTS))]
+    return done_by_number(session, PARTS, lambda part: work([part]))

@@ -23,20 +23,18 @@ from dtoss.windows.rebuilt.sources import Read, check_there, reads_of
 from dtoss.windows.rebuilt.span import Rebuild, rebuild_of
 from dtoss.windows.spec import Spec
 from dtoss.windows.stored.document import Document, begun
-from dtoss.windows.stored.files import PARTS
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.panes_task import Told
 from dtoss.windows.stored.placement import Placement, even, placement_of
-from dtoss.windows.stored.plan import Options, Plan
+from dtoss.windows.stored.plan import Options
 from dtoss.windows.stored.sets import current_home, sets_of
 from dtoss.windows.stored.spec_file import Fixed, known
 from pipelines.loop.arriving import YOUNG_SECONDS, Arrived, Patience, arrived
 from pipelines.rows.inputs import look_in
 from pipelines.rows.positions import REASON, Columns
 from pipelines.rows.read_files import read_positions
-from pipelines.spark.by_bucket import done_by_number
 from pipelines.watching.fitted import MICROS, fitted, types_wanted
-from pipelines.windowing.batches import MOST_PATCHES, light, run_tasks
+from pipelines.windowing.batches import in_parts, light, run_tasks
 from pipelines.windowing.beginning import leased, spec_wanted
 
 if TYPE_CHECKING:
@@ -286,16 +284,12 @@ def _rebuilt(
     changed = files.found.changed()
     if changed or files.found.gone():
         raise InputError(f"{(changed or files.found.gone())[0]} has changed while it was read: rebuild again")
-    return commit_rebuild(plan, rebuild, done, reads, lambda patches: _second(session, plan, rebuild, head, patches))
-
-
-def _second(session: SparkSession, plan: Plan, rebuild: Rebuild, head: Document, patches: Any) -> list[Told]:
-    """Compare with what was told here, or in tasks where patches are many."""
-    listed: list[Listed] = list(patches)
-    if sum(file.rows for file in listed) <= MOST_PATCHES:
-        return [recount(plan, rebuild, head, listed, range(PARTS))]
     bare = light(plan)
-    return done_by_number(session, PARTS, lambda part: recount(bare, rebuild, head, listed, [part]))
+
+    def second(patches: Sequence[Listed]) -> list[Told]:
+        return in_parts(session, patches, lambda parts: recount(bare, rebuild, head, patches, parts))
+
+    return commit_rebuild(plan, rebuild, done, reads, second)
 
 
 def _counted_whole(session: SparkSession, head: Document, rebuild: Rebuild, files: _Files, late: int) -> dict[str, int]:

@@ -19,6 +19,7 @@ from dtoss.windows.moments import time_text
 from dtoss.windows.rebuilt.recount import recount
 from dtoss.windows.rebuilt.sources import Read, check_reached
 from dtoss.windows.rebuilt.span import Rebuild
+from dtoss.windows.stored.batch import tasks_done
 from dtoss.windows.stored.commit import batch_of, check_bad, said_of
 from dtoss.windows.stored.document import Document, Part, document_of, head_of
 from dtoss.windows.stored.files import PARTS
@@ -26,7 +27,7 @@ from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.panes_task import Told
 from dtoss.windows.stored.plan import Options, Place, Plan, plan_batch
 from dtoss.windows.stored.spec_file import Fixed
-from dtoss.windows.stored.task import Done, run_task, summed
+from dtoss.windows.stored.task import Done, summed
 from dtoss.windows.tracks.rows_in import WindowRows
 from dtoss.windows.watermark import added, horizon_of
 
@@ -101,12 +102,7 @@ def run_rebuild(plan: Plan, rebuild: Rebuild, rows: WindowRows, reads: Collectio
     Conflict, InputError, StoreError, OSError
         As :func:`commit_rebuild`.
     """
-    needed = rows_of_rebuild(rebuild, rows)
-    of = np.array(plan.placement.worker_of)[needed.bucket]
-    mine = ((task, np.flatnonzero(of == task)) for task in range(plan.tasks))
-    return commit_rebuild(
-        plan, rebuild, [run_task(plan, task, needed.take(some)) for task, some in mine if len(some)], reads
-    )
+    return commit_rebuild(plan, rebuild, tasks_done(plan, rows_of_rebuild(rebuild, rows)), reads)
 
 
 def commit_rebuild(

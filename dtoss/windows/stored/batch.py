@@ -7,7 +7,7 @@ import numpy as np
 from dtoss.commits.chain import Commit
 from dtoss.windows.stored.commit import commit_batch
 from dtoss.windows.stored.plan import Plan
-from dtoss.windows.stored.task import run_task
+from dtoss.windows.stored.task import Done, run_task
 from dtoss.windows.tracks.rows_in import WindowRows
 
 
@@ -26,10 +26,24 @@ def run_batch(plan: Plan, rows: WindowRows) -> Commit:
     Conflict, InputError, StoreError, OSError
         As :func:`dtoss.windows.stored.task.run_task` and :func:`dtoss.windows.stored.commit.commit_batch`.
     """
+    return commit_batch(plan, tasks_done(plan, rows))
+
+
+def tasks_done(plan: Plan, rows: WindowRows) -> list[Done]:
+    """Return what the tasks of a batch have done that have rows, run here one after another.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    rows
+        All of it; legal positions only.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`dtoss.windows.stored.task.run_task`.
+    """
     of = np.array(plan.placement.worker_of)[rows.bucket]
-    done = []
-    for task in range(plan.tasks):
-        mine = np.flatnonzero(of == task)
-        if len(mine):
-            done.append(run_task(plan, task, rows.take(mine)))
-    return commit_batch(plan, done)
+    mine = ((task, np.flatnonzero(of == task)) for task in range(plan.tasks))
+    return [run_task(plan, task, rows.take(some)) for task, some in mine if len(some)]

@@ -33,10 +33,12 @@ from dtoss.windows.stored.document import head_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.verify import verify_windows
 
-FILES, ROWS, BEGIN = 120, 1_000, 1_700_000_000
+FILES, ROWS, BEGIN = 200, 500, 1_700_000_000
 NAMES = ("shops", "fleet")
 KILLED_AFTER, STARTS = (0.0, 25.0), 25.0
 """Seconds from the first commit of a process to its end; and after which one without a commit ends, every third one."""
+WAITS_SECONDS = 90.0
+"""For a first commit: there is none where all files are read."""
 ARRIVES_EVERY = 2.0
 """Seconds from file to file."""
 LONGEST_SECONDS = 300.0
@@ -131,12 +133,11 @@ def main(
             assert started(folder, store, "--cycles", "1").wait(600) == 0
         while True:
             process, begun = started(folder, torn), time.monotonic()
-            before, limit = commits(torn), LONGEST_SECONDS
-            if came < count and came % 3 == 2:
-                limit = rng.uniform(1.0, STARTS)
+            before, waits = commits(torn), came < count and came % 3 < 2
+            limit = LONGEST_SECONDS if came >= count else WAITS_SECONDS if waits else rng.uniform(1.0, STARTS)
             while process.poll() is None and time.monotonic() - begun < limit:
-                if came < count and limit == LONGEST_SECONDS and commits(torn) != before:
-                    limit = time.monotonic() - begun + rng.uniform(*KILLED_AFTER)
+                if waits and commits(torn) != before:
+                    waits, limit = False, time.monotonic() - begun + rng.uniform(*KILLED_AFTER)
                 if arrived < FILES and (time.monotonic() >= next_file or came >= count):
                     put(folder, arrived, files[arrived])
                     arrived, next_file = arrived + 1, time.monotonic() + ARRIVES_EVERY
