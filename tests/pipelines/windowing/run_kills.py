@@ -141,8 +141,8 @@ def main(
                 if arrived < FILES and (time.monotonic() >= next_file or came >= count):
                     put(folder, arrived, files[arrived])
                     arrived, next_file = arrived + 1, time.monotonic() + ARRIVES_EVERY
-                if came >= count and arrived == FILES and has_all(torn):
-                    break
+                if came >= count and time.monotonic() - begun > STARTS and arrived == FILES and has_all(torn):
+                    break  # a signal before the command listens would kill it
                 time.sleep(0.1)
             assert process.poll() is None, f"the run has ended with {process.returncode}"
             if came >= count:
