@@ -40,11 +40,15 @@ export function lengthOf(text) {
   return number * (UNITS.find(one => one[1] === name)?.[0] ?? 1) * SECOND
 }
 
-/** Return microseconds and texts of the lengths that can be asked for: windows of before have those that are declared. */
+/**
+ * Return microseconds and texts of the lengths that can be asked for, that of a link too: windows of before have those
+ * that are declared.
+ */
 export function lengths() {
   const { lengths_us: declared, lengths: texts, pane_us: pane } = now.facts, known = new Set(declared)
-  const others = now.see.end != null ? [] : USUAL.map(one => one * SECOND).filter(us => us % pane === 0 && us < declared.at(-1))
-  const list = [...declared.map((us, i) => [us, texts[i]]), ...others.filter(us => !known.has(us)).map(us => [us, textOf(us)])]
+  const usual = now.see.end != null ? [] : [...USUAL.map(one => one * SECOND), lengthOf(now.see.length)]
+  const others = new Set(usual.filter(us => us > 0 && us % pane === 0 && us < declared.at(-1) && !known.has(us)))
+  const list = [...declared.map((us, i) => [us, texts[i]]), ...[...others].map(us => [us, textOf(us)])]
   return list.sort((a, b) => a[0] - b[0])
 }
 

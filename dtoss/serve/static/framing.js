@@ -33,7 +33,7 @@ const asked = () => ({ window: now.see.length, ...(now.see.end != null && { end:
 
 /** Return one region over time, from an end to another one. */
 export const series = (key, since, until, signal) => (
-  ask('/series', { key, window: now.see.length, since: isoOf(since), until: isoOf(until) }, signal))
+  newest(() => ask('/series', { key, window: now.see.length, since: isoOf(since), until: isoOf(until) }, signal), now.facts.batch))
 
 /** Ask for what is chosen, soon, and draw it; `then` is called where it was drawn. */
 export function look(then, pause = PAUSE) {
@@ -65,7 +65,10 @@ async function looked() {
   const [told, moves] = await Promise.all([
     shown() ? newest(() => ask('', asked(), signal), facts.batch) : null, see.flows && moving() ? largest(signal) : null,
   ])
-  if (told) now.frame = { values: new Map(told.rows.map(row => [String(row.key), row])), batch: told.batch, end: told.end }
+  if (told) {
+    const { rows, batch, end, window: length } = told
+    now.frame = { values: new Map(rows.map(row => [String(row.key), row])), batch, end, length }
+  }
   for (const row of told?.rows ?? []) if (row.name != null) now.names.set(String(row.key), String(row.name))
   const wanted = told ? told.rows.map(row => row.key) : moves?.list.flatMap(one => [one.from, one.to]) ?? []
   if (isEndless() && wanted.some(key => !hasRegion(key))) await drawMore(signal)

@@ -27,19 +27,23 @@ export async function regionTold(key, signal, go) {
   const { facts, see } = now, measure = shown() ? see.measure : usual()
   const told = { title: `${facts.name}: region ${nameOf(key)}`, at: placeOfRegion(key) }
   const said = textContent => make('p', { className: 'note', textContent }), last = lastEnd()
+  const text = name => value => `${valueText(name, value)}${value == null ? '' : ` ${unit(name)}`}`, all = make('div')
+  const showAll = row => all.replaceChildren(pairs([
+    ...measures().map(name => [MEASURES[name].title, text(name)(row[name] ?? (MEASURES[name].whole ? 0 : null))]),
+    ['revision', `${row.revision ?? 0}${row.final ? ', final' : ''}`],
+  ]))
   if (last == null) return { ...told, parts: [said('No end is due yet')] }
   if (!facts.lengths.includes(see.length)) {
-    return { ...told, parts: [said(`Over time only ${facts.lengths.join(', ')} are kept: choose one of these`)] }
+    const drawn = now.frame?.length === see.length
+    if (drawn) showAll(now.frame.values.get(String(key)) ?? {})
+    lightRegion(key)
+    chart = { made: all, batch: drawn ? facts.batch : null, end: see.end }
+    return { ...told, parts: [said(`${see.length}, now. Over time ${facts.lengths.join(', ')} are kept`), all] }
   }
   const middle = see.end ?? last, [since, until] = endsOf(middle), { rows } = await series(key, since, until, signal)
   lightRegion(key)
   told.at ??= placeOfRegion(key)
-  const ends = rows.map(row => Date.parse(row.end) * 1000), at = ends.includes(middle) ? middle : ends.at(-1), all = make('div')
-  const text = name => value => `${valueText(name, value)}${value == null ? '' : ` ${unit(name)}`}`
-  const showAll = row => all.replaceChildren(pairs([
-    ...measures().map(name => [MEASURES[name].title, text(name)(row[name])]),
-    ['revision', `${row.revision ?? 0}${row.final ? ', final' : ''}`],
-  ]))
+  const ends = rows.map(row => Date.parse(row.end) * 1000), at = ends.includes(middle) ? middle : ends.at(-1)
   const made = chartOf({
     label: MEASURES[measure].title, values: rows.map(row => row[measure]), ends, at, time: us => timeText(us).slice(5),
     text: text(measure), go: i => { showAll(rows[i]); go(ends[i] >= lastEnd() ? null : ends[i]) },

@@ -117,7 +117,7 @@ export function nextMeasure() {
 function controls() {
   const { all, facts, see } = now, last = lastEnd(), off = see.measure === 'none' && !see.flows
   if (see.measure !== 'none' && !measures().includes(see.measure)) see.measure = usual()
-  if (!lengths().some(([, text]) => text === see.length)) see.length = facts.lengths[0]
+  see.length = lengths().find(([us]) => us === lengthOf(see.length))?.[1] ?? facts.lengths[0]
   fill($('w-name'), all.map(one => [one.name, `${one.name}, by ${one.by.split(':')[0]}`]), facts.name)
   fill($('w-measure'), [['none', 'not shown'], ...measures().map(name => [name, MEASURES[name].title])], see.measure)
   const list = lengths(), said = last == null ? 'no end is due yet' : `${timeText(see.end ?? last)} UTC`

@@ -120,6 +120,8 @@ def test_windows_are_shown_followed_and_gone_back_to(driver, server):
         page.keyboard.press("ArrowRight")
         assert page.locator("#w-length-text").inner_text() == "30s"
         page.wait_for_url(lambda url: "length=30s" in url)
+        page.get_by_text("30s, now. Over time 10s, 60s are kept").wait_for()
+        page.locator("#answer dd", has_text="7 objects").first.wait_for()
         # one heat map at a time: the requests of partitions take its place
         page.locator("#w-requests").click()
         assert page.locator("#w-measure").input_value() == "none"
