@@ -23,7 +23,7 @@ export function soon() {
 }
 
 /** Return the width of an arrow in pixels. */
-export const widthOf = (moves, most) => THIN + (WIDE - THIN) * moves / Math.max(most, 1)
+const widthOf = (moves, most) => THIN + (WIDE - THIN) * moves / Math.max(most, 1)
 
 const behind = (at, seen) => Math.abs(seen.lat - at[1]) > 1 || Math.abs(((seen.lng - at[0]) % 360 + 540) % 360 - 180) > 90
 
