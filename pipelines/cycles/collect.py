@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from pipelines.rows.by_id import by_hash
 from pipelines.rows.positions import AHEAD, DELETED, OUTSIDE, REASON, Positions
 from pipelines.rows.survey import Profile
 from pipelines.rows.texts import exactly
+from pipelines.spark.expected import expected_bytes
 from pipelines.spark.session import cores
 from pipelines.spark.settled import settled
 
@@ -74,7 +75,7 @@ def collect(positions: Positions, target: Target, carried: list[str], clock: Clo
     frame = positions.frame
     marked = frame if DELETED in frame.columns else frame.withColumn(DELETED, F.lit(False))
     rows = marked.select("id", "t", DELETED, "x", "y", *map(exactly, carried), REASON)
-    if _estimated_bytes(rows) <= BYTES_HERE:
+    if expected_bytes(rows) <= BYTES_HERE:
         sent = [_sent(rows.toArrow(), target, carried, clock)]
     else:
         sent = _in_tasks(rows, target, carried, clock)
@@ -104,8 +105,3 @@ def _in_tasks(rows: DataFrame, target: Target, carried: list[str], clock: Clock)
     shuffled = rows.repartitionById(tasks, by_hash(F.col("id"), tasks))
     made = shuffled.mapInArrow(settled(run), "made binary").toArrow()
     return [pickle.loads(packed) for packed in made.column(0).to_pylist()]
-
-
-def _estimated_bytes(frame: Any) -> int:
-    """Return how large Spark expects rows to be; very large where it does not know."""
-    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))

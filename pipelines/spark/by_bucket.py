@@ -6,14 +6,18 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
 from pipelines.spark.causes import raised_in_task
+from pipelines.spark.expected import expected_bytes
 from pipelines.spark.settled import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+_TASK = "task"
 
 
 def done_by_bucket(
@@ -22,8 +26,12 @@ def done_by_bucket(
     tasks: int,
     work: Callable[[int, pa.Table], Any],
     task_of: Sequence[int] | None = None,
+    few: int = -1,
 ) -> list[Any]:
-    """Return what tasks say that they have done. One shuffle and one action; nothing that grows with rows comes back.
+    """Return what tasks say that they have done. One action.
+
+    Where rows are few they come here, and the tasks run here one after another. Else there is one shuffle, and nothing
+    that grows with rows comes back.
 
     Parameters
     ----------
@@ -37,22 +45,42 @@ def done_by_bucket(
         Takes the number of the task and its rows, a table without columns where it has none.
     task_of
         (256,). The task of each bucket; when None task k has the buckets whose number is k modulo the tasks.
+    few
+        Bytes of rows, as far as Spark can tell beforehand, up to which they come here.
 
     Raises
     ------
     DtossError
         Which a task has raised, as it was.
     """
+    if few >= 0 and expected_bytes(frame) <= few:
+        return _done_here(frame.withColumn(_TASK, _task(key, tasks, task_of)), tasks, work)
     return _told(shuffled(frame, key, tasks, task_of), work)
+
+
+def _done_here(frame: DataFrame, tasks: int, work: Callable[[int, pa.Table], Any]) -> list[Any]:
+    table = frame.toArrow().combine_chunks()
+    task = np.asarray(table.column(_TASK))
+    order = np.argsort(task, kind="stable")
+    ends = np.searchsorted(task[order], np.arange(tasks + 1)).tolist()
+    rows = table.drop_columns([_TASK]).take(order)
+    return [work(one, rows.slice(ends[one], ends[one + 1] - ends[one])) for one in range(tasks)]
 
 
 def shuffled(frame: DataFrame, key: Column, tasks: int, task_of: Sequence[int] | None = None) -> DataFrame:
     """Return rows with those of a task in the partition of its number; arguments as :func:`done_by_bucket`."""
+    return frame.repartitionById(tasks, _task(key, tasks, task_of))
+
+
+def _task(key: Column, tasks: int, task_of: Sequence[int] | None) -> Column:
+    """Return the task of a key. 256 literals would be as many calls to Java, so they are one: two hex digits each."""
     from pyspark.sql import functions as F
 
     bucket = F.pmod(F.xxhash64(key), F.lit(BUCKETS))
-    task = F.pmod(bucket, F.lit(tasks)) if task_of is None else F.get(F.lit(list(task_of)), bucket.cast("int"))
-    return frame.repartitionById(tasks, task.cast("int"))
+    if task_of is None:
+        return F.pmod(bucket, F.lit(tasks)).cast("int")
+    digits = F.substring(F.lit(bytes(task_of).hex()), bucket.cast("int") * 2 + 1, 2)
+    return F.conv(digits, 16, 10).cast("int")
 
 
 def done_by_number(session: Any, tasks: int, work: Callable[[int], Any]) -> list[Any]:

@@ -46,6 +46,10 @@ CLEARED_EVERY_US = 600_000_000
 """How often results that hours have are removed: the commits of all hours that may change still are read for that."""
 MOST_PATCHES = 2_000_000
 """Rows of patches whose results are made in the driver; those of more are made by tasks."""
+FEW_ROWS_BYTES = 4 << 20
+"""Of rows, as far as Spark can tell, that the driver takes itself: a shuffle and its stages would cost more."""
+FEW_STATE_BYTES = 32 << 20
+"""Of the state of objects, with which it does so."""
 
 
 class Windowing:
@@ -196,7 +200,9 @@ def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[Done]:
     def work(task: int, table: pa.Table) -> Done | None:
         return _run(bare, task, table, settings) if table.num_columns and len(table) else None
 
-    told = done_by_bucket(frame, F.col("id"), plan.tasks, work, plan.placement.worker_of)
+    held = sum(part.file.bytes for part in plan.objects)
+    few = FEW_ROWS_BYTES if held <= FEW_STATE_BYTES else -1
+    told = done_by_bucket(frame, F.col("id"), plan.tasks, work, plan.placement.worker_of, few)
     return [one for one in told if one is not None]
 
 

@@ -15,6 +15,7 @@ from dtoss.errors import InputError
 from dtoss.windows.stored.document import DOCUMENT_FORMAT, FILE_KINDS, head_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.placement import Load, as_json, even, placement_of
+from pipelines.windowing import batches
 from pipelines.windowing.moving import day_pattern, moving_of, placed
 from pipelines.windows import run_windows
 from tests.dtoss.windows.stored.kept import ALL, PLANE, SECOND, SITES, begin, commit, made, spec
@@ -124,8 +125,11 @@ def test_bad_options_are_refused(given, said):
         moving_of(**given)
 
 
-def test_workers_of_spark_come_and_go_and_results_are_those_of_one(spark, tmp_path):
-    """Three batches by two, five and three workers; files of results have the bytes of a run without Spark."""
+def test_workers_of_spark_come_and_go_and_results_are_those_of_one(spark, monkeypatch, tmp_path):
+    """Three batches by two, five and three workers; files of results have the bytes of a run without Spark.
+
+    Tasks of the second one run where the command runs, the others' in Spark.
+    """
     sites, folder, wanted = tmp_path / "sites.csv", tmp_path / "in", spec(measures=ALL)
     sites.write_text("id,x,y\n" + "".join(f"{i},{x},{y}\n" for i, (x, y) in enumerate(SITES.tolist())))
     asked = {
@@ -138,6 +142,7 @@ def test_workers_of_spark_come_and_go_and_results_are_those_of_one(spark, tmp_pa
         who, t, x, y = (list(column) for column in zip(*rows, strict=True))
         pq.write_table(pa.table({"id": who, "t": np.array(t) / SECOND, "x": x, "y": y}), folder / f"{number}.parquet")
         os.utime(folder / f"{number}.parquet", (1, 1))
+        monkeypatch.setattr(batches, "FEW_ROWS_BYTES", batches.FEW_STATE_BYTES if workers == 5 else -1)
         moving = moving_of(workers, "1s", "100%")
         told = run_windows(
             str(folder), home.store, "w", lambda: spark, asked, space=PLANE, once=True, max_bad=1.0, moving=moving

@@ -35,6 +35,11 @@ LONGEST_SECONDS = 40.0
 """After which a process is killed, at most."""
 MASTER = "local[2,8]"
 """A task is tried so often."""
+IN_TASKS = (
+    "import sys; import pipelines.windowing.batches as batches; from pipelines.command.main import main; "
+    "batches.FEW_ROWS_BYTES = -1; main(sys.argv[1:])"
+)
+"""The command, of which rows as few as these go to tasks of Spark's all the same: those are to be killed."""
 PAUSE_SECONDS = (0.5, 4.0)
 """From one killed worker to the next."""
 
@@ -61,7 +66,7 @@ def started(
         "--lengths", "5min,1h", "--slide", "1min", "--by", f"sites:{folder / 'sites.parquet'}", "--late", "20min",
         "--measures", "rows,objects,here,arrivals,flow,speed,max_speed,p95_speed", "--master", master, "--quiet",
     ]  # fmt: skip
-    return subprocess.Popen([sys.executable, "-m", "dtoss", *arguments], start_new_session=True, env=environment)
+    return subprocess.Popen([sys.executable, "-c", IN_TASKS, *arguments], start_new_session=True, env=environment)
 
 
 def workers_of(process: int) -> list[int]:

@@ -1,0 +1,51 @@
+"""Rows of tasks: the same ones whether Spark shuffles them or they come here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pyspark.sql import functions as F
+
+from dtoss.errors import InputError
+from pipelines.spark.by_bucket import done_by_bucket
+
+HERE = 1 << 40
+
+
+def rows_of(task, table):
+    """What a task says of its rows."""
+    return task, sorted(map(str, table.to_pydict().get("id", [])))
+
+
+@pytest.mark.parametrize("strings", [False, True])
+def test_few_rows_here_are_those_of_a_shuffle(spark, strings):
+    """Ids of which some are null, twice or alone; tasks by their number and by a table; more tasks than rows."""
+    ids = [None, None, 7, 7, *range(-40, 40), 2**62]
+    ids = [None if one is None else f"é{one}" for one in ids] if strings else ids
+    frame = spark.createDataFrame([(one,) for one in ids], "id string" if strings else "id bigint")
+    for tasks, task_of in ((1, None), (3, None), (7, np.random.default_rng(0).integers(0, 7, 256).tolist())):
+        there = done_by_bucket(frame, F.col("id"), tasks, rows_of, task_of)
+        here = done_by_bucket(frame, F.col("id"), tasks, rows_of, task_of, HERE)
+        assert [task for task, _ in here] == list(range(tasks))
+        assert dict(here) == {task: [] for task in range(tasks)} | dict(there)
+        assert sum(len(some) for _, some in here) == len(ids)
+
+
+def test_the_table_of_256_workers_is_told_in_full(spark):
+    """A worker for each bucket, in any order, the largest numbers among them."""
+    order = np.random.default_rng(1).permutation(256).tolist()
+    frame = spark.range(3000)
+    here = done_by_bucket(frame, F.col("id"), 256, lambda task, table: len(table), order, HERE)
+    plain = done_by_bucket(frame, F.col("id"), 256, lambda task, table: len(table), None, HERE)
+    assert [here[order[bucket]] for bucket in range(256)] == plain
+
+
+def test_errors_of_tasks_here_are_ours(spark):
+    """As where Spark runs them."""
+
+    def fails(task, table):
+        raise InputError("no")
+
+    for few in (-1, HERE):
+        with pytest.raises(InputError, match=r"^no$"):
+            done_by_bucket(spark.range(3), F.col("id"), 1, fails, None, few)
