@@ -49,6 +49,7 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m tests.dtoss.serve.delivery.restarts 50 10
 	@$(BIN)/python -m tests.dtoss.windows.fuzz 10000
 	@$(BIN)/python -m tests.dtoss.windows.real
+	@$(BIN)/python -m tests.dtoss.windows.replacing.kills_between_sets
 	@$(BIN)/python -m tests.pipelines.windowing.window_kills
 	@$(BIN)/python -m tests.pipelines.windowing.run_kills
 	@$(BIN)/python -m tests.bench.windows.enorm_long

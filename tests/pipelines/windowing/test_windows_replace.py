@@ -60,7 +60,8 @@ def test_other_pivots_take_over_without_a_gap(spark, run, tmp_path):
     assert "the new set has taken over" in "".join(err)
     found, rows = dtoss.open_windows(str(store), "fleet"), [row for file in files for row in file]
     assert (found.home.number, found.since) == (2, change.since)
-    for keys_at, since, until in ((before, BEGIN * SECOND, found.since), (keys_of(store), found.since, found.watermark)):
+    spans = ((before, BEGIN * SECOND, found.since), (keys_of(store), found.since, found.watermark))
+    for keys_at, since, until in spans:
         world = World(found.spec, rows, keys_at, lambda a, b: distance_of(found.spec.space, a, b))
         for end in range(-(-since // found.spec.slide) * found.spec.slide, until, found.spec.slide):
             for name in found.spec.names:

@@ -1,0 +1,36 @@
+"""Whoever runs two sets of windows is killed at changes of files: results and state are those of a calm run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+
+from dtoss.windows.stored.home import Home
+from dtoss.windows.stored.plan import ledger_of
+from dtoss.windows.stored.sets import sets_of
+from dtoss.windows.stored.verify import verify_windows
+from tests.dtoss.watch.stream.scripted import no_sync
+from tests.dtoss.windows.replacing.kills_between_sets import begun, calm_run, change, killed_at, same_as_calm
+
+KILLS = 9
+
+
+def test_kills_between_two_sets_change_no_result(tmp_path, monkeypatch):
+    """Also in the middle of a beginning, between the two commits of a batch, and before the new set takes over."""
+    monkeypatch.setattr(os, "fsync", no_sync)
+    calm = calm_run(tmp_path / "calm")
+    rng, came, uneven = random.Random(4), 0, 0
+    home, batches = begun(tmp_path / "torn")
+    for kill in range(KILLS):
+        status = killed_at(home, batches, rng.randint(1, 40 * (kill + 1)))
+        assert status in (0, signal.SIGKILL), (kill, status)
+        came += status != 0
+        assert verify_windows(home).damaged == []
+        sets = sets_of(home)
+        read = [ledger_of(Home(home.store, "w", number)).files for number in sets.numbers]
+        uneven += sets.coming is not None and read[0] != read[1]
+    change(home, batches)
+    assert came >= KILLS // 2
+    assert uneven
+    same_as_calm(home, calm)
