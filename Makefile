@@ -56,6 +56,7 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m bench.windows.balance
 	@$(BIN)/python -m bench.windows.fusion --operators 12 30
 	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/compiled/test_bridge.py
+	@DTOSS_ALL_KILLS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/windows/stored/test_window_kills.py
 	@DTOSS_ALL_SIGNALS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/pipelines/command/test_interruption.py
 
 bench: setup ## benchmarks (docs/benchmarks.md says what each measures), and a hundred kills

@@ -53,6 +53,9 @@ SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.sql.streaming.noDataMicr
 """Spark's default of 200 partitions would cost it much more. A batch without rows would be one more for Spark only."""
 WARM = 3
 """Files of a warm-up."""
+STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The only one that transformWithStateInPandas takes; Spark's default, which holds less, for the others."""
 RIVAL = "transformWithStateInPandas, a count"
 """What may not run here: its workers want more than ours have."""
 LOOK_SECONDS = 0.3
@@ -200,7 +203,11 @@ class Works:
         found = frame.transformWithStateInPandas(
             HourOfCounts(), "region int, end bigint, n bigint", "Update", "EventTime"
         )
-        self.ended(found.writeStream.outputMode("update").format("noop"))
+        self.session.conf.set(STATE_STORE, ROCKS)
+        try:
+            self.ended(found.writeStream.outputMode("update").format("noop"))
+        finally:
+            self.session.conf.unset(STATE_STORE)
 
     def spark_batch(self, folder: str, length: int = 60, slide: int = 1) -> None:
         """Spark's windows of files."""

@@ -46,7 +46,7 @@ CLEARED_EVERY_US = 600_000_000
 """How often results that hours have are removed: the commits of all hours that may change still are read for that."""
 MOST_PATCHES = 2_000_000
 """Rows of patches whose results are made in the driver; those of more are made by tasks."""
-FEW_ROWS_BYTES = 4 << 20
+FEW_ROWS_BYTES = 16 << 20
 """Of rows, as far as Spark can tell, that the driver takes itself: a shuffle and its stages would cost more."""
 FEW_STATE_BYTES = 32 << 20
 """Of the state of objects, with which it does so."""
