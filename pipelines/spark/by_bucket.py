@@ -53,8 +53,10 @@ def done_by_bucket(
     DtossError
         Which a task has raised, as it was.
     """
-    if few >= 0 and expected_bytes(frame) <= few:
-        return _done_here(frame.withColumn(_TASK, _task(key, tasks, task_of)), tasks, work)
+    if few >= 0:
+        told = frame.withColumn(_TASK, _task(key, tasks, task_of))
+        if expected_bytes(told) <= few:  # of the frame that is read then, so that Spark plans once
+            return _done_here(told, tasks, work)
     return _told(shuffled(frame, key, tasks, task_of), work)
 
 
