@@ -1,6 +1,5 @@
 // One frame of windows: asked for, drawn as a heat map with arrows, and explained by the legend.
 
-import { headers } from './asking.js'
 import { isoOf, lastEnd, moving, nameOf, now, shown, unit, valueOf } from './counting.js'
 import { $, coloured, fail, make } from './elements.js'
 import { drawFlows } from './flows.js'
@@ -9,31 +8,12 @@ import {
   spreadColours, valueText,
 } from './heat.js'
 import { whole } from './places.js'
+import { ask, asked, newest } from './window_answers.js'
 
-const LATER_MS = 120, TRIES = 10, PAUSE = 60
+const PAUSE = 60
 let stop = new AbortController(), timer, drawnOf = null
 /** The bounds of classes, and the highest value of which they are: they stay while time goes on, and grow. */
 let scale = { most: 0, bounds: [] }
-
-/** Return an answer; keys of more digits than numbers here can hold stay text. */
-async function ask(what, query, signal) {
-  const path = `/windows/${encodeURIComponent(now.facts.name)}${what}?${new URLSearchParams(query)}`
-  for (;;) {
-    const answer = await fetch(path, { signal, headers: headers() }), text = await answer.text()
-    if (answer.ok) return JSON.parse(text.replace(/"(key|from|to)":(-?\d{16,})/g, '"$1":"$2"'))
-    if (answer.status === 401) {
-      await now.hooks.token()
-      continue
-    }
-    const told = answer.headers.get('content-type')?.includes('json') ? JSON.parse(text) : {}
-    throw Object.assign(new Error(told.detail ?? `the server said ${answer.status}`), { status: answer.status })
-  }
-}
-const asked = () => ({ window: now.see.length, ...(now.see.end != null && { end: isoOf(now.see.end) }) })
-
-/** Return one region over time, from an end to another one. */
-export const series = (key, since, until, signal) => (
-  newest(() => ask('/series', { key, window: now.see.length, since: isoOf(since), until: isoOf(until) }, signal), now.facts.batch))
 
 /** Ask for what is chosen, soon, and draw it; `then` is called where it was drawn. */
 export function look(then, pause = PAUSE) {
@@ -78,15 +58,6 @@ async function looked() {
   // what was drawn, for who measures
   const said = { windowsBatch: told?.batch ?? facts.batch, windowsEnd: told?.end ?? '' }
   now.hooks.rendered(() => Object.assign($('stage').dataset, { ...said, windowsDrawn: Date.now() }))
-}
-
-/** Return an answer that is of a batch, or of a later one: another process of the server may look a little later. */
-async function newest(get, batch) {
-  for (let i = 0; ; i++) {
-    const found = await get()
-    if (found.batch >= batch || i === TRIES) return found
-    await new Promise(done => { setTimeout(done, LATER_MS) })
-  }
 }
 
 /** Return whether there are too many keys to draw all: then only those are drawn that were seen. */

@@ -3,7 +3,7 @@
 import { chartOf } from './chart.js'
 import { lastEnd, measures, nameOf, now, shown, steps, textOf, timeText, unit, usual } from './counting.js'
 import { make, pairs } from './elements.js'
-import { series } from './framing.js'
+import { series } from './window_answers.js'
 import { lightRegion, MEASURES, placeOfRegion, valueText } from './heat.js'
 
 const MOST_ENDS = 1500

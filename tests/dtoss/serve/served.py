@@ -97,6 +97,9 @@ class Heard:
     def tell_windows(self, opened):
         pass
 
+    def submit(self, work):
+        raise AssertionError("nobody has asked for windows")
+
     def waiting(self, requests):
         pass
 

@@ -97,7 +97,7 @@ def test_pages_hold_nothing_inline_and_name_no_other_origin():
 def test_our_scripts_are_modules_that_a_person_can_read():
     """One idea a file, the map itself in at most 700 lines; none evaluates text or writes HTML, or names an origin."""
     scripts = {name: file.body.decode() for name, file in packaged().items() if re.fullmatch(r"\w+\.js", name)}
-    assert len(scripts) == 23
+    assert len(scripts) == 24
     for name, text in scripts.items():
         lines = text.splitlines()
         assert len(lines) <= (700 if name == "map.js" else 150), name
@@ -105,7 +105,7 @@ def test_our_scripts_are_modules_that_a_person_can_read():
         written = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setHTML"
         assert not re.search(written, text), name
         assert not re.search(r"https?://", text), name
-    assert sum(len(text.splitlines()) for text in scripts.values()) <= 2_650
+    assert sum(len(text.splitlines()) for text in scripts.values()) <= 2_700
 
 
 def test_the_page_loads_its_modules_at_once():
