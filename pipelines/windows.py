@@ -159,7 +159,7 @@ def run_windows(
     try:
         how = How(max_bad, False, retain, wrap, unit, say or (lambda _: None), warn, moving, clock)
         running = running_of(home, stands, how)
-        for note in (stands.spec if stands.coming is None else stands.coming[0]).notes:
+        for note in stands.asked.notes:
             warn(note)
 
         def chosen(session: SparkSession, inputs: Inputs) -> tuple[Columns, Mapping[str, str]]:

@@ -17,7 +17,6 @@ from dtoss.index import Index
 from dtoss.locks import Lock
 from dtoss.partition import Partition
 from dtoss.queries.answer import answer
-from dtoss.queries.cell_of import CellView
 from dtoss.tiles.clipping import TileBox, clipped_lines, clipped_polygons, rings_in, tile_box
 from dtoss.tiles.frame import Frame, unmercator
 from dtoss.tiles.mvt import LINES, POLYGONS, layer
@@ -58,7 +57,7 @@ class CellSource:
 
     def __init__(self, index: Index, frame: Frame) -> None:
         self.index, self.frame = index, frame
-        self._view = CellView(index.space, index._opened, index._bounds, index.border)
+        self._view = index._view
         self._edges: dict[int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = {}
         self._lock = Lock()
 

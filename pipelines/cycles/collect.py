@@ -20,7 +20,7 @@ from pipelines.rows.by_id import by_hash
 from pipelines.rows.positions import AHEAD, DELETED, OUTSIDE, REASON, Positions
 from pipelines.rows.survey import Profile
 from pipelines.rows.texts import exactly
-from pipelines.spark.expected import expected_bytes
+from pipelines.spark.brought import brought
 from pipelines.spark.session import cores
 from pipelines.spark.settled import settled
 
@@ -75,10 +75,8 @@ def collect(positions: Positions, target: Target, carried: list[str], clock: Clo
     frame = positions.frame
     marked = frame if DELETED in frame.columns else frame.withColumn(DELETED, F.lit(False))
     rows = marked.select("id", "t", DELETED, "x", "y", *map(exactly, carried), REASON)
-    if expected_bytes(rows) <= BYTES_HERE:
-        sent = [_sent(rows.toArrow(), target, carried, clock)]
-    else:
-        sent = _in_tasks(rows, target, carried, clock)
+    here = brought(rows, BYTES_HERE)
+    sent = _in_tasks(rows, target, carried, clock) if here is None else [_sent(here, target, carried, clock)]
     arrivals = Arrivals.gathered(target.place, [one for one, _ in sent if one is not None])
     return arrivals, profile_of_tallies([tally for _, tally in sent], clock.scale)
 

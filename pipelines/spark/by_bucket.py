@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
+from pipelines.spark.brought import brought
 from pipelines.spark.causes import raised_in_task
-from pipelines.spark.expected import expected_bytes
 from pipelines.spark.settled import settled
 
 if TYPE_CHECKING:
@@ -54,14 +54,13 @@ def done_by_bucket(
         Which a task has raised, as it was.
     """
     if few >= 0:
-        told = frame.withColumn(_TASK, _task(key, tasks, task_of))
-        if expected_bytes(told) <= few:  # of the frame that is read then, so that Spark plans once
-            return _done_here(told, tasks, work)
+        rows = brought(frame.withColumn(_TASK, _task(key, tasks, task_of)), few)
+        if rows is not None:
+            return _done_here(rows, tasks, work)
     return _told(shuffled(frame, key, tasks, task_of), work)
 
 
-def _done_here(frame: DataFrame, tasks: int, work: Callable[[int, pa.Table], Any]) -> list[Any]:
-    table = frame.toArrow().combine_chunks()
+def _done_here(table: pa.Table, tasks: int, work: Callable[[int, pa.Table], Any]) -> list[Any]:
     task = np.asarray(table.column(_TASK))
     order = np.argsort(task, kind="stable")
     ends = np.searchsorted(task[order], np.arange(tasks + 1)).tolist()

@@ -19,13 +19,12 @@ from dtoss.watch.settings import Settings
 from dtoss.windows.kept.merging import merge_hours
 from dtoss.windows.stored.commit import commit_batch
 from dtoss.windows.stored.debris import clear_merged, clear_state
-from dtoss.windows.stored.document import Document, head_of
 from dtoss.windows.stored.document import begun as begun_windows
+from dtoss.windows.stored.document import head_of
 from dtoss.windows.stored.files import PARTS
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.panes_task import Told, tell
-from dtoss.windows.stored.placement import Placement, even, placement_of
-from dtoss.windows.stored.plan import Options, Plan, plan_batch, types_of
+from dtoss.windows.stored.plan import Options, Plan, as_it_stands, plan_batch, types_of
 from dtoss.windows.stored.spec_file import Fixed
 from dtoss.windows.stored.task import Done, run_task
 from dtoss.windows.tracks.rows_in import WindowRows
@@ -150,7 +149,7 @@ class Windowing:
                 return None
             said = head.commit.document
             plan = plan_batch(
-                self.home, self.fixed, (said["id"], said["time"]), Source(), self.options, now_us, _as_it_stands
+                self.home, self.fixed, (said["id"], said["time"]), Source(), self.options, now_us, as_it_stands
             )
             assert plan is not None
             commit = commit_batch(replace(plan, clock_us=now_us), [])
@@ -174,11 +173,6 @@ class Windowing:
     def end(self) -> None:
         """Let the batch in hand end, and have no other: whoever runs them next may begin."""
         self._turns.end()
-
-
-def _as_it_stands(head: Document | None) -> Placement:
-    found = None if head is None else placement_of(head.commit.document)
-    return even(1) if found is None else found
 
 
 def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[Done]:

@@ -9,12 +9,11 @@ from typing import Any
 from dtoss.commits.lease import Writer
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
-from dtoss.windows.replacing.beside import coming_of, current_of
 from dtoss.windows.replacing.whole import check_begins
 from dtoss.windows.spec import Spec, spec_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.keys_file import write_keys
-from dtoss.windows.stored.sets import sets_of
+from dtoss.windows.stored.sets import coming_of, current_of, sets_of
 from dtoss.windows.stored.spec_file import Fixed, check_same, fix, fixed_of, known
 from pipelines.loop.ran import leased as lease_of
 from pipelines.windowing.keys_of import material_of
@@ -40,6 +39,11 @@ class Stands:
     tables: Mapping[str, Any] | None = None
     coming: tuple[Spec, Mapping[str, Any]] | None = None
     given_up: bool = False
+
+    @property
+    def asked(self) -> Spec:
+        """The spec that a user asks for: of the set that is to begin, or of the one that runs."""
+        return self.spec if self.coming is None else self.coming[0]
 
 
 def stands_for(home: Home, wanted: Mapping[str, Any] | None, space: Space | None, replacing: bool = False) -> Stands:

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from dtoss.buckets import BUCKETS
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store
-from dtoss.windows.replacing.beside import current_of
 from dtoss.windows.replacing.telling import under_way
 from dtoss.windows.spec import Spec
 from dtoss.windows.stored.document import Document, head_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.placement import Placement, placement_of
-from dtoss.windows.stored.sets import sets_of
+from dtoss.windows.stored.sets import current_of, sets_of
 from pipelines.windowing.beginning import stands_for
 from pipelines.windowing.moving import Moving
 
@@ -146,7 +145,7 @@ def told_of(
     """
     home = Home(Store(store).absolute.path, name)
     stands = stands_for(home, wanted, space, replacing)
-    spec = stands.spec if stands.coming is None else stands.coming[0]
+    spec = stands.asked
     sets = sets_of(home)
     head = head_of(current_of(home, sets))
     cells = cells_of(head)

@@ -21,7 +21,6 @@ from dtoss.geometry.space import LONLAT, Space
 from dtoss.in_process import build
 from dtoss.partitioning.region_polygons import region_shapes
 from dtoss.partitioning.regions import Regions
-from dtoss.queries.cell_of import CellView
 from dtoss.snapshots.place import filesystem_of
 from dtoss.windows.stored.asked import Windows
 from pipelines.rows.write_file import written
@@ -143,8 +142,7 @@ def _of_sites(sites: NDArray[np.float64], space: Space, keys: NDArray[np.int64])
     bounds = _bounds(space, vectors)
     given = None if bounds is None else tuple(bounds.tolist())
     index = build(first, sites[first], crs=space.crs, metric=space.metric, bounds=given, partitions=1, progress=False)
-    view = CellView(index.space, index._opened, index._bounds, index.border)
-    made = list(spherical_cells(view))
+    made = list(spherical_cells(index._view))
     owner = np.concatenate([np.asarray(columns["id"]) for columns, _ in made])
     row = np.full(len(sites), len(owner))
     row[owner] = np.arange(len(owner))

@@ -127,7 +127,7 @@ def feeds_of(
                 share, clock = max_bad if one.max_bad is None else one.max_bad, clock_of(one.clock)
                 how = How(share, False, one.retain, wrap, unit, lambda ran: say(one.name, ran), warn, clock=clock)
                 found = running_of(home, stands, how)
-                for text in (stands.spec if stands.coming is None else stands.coming[0]).notes:
+                for text in stands.asked.notes:
                     warn(f"windows {one.name}: {text}")
                 return found
 

@@ -13,13 +13,13 @@ from dtoss.watch.settings import Settings
 from dtoss.windows.kept.retained import retained_of
 from dtoss.windows.moments import time_text
 from dtoss.windows.replacing.begin import begin_next
-from dtoss.windows.replacing.beside import coming_of, count_batch, current_of, first_of, follow, settled
+from dtoss.windows.replacing.beside import count_batch, first_of, follow, settled
 from dtoss.windows.replacing.taking_over import give_up, read_by_all
 from dtoss.windows.replacing.telling import under_way
 from dtoss.windows.replacing.whole import same_watermark
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.plan import Options
-from dtoss.windows.stored.sets import Sets, sets_of
+from dtoss.windows.stored.sets import Sets, coming_of, current_of, sets_of
 from dtoss.windows.stored.spec_file import known
 from pipelines.loop.ran import Ran, Turns
 from pipelines.rows.positions import Positions

@@ -15,7 +15,6 @@ from dtoss.geometry.polygons import Rings, polygons_in
 from dtoss.geometry.space import Space
 from dtoss.in_process import build
 from dtoss.partitioning.regions import Regions
-from dtoss.queries.cell_of import CellView
 from dtoss.serve.problems import Problem
 from dtoss.tiles.cells import closed_rings
 from dtoss.tiles.clipping import TileBox, clipped_polygons, thinned
@@ -158,7 +157,7 @@ def of_sites(positions: NDArray[np.float64], space: Space, ground: Ground) -> Dr
     )
     shapes: list[Shape] = [[] for _ in range(len(positions))]
     partition = index.parts[0]
-    for cells in cells_of(CellView(index.space, index._opened, index._bounds, index.border), partition):
+    for cells in cells_of(index._view, partition):
         vectors, begin, rings = closed_rings(cells.made)
         made = rings_on_map(ground.frame, vectors, begin, rings, np.diff(cells.made.first) == 0)
         ids = np.asarray(partition.ids)[partition.first_object[cells.site]]

@@ -23,11 +23,11 @@ from dtoss.windows.spec import LAST_TIME, Spec
 from dtoss.windows.stored.commit import said_of
 from dtoss.windows.stored.document import DOCUMENT_FORMAT, WINDOWS_KIND, Document, begun
 from dtoss.windows.stored.files import PARTS, of_part, read_objects, read_patches, write_panes, write_patches
-from dtoss.windows.stored.home import SETS, Home
+from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.keys_file import read_keys, write_keys
-from dtoss.windows.stored.placement import Load, as_json, even, placement_of
-from dtoss.windows.stored.plan import Options, Plan
-from dtoss.windows.stored.sets import Coming, Sets, commit_sets
+from dtoss.windows.stored.placement import Load, as_json
+from dtoss.windows.stored.plan import Options, Plan, as_it_stands
+from dtoss.windows.stored.sets import Coming, Sets, commit_sets, later_numbers
 from dtoss.windows.stored.spec_file import Fixed, fix, known
 from dtoss.windows.tracks.rows_in import WindowRows
 from dtoss.windows.tracks.state import ObjectState
@@ -84,12 +84,12 @@ def begin_next(home: Home, sets: Sets, spec: Spec, tables: Mapping[str, pa.Table
     """
     held, head = known(home), begun(home)
     check_begins(home.name, held.spec, spec)
-    after = Home(home.store, home.name, 1 + max([sets.last, *_numbers(home)]))
+    after = Home(home.store, home.name, 1 + max([sets.last, *later_numbers(home)]))
     after.folder.make()
     fixed = Fixed(spec, write_keys(after, dict(tables)))
     fix(after, fixed)
     said = head.commit.document
-    placement = placement_of(said) or even(1)
+    placement = as_it_stands(head)
     plan = Plan(
         after, fixed, said["id"], said["time"], Options(), None, Source(), replace(placement, looked=None, since=()),
         (), (), None, now_us,
@@ -127,11 +127,6 @@ def begin_next(home: Home, sets: Sets, spec: Spec, tables: Mapping[str, pa.Table
         whole = whole_from(held.spec, head, spec, mark, done.newest)
         coming = Coming(after.number, head.number, whole.known_from, whole.since, whole.full_at)
     return commit_sets(home, sets, replace(sets, coming=coming, last=after.number))
-
-
-def _numbers(home: Home) -> list[int]:
-    """Return the numbers of the sets that have a folder; one may be left of who ended early."""
-    return [int(name) for name in home.first.folder.folders(SETS) if name.isascii() and name.isdigit()]
 
 
 def _tasks(plan: Plan, home: Home, held: Fixed, head: Document) -> _Begun:

@@ -18,12 +18,11 @@ from dtoss.windows.replacing.begin import begin_next
 from dtoss.windows.replacing.taking_over import Lacking, is_full, lacking, take_over
 from dtoss.windows.replacing.whole import same_watermark
 from dtoss.windows.stored.commit import commit_batch
-from dtoss.windows.stored.document import Document, begun
+from dtoss.windows.stored.document import begun
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.keys_file import read_material
-from dtoss.windows.stored.placement import Placement, even, placement_of
-from dtoss.windows.stored.plan import Options, plan_batch
-from dtoss.windows.stored.sets import Sets, sets_of
+from dtoss.windows.stored.plan import Options, as_it_stands, plan_batch
+from dtoss.windows.stored.sets import Sets, coming_of, current_of, sets_of
 from dtoss.windows.stored.spec_file import known
 
 T = TypeVar("T")
@@ -120,20 +119,9 @@ def follow(home: Home, sets: Sets) -> None:
     ):  # fmt: skip
         return
     said = head.commit.document
-    plan = plan_batch(after, fixed, (said["id"], said["time"]), Source(), Options(), _now(), _as_it_stands)
+    plan = plan_batch(after, fixed, (said["id"], said["time"]), Source(), Options(), _now(), as_it_stands)
     assert plan is not None
     commit_batch(replace(plan, clock_us=mark + fixed.spec.delay), [])
-
-
-def current_of(home: Home, sets: Sets) -> Home:
-    """Return where the set is that answers the newest ends."""
-    return Home(home.store, home.name, sets.current.number)
-
-
-def coming_of(home: Home, sets: Sets) -> Home:
-    """Return where the set is that is to take over; there is one."""
-    assert sets.coming is not None
-    return Home(home.store, home.name, sets.coming.number)
 
 
 def _lacks(home: Home, sets: Sets) -> Lacking:
@@ -146,11 +134,6 @@ def _anew(home: Home, sets: Sets) -> Sets:
     after = coming_of(home, sets)
     fixed = known(after)
     return begin_next(current_of(home, sets), sets, fixed.spec, read_material(after, fixed.keys), _now())
-
-
-def _as_it_stands(head: Document | None) -> Placement:
-    found = None if head is None else placement_of(head.commit.document)
-    return even(1) if found is None else found
 
 
 def _now() -> int:

@@ -11,7 +11,7 @@ from dtoss.windows.kept.hours import hours_of
 from dtoss.windows.stored.debris import clear_debris
 from dtoss.windows.stored.document import head_of
 from dtoss.windows.stored.home import KEY_FILES, ROOMS, SETS, SPEC, Home
-from dtoss.windows.stored.sets import Sets, commit_sets, homes_of, sets_of
+from dtoss.windows.stored.sets import Sets, commit_sets, current_of, homes_of, later_numbers, sets_of
 
 
 def clear_sets(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> int:
@@ -51,7 +51,7 @@ def clear_sets(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> int:
 
 def _kept(home: Home, sets: Sets) -> Sets:
     """Return the sets without those of before whose ends are all kept no longer; a commit says so first."""
-    current = Home(home.store, home.name, sets.current.number)
+    current = current_of(home, sets)
     head = head_of(current)
     since = sets.current.since
     if len(sets.answering) == 1 or head is None or since is None or hours_of(current, head).kept_from < since:
@@ -61,9 +61,7 @@ def _kept(home: Home, sets: Sets) -> Sets:
 
 def _left(home: Home, sets: Sets) -> list[int]:
     """Return the numbers of the sets that have files and are needed no more."""
-    folders = home.first.folder.folders(SETS)
-    there = [int(name) for name in folders if name.isascii() and name.isdigit()]
-    return [number for number in (1, *there) if number not in sets.numbers]
+    return [number for number in (1, *later_numbers(home)) if number not in sets.numbers]
 
 
 def _removed(home: Home, number: int, spare_seconds: float) -> int:

@@ -10,7 +10,16 @@ from dtoss.commits.source import Source
 from dtoss.windows.stored.document import Document, head_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.plan import ledger_of
-from dtoss.windows.stored.sets import Answering, Coming, Sets, commit_sets, homes_of, sets_of
+from dtoss.windows.stored.sets import (
+    Answering,
+    Coming,
+    Sets,
+    coming_of,
+    commit_sets,
+    current_of,
+    homes_of,
+    sets_of,
+)
 
 
 @dataclass(frozen=True)
@@ -125,10 +134,8 @@ def read_by_all(home: Home) -> Ledger:
         If one cannot be read.
     """
     sets = sets_of(home)
-    current = Home(home.store, home.name, sets.current.number)
-    if sets.coming is None:
-        return ledger_of(current)
-    return Ledger(in_all([ledger_of(current), ledger_of(Home(home.store, home.name, sets.coming.number))]))
+    current = ledger_of(current_of(home, sets))
+    return current if sets.coming is None else Ledger(in_all([current, ledger_of(coming_of(home, sets))]))
 
 
 def heads_of(home: Home, sets: Sets) -> list[tuple[Home, Document]]:

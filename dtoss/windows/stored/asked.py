@@ -28,7 +28,7 @@ from dtoss.windows.stored.document import Document, begun, document_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.keys_file import keys_in
 from dtoss.windows.stored.result_files import hours_read, results_between, with_final
-from dtoss.windows.stored.sets import Sets, sets_of
+from dtoss.windows.stored.sets import Sets, current_of, sets_of
 from dtoss.windows.stored.spec_file import known
 from dtoss.windows.stored.undeclared import ALL_PANES, ALL_SUMS, LAST_VISITS, StateAsked
 from dtoss.windows.watermark import horizon_of
@@ -56,8 +56,9 @@ def open_windows(store: str, name: str) -> Windows:
     OSError
         If something cannot be read.
     """
-    sets = sets_of(Home(store, name))
-    return _opened(Home(store, name, sets.current.number), sets)
+    home = Home(store, name)
+    sets = sets_of(home)
+    return _opened(current_of(home, sets), sets)
 
 
 def _opened(home: Home, sets: Sets) -> Windows:

@@ -205,6 +205,12 @@ def _is_committed(home: Home, head: Document | None, source: Source, new_source:
     return is_committed("windows", home.name, "--name", ledger, source, new_source, plan, way)
 
 
+def as_it_stands(head: Document | None) -> Placement:
+    """Return the placement of a commit, one worker where it says none: that of a batch without rows."""
+    found = None if head is None else placement_of(head.commit.document)
+    return even(1) if found is None else found
+
+
 def _by_number(head: Document | None, workers: int) -> Placement:
     stood = None if head is None else placement_of(head.commit.document)
     return stood if stood is not None and stood.workers == workers else even(workers)

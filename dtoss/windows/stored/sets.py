@@ -18,7 +18,7 @@ from typing import Any
 from dtoss.commits.chain import COMMITS, Commit
 from dtoss.commits.listed import whole
 from dtoss.errors import StoreError
-from dtoss.windows.stored.home import ROOMS, Home
+from dtoss.windows.stored.home import ROOMS, SETS, Home
 
 SETS_KIND, SETS_FORMAT = "sets of windows", 1
 
@@ -205,7 +205,23 @@ def current_home(store: str, name: str) -> Home:
         If it cannot be read.
     """
     home = Home(store, name)
-    return Home(store, name, sets_of(home).current.number)
+    return current_of(home, sets_of(home))
+
+
+def current_of(home: Home, sets: Sets) -> Home:
+    """Return where the set is that answers the newest ends."""
+    return Home(home.store, home.name, sets.current.number)
+
+
+def coming_of(home: Home, sets: Sets) -> Home:
+    """Return where the set is that is to take over; there is one."""
+    assert sets.coming is not None
+    return Home(home.store, home.name, sets.coming.number)
+
+
+def later_numbers(home: Home) -> list[int]:
+    """Return the numbers of later sets that have a folder; one may be left of who ended early."""
+    return [int(name) for name in home.first.folder.folders(SETS) if name.isascii() and name.isdigit()]
 
 
 def homes_of(home: Home, sets: Sets) -> list[Home]:

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -132,6 +133,23 @@ def faults_at(step: int, fault: Callable[[str], None], *, each: bool = False) ->
     for name in STEPS:
         setattr(os, name, wrapped(name, getattr(os, name)))
     io.open = wrapped("open", io.open)
+
+
+def killed_at(step: int, work: Callable[[], object]) -> int:
+    """Work in a process of its own that is killed before the ``step``-th change of a file; return how it ended."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            faults_at(step, lambda name: os.kill(os.getpid(), signal.SIGKILL))
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return os.waitpid(child, 0)[1]
 
 
 def loop_of_writer(path: str, count: int, seed: int) -> dict[str, int]:

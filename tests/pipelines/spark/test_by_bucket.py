@@ -49,3 +49,24 @@ def test_errors_of_tasks_here_are_ours(spark):
     for few in (-1, HERE):
         with pytest.raises(InputError, match=r"^no$"):
             done_by_bucket(spark.range(3), F.col("id"), 1, fails, None, few)
+
+
+def test_few_rows_are_worked_on_in_this_process_and_others_are_not(spark):
+    """What this process remembers tells: all tasks, those without rows too, or none."""
+    frame, seen = spark.range(20), []
+    done_by_bucket(frame, F.col("id"), 3, lambda task, table: seen.append(task), None, HERE)
+    assert seen == [0, 1, 2]
+    done_by_bucket(frame, F.col("id"), 3, lambda task, table: seen.append(task))
+    done_by_bucket(frame, F.col("id"), 3, lambda task, table: seen.append(task), None, 8)
+    assert seen == [0, 1, 2]
+
+
+def test_rows_that_turn_out_to_be_many_go_to_tasks(spark):
+    """Spark expects few bytes and finds more than a process may have: nothing fails, and nothing is lost."""
+    limit, conf = "spark.driver.maxResultSize", spark.sparkContext._jsc.sc().conf()
+    conf.set(limit, "50k")
+    try:
+        done = done_by_bucket(spark.range(0, 20_000, 1, 4), F.col("id"), 2, lambda task, table: len(table), None, HERE)
+    finally:
+        conf.remove(limit)
+    assert sum(done) == 20_000

@@ -142,7 +142,7 @@ def test_workers_of_spark_come_and_go_and_results_are_those_of_one(spark, monkey
         who, t, x, y = (list(column) for column in zip(*rows, strict=True))
         pq.write_table(pa.table({"id": who, "t": np.array(t) / SECOND, "x": x, "y": y}), folder / f"{number}.parquet")
         os.utime(folder / f"{number}.parquet", (1, 1))
-        monkeypatch.setattr(batches, "FEW_ROWS_BYTES", batches.FEW_STATE_BYTES if workers == 5 else -1)
+        monkeypatch.setattr(batches, "FEW_ROWS_BYTES", 1 << 30 if workers == 5 else -1)
         moving = moving_of(workers, "1s", "100%")
         told = run_windows(
             str(folder), home.store, "w", lambda: spark, asked, space=PLANE, once=True, max_bad=1.0, moving=moving

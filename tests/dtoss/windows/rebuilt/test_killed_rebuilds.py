@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import os
 import signal
 
 from dtoss.windows.stored.debris import clear_debris
 from dtoss.windows.stored.document import head_of
 from dtoss.windows.stored.verify import verify_windows
-from tests.dtoss.snapshots.small_stores import STEPS
+from tests.dtoss.snapshots.small_stores import killed_at
 from tests.dtoss.watch.stream.scripted import no_sync
 from tests.dtoss.windows.rebuilt.replay import SECOND, rebuild
 from tests.dtoss.windows.stored.kept import ALL, begin, check, commit, made, spec
@@ -27,33 +25,8 @@ def stored(folder):
 
 
 def killed(home, fixed, step):
-    """Count anew in a process of its own, which is killed at a change of a file; return how it ended."""
-    child = os.fork()
-    if child == 0:
-        seen = 0
-
-        def wrapped(name, real):
-            def call(*arguments, **options):
-                nonlocal seen
-                if name != "open" or set(arguments[1]) & set("wxa"):
-                    seen += 1
-                    if seen == step:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                return real(*arguments, **options)
-
-            return call
-
-        code = 1
-        try:
-            os.fsync = no_sync
-            for name in STEPS:
-                setattr(os, name, wrapped(name, getattr(os, name)))
-            io.open = wrapped("open", io.open)
-            rebuild(home, fixed, RAW, *SPAN, 2)
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitpid(child, 0)[1]
+    """Count anew, killed at a change of a file; return how it ended."""
+    return killed_at(step, lambda: rebuild(home, fixed, RAW, *SPAN, 2))
 
 
 def test_a_killed_rebuild_has_changed_nothing(tmp_path, monkeypatch):

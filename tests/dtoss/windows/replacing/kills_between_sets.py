@@ -19,7 +19,7 @@ from dtoss.windows.stored.document import head_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.sets import current_home, sets_of
 from dtoss.windows.stored.verify import verify_windows
-from tests.dtoss.snapshots.small_stores import STEPS
+from tests.dtoss.snapshots.small_stores import killed_at
 from tests.dtoss.watch.stream.scripted import no_sync
 from tests.dtoss.windows.replacing.following import (
     OTHER_SITES,
@@ -44,31 +44,9 @@ def change(home, batches, begins=True):
     settled(home)
 
 
-def killed_at(home, batches, step):
-    """Go on in a process of its own that is killed at a change of a file; return how it ended."""
-    child = os.fork()
-    if child == 0:
-        seen = 0
-
-        def wrapped(real):
-            def call(*arguments, **options):
-                nonlocal seen
-                seen += 1
-                if seen == step:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return real(*arguments, **options)
-
-            return call
-
-        code = 2
-        try:
-            for name in STEPS:
-                setattr(os, name, wrapped(getattr(os, name)))
-            change(home, batches)
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitpid(child, 0)[1]
+def killed(home, batches, step):
+    """Go on, killed at a change of a file; return how it ended."""
+    return killed_at(step, lambda: change(home, batches))
 
 
 def begun(folder):
@@ -112,7 +90,7 @@ def main():
         while True:
             step += 1
             home = Home(str(shutil.copytree(Path(scratch) / "begun", Path(scratch) / "torn")), "w")
-            ended = killed_at(home, batches, step)
+            ended = killed(home, batches, step)
             damaged = verify_windows(home).damaged
             assert all(line.endswith("the next commit mends it") for line in damaged), damaged
             change(home, batches)

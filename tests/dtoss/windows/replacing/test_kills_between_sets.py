@@ -11,7 +11,7 @@ from dtoss.windows.stored.plan import ledger_of
 from dtoss.windows.stored.sets import sets_of
 from dtoss.windows.stored.verify import verify_windows
 from tests.dtoss.watch.stream.scripted import no_sync
-from tests.dtoss.windows.replacing.kills_between_sets import begun, calm_run, change, killed_at, same_as_calm
+from tests.dtoss.windows.replacing.kills_between_sets import begun, calm_run, change, killed, same_as_calm
 
 KILLS = 9
 
@@ -23,7 +23,7 @@ def test_kills_between_two_sets_change_no_result(tmp_path, monkeypatch):
     rng, came, uneven = random.Random(4), 0, 0
     home, batches = begun(tmp_path / "torn")
     for kill in range(KILLS):
-        status = killed_at(home, batches, rng.randint(1, 40 * (kill + 1)))
+        status = killed(home, batches, rng.randint(1, 40 * (kill + 1)))
         assert status in (0, signal.SIGKILL), (kill, status)
         came += status != 0
         assert verify_windows(home).damaged == []
