@@ -177,6 +177,7 @@ def streaming(server, **headers):
 def test_a_stream_over_http(index, monkeypatch):
     """It begins with the snapshot, tells the load each second and the next snapshot; its end ends the answer."""
     monkeypatch.setattr(module, "SECOND", 0.1)
+    asked = time.monotonic()
     with running(index) as server, streaming(server) as (head, chunk, _):
         began = time.monotonic()
         assert head.startswith(b"HTTP/1.1 200 OK\r\n")
@@ -209,9 +210,10 @@ def test_a_stream_over_http(index, monkeypatch):
         turn(server)
         most = 2 + (time.monotonic() - began) / 0.1
         assert len(heard) + len(list(iter(chunk, b""))) <= most
-    # a stream is no slow request, and none that failed
+    # a stream is no request that failed, and a slow one only where its beginning was, as where the machine paused
     assert ("/live", 200) in server.heard.answers
-    assert [told for told in server.heard.requests if told["route"] == "/live"] == []
+    told = [one for one in server.heard.requests if one["route"] == "/live"]
+    assert all(one["status"] == 200 and one["seconds"] <= began - asked for one in told)
 
 
 def test_a_quiet_stream_says_that_it_is_there(index, monkeypatch):
