@@ -221,6 +221,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "offers": {"", "planners", "bounds"},
         "rollout": {"", "planners", "bounds"},
         "groups": {""},
+        "balance": {"", "kernels", "groups"},
         "reporting/kit": set(),
         "reporting": {"", "offers", "rollout", "reporting/kit"},
         "": {"kernels", "planners", "bounds", "offers", "groups", "rollout", "reporting"},
