@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -109,8 +110,22 @@ class Layout:
 
     def same_as(self, other: Layout) -> bool:
         """Whether another one says the same."""
-        mine = (self.begin, self.worker, self.share, self.words.cell, self.words.word, self.words.worker)
-        others = (other.begin, other.worker, other.share, other.words.cell, other.words.word, other.words.worker)
+        mine: tuple[NDArray[Any], ...] = (
+            self.begin,
+            self.worker,
+            self.share,
+            self.words.cell,
+            self.words.word,
+            self.words.worker,
+        )
+        others: tuple[NDArray[Any], ...] = (
+            other.begin,
+            other.worker,
+            other.share,
+            other.words.cell,
+            other.words.word,
+            other.words.worker,
+        )
         alike = self.shape == other.shape and self.workers == other.workers
         return alike and all(np.array_equal(a, b) for a, b in zip(mine, others, strict=True))
 
