@@ -79,7 +79,7 @@ def build(
     arrays = _places(table, kind, polygons, parts, space)
     arrays["events"] = np.where(answered, _numpy(table, "events"), 0).astype(np.uint8)
     arrays["where"] = where
-    covers = _covers(arrays, kind, polygons, parts, space)
+    covers = _covers_in(arrays, kind, polygons, parts, space)
     centred = ~np.isnan(arrays["radius"]) & ~np.isnan(arrays["vectors"][:, 0])
     known = np.where((kind == CIRCLE) | (kind == AROUND), centred, True) & answered
     placed = known & ~worded & (kind != EVERYWHERE)
@@ -181,8 +181,16 @@ def _places(
     }
 
 
-def _covers(
-    arrays: dict[str, NDArray[Any]],
+def covers_of(built: Built) -> Covers:
+    """Return the parts of the places of an index, by the rows of its table; none of what is everywhere. Cost O(n)."""
+    arrays = built.arrays
+    polygons = [built.polygon(number) for number in range(len(arrays["polygon/middle"]))]
+    parts = arrays["parts"] if len(polygons) else np.zeros(len(built) + 1, np.int64)
+    return _covers_in(arrays, arrays["kind"], polygons, parts, built.space)
+
+
+def _covers_in(
+    arrays: Mapping[str, NDArray[Any]],
     kind: NDArray[Any],
     polygons: list[Polygon],
     parts: NDArray[np.int64],
