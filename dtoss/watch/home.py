@@ -9,10 +9,12 @@
       state/<name>.arrow                the rows before
       quarantine/<name>.parquet         rows that were set aside
       readers/<name>.json               cursors of named readers
+      load/<name>.parquet               what rows of each routing cell have cost
       subscriptions/
         CURRENT, commits/               the chain of changes of subscriptions
         changes/<name>.parquet          what a change adds and removes
         built/<name>.arrow              indexes of subscriptions, mapped
+        layouts/<name>.arrow            which worker has which routing cells, and stores which subscriptions
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ WATCHES = "watch"
 DEFAULT_NAME = "default"
 """The name of a watch where none is said."""
 EVENTS, STATE, QUARANTINED, READERS, SUBSCRIPTIONS = "events", "state", "quarantine", "readers", "subscriptions"
-CHANGES, BUILT = "changes", "built"
+CHANGES, BUILT, LAYOUTS = "changes", "built", "layouts"
 """Folders of :data:`SUBSCRIPTIONS`."""
+LOAD = "load"
+"""The folder of a watch that holds what rounds have cost."""
 _NAMED = 5
 """Watches that a message names."""
 

@@ -15,7 +15,7 @@ from dtoss.watch.home import Home
 from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.event_table import EventWriter, carried_as, event_schema
-from dtoss.watch.stream.happened import write_events, write_messages
+from dtoss.watch.stream.happened import by_id, write_events, write_messages
 from dtoss.watch.stream.plan import Options, Plan
 from dtoss.watch.stream.rows_in import Ordered, ordered
 from dtoss.watch.stream.state import Before, keys_of
@@ -52,7 +52,7 @@ def events_of(
     tables: list[pa.Table] = []
     out = EventWriter(event_schema(settings, carry), 0, 0, tables.append)
     if settings.time is None:
-        write_messages(plan, given.rows, out)
+        write_messages(plan, given.rows.take(by_id(given.rows)), out)
     else:
         placed = ordered(given.rows)
         write_events(plan, tracks_of(plan, placed, _known(before, placed)), out)

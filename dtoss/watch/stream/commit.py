@@ -26,7 +26,12 @@ TOLD_UNANSWERED = 1000
 """Subscriptions that a commit names with the reason why rows cannot be held against them."""
 
 
-def commit_batch(plan: Plan, done: Sequence[Done], offsets: Mapping[str, Any] | None = None) -> Commit:
+def commit_batch(
+    plan: Plan,
+    done: Sequence[Done],
+    offsets: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> Commit:
     """Commit a batch of which all tasks are done, and return its commit.
 
     Parameters
@@ -37,6 +42,8 @@ def commit_batch(plan: Plan, done: Sequence[Done], offsets: Mapping[str, Any] | 
         What the tasks have done, in any order; none of a beat without tasks is missing.
     offsets
         What the source says of its rows, for who looks.
+    more
+        What else the commit says, such as how rows were spread over workers.
 
     Raises
     ------
@@ -75,6 +82,7 @@ def commit_batch(plan: Plan, done: Sequence[Done], offsets: Mapping[str, Any] | 
         "carry": list(plan.options.carry),
         "offsets": dict(offsets or {}),
         **_unanswered(plan),
+        **(more or {}),
     }
     return plan.home.batches.append(document, plan.after)
 

@@ -97,8 +97,8 @@ class EventWriter:
     keep: Callable[[pa.Table], None]
     rows: int = 0
 
-    def add(self, columns: dict[str, Any]) -> None:
-        """Give events on; those of their columns that are missing are null."""
+    def add(self, columns: dict[str, Any], row: Any = None, number: Any = None) -> None:
+        """Give events on; those of their columns that are missing are null. Of which rows they are does not count."""
         count = len(columns["kind"])
         if count == 0:
             return

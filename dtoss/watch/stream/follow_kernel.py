@@ -44,11 +44,11 @@ class Written(NamedTuple):
 
 @kernel(
     f"int64(int64, {_NUMBERS}, {_SUBS}, {_FAR}, {_SUBS}, {_SUBS}, {_SUBS}, {_FLAGS}, {_FLAGS}, {_FLAGS}, {_NUMBERS},"
-    f" {_BITS}, {_NUMBERS}, int64[::1], int64, int64[::1], int32[::1], uint8[::1], float64[::1])"
+    f" {_BITS}, {_BITS}, {_NUMBERS}, int64[::1], int64, int64[::1], int32[::1], uint8[::1], float64[::1])"
 )
 def follow(
-    first, ends, subs, far, turns, held, held_turns, starts, before, expired, changes, events, versions, state, count,
-    out_row, out_sub, out_kind, out_far,
+    first, ends, subs, far, turns, held, held_turns, starts, before, expired, changes, tells, events, versions, state,
+    count, out_row, out_sub, out_kind, out_far,
 ):  # fmt: skip
     """Write events by row, kind and subscription until there is no room, and return how many there are then.
 
@@ -65,6 +65,8 @@ def follow(
         int32. The subscriptions that hold the row before the first, and their places.
     starts, before, expired, changes
         By row, as :class:`dtoss.watch.stream.tracks.Tracks`; the first row of an object starts.
+    tells
+        uint8, by row. The events of it that are written, as bits: others may tell the rest.
     events, versions
         By subscription.
     state
@@ -90,15 +92,18 @@ def follow(
             state[1] = need
             break
         if expired[at]:
-            count = _all(now, LEAVE, LEAVES, changes[at], wanted, at, count, out)
+            if tells[at] & LEAVE:
+                count = _all(now, LEAVE, LEAVES, changes[at], wanted, at, count, out)
         elif follows:
             # the row before was judged under older subscriptions, or under the same ones
             since = changes[at - 1] if before[at - 1] else _EVERY
-            count = _left(known, now, since, wanted, at, count, out)
-            count = _entered(known, now, since, wanted, at, count, out)
-        elif not before[at]:
+            if tells[at] & LEAVE:
+                count = _left(known, now, since, wanted, at, count, out)
+            if tells[at] & ENTER:
+                count = _entered(known, now, since, wanted, at, count, out)
+        elif not before[at] and tells[at] & ENTER:
             count = _all(now, ENTER, ENTERS, _EVERY, wanted, at, count, out)
-        if not before[at]:
+        if not before[at] and tells[at] & INSIDE:
             count = _all(now, INSIDE, INSIDES, _EVERY, wanted, at, count, out)
         known = now
         row += 1

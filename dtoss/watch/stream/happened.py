@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from dtoss.watch.built.standing import Standing
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.matching.several import StandingMatcher
 from dtoss.watch.rows import Rows
-from dtoss.watch.stream.event_table import EVENT_KINDS, GROUP_ROWS, INSIDES, EventWriter, carried_as, coded, kinds_of
+from dtoss.watch.stream.event_table import EVENT_KINDS, GROUP_ROWS, INSIDES, carried_as, coded, kinds_of
 from dtoss.watch.stream.follow_kernel import by_turn, follow
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.rows_in import ranks_of
@@ -44,13 +45,40 @@ class _Events:
         return len(self.row)
 
 
-def write_messages(plan: Plan, rows: Rows, out: EventWriter) -> dict[str, int]:
-    """Write an event for each match of rows that are no objects' positions, and return how many."""
+class Out(Protocol):
+    """Takes events as columns."""
+
+    def add(self, columns: dict[str, Any], row: NDArray[np.int64], number: NDArray[np.int32]) -> None:
+        """Take some events, in their order, with the row and the subscription of each."""
+
+
+Choice = Callable[[Matches], Matches]
+"""Returns those of some matches that are told here."""
+
+
+def all_told(piece: Matches) -> Matches:
+    """Return all matches."""
+    return piece
+
+
+def write_messages(plan: Plan, rows: Rows, out: Out, choice: Choice = all_told) -> dict[str, int]:
+    """Write an event for each match of rows that are no objects' positions, and return how many.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    rows
+        In the order of :func:`by_id`.
+    out
+        Takes the events.
+    choice
+        Which matches count.
+    """
     standing = plan.standing
     matcher = StandingMatcher(standing, standing.alive(plan.clock))
-    rows = rows.take(_by_id(rows))
     total = 0
-    for piece in matcher.pieces(rows, INSIDE):
+    for piece in map(choice, matcher.pieces(rows, INSIDE)):
         placed = _Placed.of(standing, piece)
         kinds = np.full(len(piece), INSIDES, np.uint8)
         for at in range(0, len(piece), GROUP_ROWS):
@@ -61,7 +89,7 @@ def write_messages(plan: Plan, rows: Rows, out: EventWriter) -> dict[str, int]:
     return {"inside": total}
 
 
-def _by_id(rows: Rows) -> NDArray[np.int64]:
+def by_id(rows: Rows) -> NDArray[np.int64]:
     """Return rows by id, time, place, text and attributes: the same order, however they were given to tasks."""
     columns: dict[str, Any] = {"x": pa.array(rows.positions[:, 0]), "y": pa.array(rows.positions[:, 1])}
     if rows.t is not None:
@@ -114,14 +142,27 @@ class _Placed:
         return cls(row, ends, subs, far[order], turns[subs])
 
 
-def write_events(plan: Plan, tracks: Tracks, out: EventWriter) -> dict[str, int]:
-    """Write the events of rows that follow one another, some at a time, and return how many of each kind."""
+def write_events(plan: Plan, tracks: Tracks, out: Out, choice: Choice = all_told) -> dict[str, int]:
+    """Write the events of rows that follow one another, some at a time, and return how many of each kind.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    tracks
+        The rows.
+    out
+        Takes the events.
+    choice
+        Which matches count.
+    """
     standing = plan.standing
     matcher = StandingMatcher(standing, standing.alive(plan.clock))
     # of a row before only memberships count; it was inside when it came
     wants = np.where(tracks.before, ENTER | LEAVE, INSIDE | ENTER | LEAVE).astype(np.uint8)
     starts = np.zeros(len(tracks.rows) + 1, np.bool_)
     starts[tracks.begin] = True
+    tells = np.full(len(tracks.rows), INSIDE | ENTER | LEAVE, np.uint8) if tracks.tells is None else tracks.tells
     totals = np.zeros(len(EVENT_KINDS), np.int64)
     events, versions = standing.events, standing.versions
     waiting, count = _Events.room(GROUP_ROWS), 0
@@ -132,13 +173,13 @@ def write_events(plan: Plan, tracks: Tracks, out: EventWriter) -> dict[str, int]
         totals[:] += np.bincount(some.kind, minlength=len(EVENT_KINDS))
         _write(plan, standing, tracks.rows, some, tracks, out)
 
-    for piece in matcher.pieces(tracks.rows, wants):
+    for piece in map(choice, matcher.pieces(tracks.rows, wants)):
         placed = _Placed.of(standing, piece)
         state = np.zeros(2, np.int64)
         while True:
             count = follow(
                 piece.first_row, placed.ends, placed.subs, placed.far, placed.turns, held, held_turns, starts,
-                tracks.before, tracks.expired, tracks.changes, events, versions, state, count,
+                tracks.before, tracks.expired, tracks.changes, tells, events, versions, state, count,
                 waiting.row, waiting.subscription, waiting.kind, waiting.distance,
             )  # fmt: skip
             if state[0] == len(placed.ends):
@@ -154,9 +195,7 @@ def write_events(plan: Plan, tracks: Tracks, out: EventWriter) -> dict[str, int]
     return {name: int(totals[kind]) for kind, name in enumerate(EVENT_KINDS) if name in ("leave", "enter", "inside")}
 
 
-def _write(
-    plan: Plan, standing: Standing, rows: Rows, events: _Events, tracks: Tracks | None, out: EventWriter
-) -> None:
+def _write(plan: Plan, standing: Standing, rows: Rows, events: _Events, tracks: Tracks | None, out: Out) -> None:
     if len(events) == 0:
         return
     row, number = events.row, events.subscription
@@ -182,4 +221,4 @@ def _write(
             columns["reason"] = pa.DictionaryArray.from_arrays(codes, pa.array([EXPIRED]))
     for name, fresh in carried_as(plan.options.carry).items():
         columns[fresh] = rows.attributes[name].take(at)
-    out.add(columns)
+    out.add(columns, row, number)

@@ -19,6 +19,7 @@ from dtoss.watch.built.preparing import Centres, prepare
 from dtoss.watch.built.standing import Files, Standing, standing_of
 from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
+from dtoss.watch.stream.routed import Routed
 from dtoss.watch.stream.state import Run
 
 WATCH_KIND = "watch"
@@ -83,6 +84,8 @@ class Plan:
         The wall clock at the beginning.
     held
         What stands, where no store has it.
+    routed
+        By which rows are spread over workers; None where tasks judge their own.
     """
 
     home: Home
@@ -99,6 +102,7 @@ class Plan:
     kept: tuple[str, ...]
     now_us: int
     held: Standing | None = None
+    routed: Routed | None = None
 
     @property
     def changes(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ from dtoss.commits.listed import put
 from dtoss.watch.home import QUARANTINED
 from dtoss.watch.rows import Rows
 from dtoss.watch.stream.event_table import EventFile, EventWriter, event_schema
-from dtoss.watch.stream.happened import write_events, write_messages
+from dtoss.watch.stream.happened import by_id, write_events, write_messages
 from dtoss.watch.stream.histogram import Histogram, histogram_of
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.rows_in import ordered
-from dtoss.watch.stream.tracks import Kept, Known, kept_state, known_of, tracks_of
+from dtoss.watch.stream.tracks import Kept, Known, Tracks, kept_state, known_of, tracks_of
 
 REJECTED = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
 AHEAD_OF_CLOCK = "time ahead of the clock"
@@ -69,6 +69,25 @@ class Done:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What a task knows before any event is told.
+
+    Parameters
+    ----------
+    done
+        Without events.
+    rows
+        That events are told of, in their order; of objects that are followed those of ``tracks``.
+    tracks
+        None where rows are messages.
+    """
+
+    done: Done
+    rows: Rows
+    tracks: Tracks | None
+
+
 def run_task(
     plan: Plan,
     task: int,
@@ -107,6 +126,35 @@ def run_task(
     grows with the rows, and not with the matches.
     """
     begun = time.perf_counter()
+    judged = judge(plan, task, buckets, rows, raw, bad)
+    file, out = events_of_task(plan, task)
+    if judged.tracks is not None:
+        told = write_events(plan, judged.tracks, out)
+    else:
+        told = write_messages(plan, judged.rows, out)
+    return told_of(plan, judged.done, file, told, time.perf_counter() - begun)
+
+
+def judge(
+    plan: Plan,
+    task: int,
+    buckets: NDArray[np.int64],
+    rows: Rows,
+    raw: pa.Array | None = None,
+    bad: pa.Table | None = None,
+) -> Judged:
+    """Return which rows of a task count, with the rows before; what is kept and set aside is written.
+
+    Parameters
+    ----------
+    plan, task, buckets, rows, raw, bad
+        As :func:`run_task`.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`run_task`.
+    """
     counts = {"rows": len(rows), "ahead": 0}
     rejected = [] if bad is None or len(bad) == 0 else [bad.cast(REJECTED)]
     if rows.t is not None and plan.options.max_ahead is not None:
@@ -115,9 +163,7 @@ def run_task(
             counts["ahead"] = int(ahead.sum())
             rejected.append(_set_aside(rows, raw, np.flatnonzero(ahead)))
             rows = rows.take(np.flatnonzero(~ahead))
-    file = EventFile(event_schema(plan.settings, plan.options.carry))
-    out = EventWriter(file.schema, plan.number, task + 1, file.keep)
-    kept = Kept(None, np.zeros(0, np.int64), len(plan.state))
+    kept, tracks = Kept(None, np.zeros(0, np.int64), len(plan.state)), None
     histogram = None if rows.t is None else histogram_of(rows.t)
     if plan.timed:
         placed = ordered(rows)
@@ -125,28 +171,31 @@ def run_task(
         tracks = tracks_of(plan, placed, known)
         counts |= {**tracks.counts, "tied": placed.tied}
         counts["repeated"] += placed.repeated
-        counts |= write_events(plan, tracks, out)
         kept = kept_state(plan, tracks, known)
+        rows = tracks.rows
     else:
-        counts |= write_messages(plan, rows, out)
+        rows = rows.take(by_id(rows))
     whole = pa.concat_tables(rejected) if rejected else None
     reasons: dict[str, int] = {}
     if whole is not None:
         for one in whole.column("reason").value_counts().to_pylist():
             reasons[one["values"]] = one["counts"]
-    return Done(
-        task,
-        file.close(plan.home.folder),
-        kept.entry,
-        None if whole is None else _quarantined(plan, whole),
-        kept.written,
-        buckets,
-        kept.stay,
-        counts,
-        reasons,
-        histogram,
-        time.perf_counter() - begun,
-    )
+    set_aside = None if whole is None else _quarantined(plan, whole)
+    done = Done(
+        task, None, kept.entry, set_aside, kept.written, buckets, kept.stay, counts, reasons, histogram
+    )  # fmt: skip
+    return Judged(done, rows, tracks)
+
+
+def events_of_task(plan: Plan, task: int) -> tuple[EventFile, EventWriter]:
+    """Return the file of a task's events, and what numbers them."""
+    file = EventFile(event_schema(plan.settings, plan.options.carry))
+    return file, EventWriter(file.schema, plan.number, task + 1, file.keep)
+
+
+def told_of(plan: Plan, done: Done, file: EventFile, told: Mapping[str, int], seconds: float) -> Done:
+    """Return what a task has done once its events are told: the file is written, and they are counted."""
+    return replace(done, events=file.close(plan.home.folder), counts={**done.counts, **told}, seconds=seconds)
 
 
 def _set_aside(rows: Rows, raw: pa.Array | None, at: NDArray[np.int64]) -> pa.Table:

@@ -89,6 +89,8 @@ class Tracks:
         int64 (n,). The change that a row before was judged under; the batch's own of others.
     counts
         Rows that were left out, by reason, and how many objects were over.
+    tells
+        uint8 (n,). The events of each row that are told here, as bits; None tells all.
     """
 
     rows: Rows
@@ -97,6 +99,7 @@ class Tracks:
     expired: NDArray[np.bool_]
     changes: NDArray[np.int64]
     counts: Mapping[str, int]
+    tells: NDArray[np.uint8] | None = None
 
 
 def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:

@@ -227,7 +227,7 @@ def carried_on(head: Document, folded: str | None, now_us: int) -> dict[str, Any
     if isinstance(counts, dict):
         # what is counted of a batch is of that batch; what stands, stands
         said["counts"] = {name: value if name == "objects" else 0 for name, value in counts.items()}
-    for name, nothing in (("quarantine", []), ("reasons", {})):
+    for name, nothing in (("quarantine", []), ("reasons", {}), ("work", []), ("load", None)):
         if name in said:
             said[name] = nothing
     return said | {

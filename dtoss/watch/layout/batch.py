@@ -1,0 +1,67 @@
+"""A batch on workers without Spark: rows judged by tasks, sent to workers, answered, and gathered again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.buckets import BUCKETS, bucket_of
+from dtoss.watch.layout.answering import Worked, answered
+from dtoss.watch.layout.gathering import gathered
+from dtoss.watch.layout.sending import sent_to_workers
+from dtoss.watch.rows import Rows
+from dtoss.watch.stream.plan import Plan
+from dtoss.watch.stream.task import Done, judge
+
+
+def run_on_workers(plan: Plan, rows: Rows, tasks: int = 1) -> tuple[list[Done], list[Worked]]:
+    """Return what the tasks and the workers of a batch have done, one after another, here.
+
+    Parameters
+    ----------
+    plan
+        Of the batch, with a layout.
+    rows
+        All of it; legal positions only.
+    tasks
+        How many; task k has the buckets whose number is k modulo that.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`dtoss.watch.layout.answering.answered`.
+    """
+    of = np.zeros(len(rows), np.int64) if rows.ids is None else bucket_of(rows.ids) % tasks
+    parts = [(np.arange(task, BUCKETS, tasks), rows.take(np.flatnonzero(of == task))) for task in range(tasks)]
+    return run_judged(plan, parts)
+
+
+def run_judged(plan: Plan, parts: Sequence[tuple[NDArray[np.int64], Rows]]) -> tuple[list[Done], list[Worked]]:
+    """Return what tasks, of their buckets and rows, and workers have done.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`run_on_workers`.
+    """
+    assert plan.routed is not None
+    done, sent = [], [list[tuple[int, pa.Table]]() for _ in range(plan.routed.workers)]
+    for task, (buckets, rows) in enumerate(parts):
+        begun = time.perf_counter()
+        judged = judge(plan, task, buckets, rows)
+        for worker, batch in sent_to_workers(plan, judged):
+            sent[worker].append((task, pa.Table.from_batches([batch])))
+        done.append((judged.done, time.perf_counter() - begun))
+    worked, told = [], [list[pa.Table]() for _ in parts]
+    for worker, some in enumerate(sent):
+        if not some:
+            continue
+        one, events = answered(plan, worker, some)
+        worked.append(one)
+        for task, table in events.items():
+            told[task].append(table)
+    return [gathered(plan, one, told[one.task], seconds) for one, seconds in done], worked

@@ -1,0 +1,126 @@
+"""What a commit says of workers: the layout, their indexes, what each has done; what a round has cost is a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dtoss.commits.chain import Commit
+from dtoss.commits.listed import put
+from dtoss.watch.home import LOAD, Home
+from dtoss.watch.layout.answering import Worked
+from dtoss.watch.layout.grid import RoutingGrid
+from dtoss.watch.stream.commit import commit_batch
+from dtoss.watch.stream.plan import Plan
+from dtoss.watch.stream.task import Done
+
+LOAD_ABOUT = b"dtoss.load"
+"""Where the metadata of a file of a round says what it is of."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoundLoad:
+    """What a round has cost; cells without rows are left out.
+
+    Parameters
+    ----------
+    grid
+        The cells.
+    cell
+        int64 (c,), rising.
+    rows, candidates, matches
+        int64 (c,).
+    seconds
+        float64 (c,). Of the processor, as the model gives those of workers to their cells.
+    stored
+        int64 (c,). Subscriptions that touch the cell.
+    bytes
+        float64 (c,). Theirs.
+    begin_us, end_us
+        The wall clock at the first batch, and at the end of the last, in microseconds since 1970.
+    model
+        Prices of a row, a candidate and a match in seconds, and the error of their fit.
+    """
+
+    grid: RoutingGrid
+    cell: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    candidates: NDArray[np.int64]
+    matches: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    stored: NDArray[np.int64]
+    bytes: NDArray[np.float64]
+    begin_us: int
+    end_us: int
+    model: tuple[float, float, float, float]
+
+
+def write_load(home: Home, load: RoundLoad) -> dict[str, Any]:
+    """Write what a round has cost as a file of Parquet, and return what a commit says of it.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    names = ("cell", "rows", "candidates", "matches", "seconds", "stored", "bytes")
+    table = pa.table({name: getattr(load, name) for name in names})
+    about = {"grid": vars(load.grid), "begin_us": load.begin_us, "end_us": load.end_us, "model": list(load.model)}
+    table = table.replace_schema_metadata({LOAD_ABOUT: json.dumps(about, sort_keys=True)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return put(home.folder, sink.getvalue(), len(table), "parquet", LOAD)
+
+
+def commit_on_workers(
+    plan: Plan,
+    done: Sequence[Done],
+    worked: Sequence[Worked],
+    load: Mapping[str, Any] | None = None,
+    offsets: Mapping[str, Any] | None = None,
+) -> Commit:
+    """Commit a batch of which all tasks and workers are done, and return its commit.
+
+    Parameters
+    ----------
+    plan
+        Of the batch, with a layout.
+    done
+        Of all tasks.
+    worked
+        Of workers that were sent rows.
+    load
+        The file of the round that ends with this batch; None where none does.
+    offsets
+        What the source says of its rows.
+
+    Raises
+    ------
+    Conflict, InputError, OSError
+        As :func:`dtoss.watch.stream.commit.commit_batch`.
+    """
+    assert plan.routed is not None
+    worked = sorted(worked, key=lambda one: one.worker)
+    indexes = dict(plan.routed.indexes) | {one.key: one.entry for one in worked if one.key is not None and one.entry}
+    routed = replace(plan.routed, indexes=indexes)
+    workers = [
+        {
+            "worker": one.worker,
+            "cells": len(one.cell),
+            "rows": int(one.rows.sum()),
+            "sent": one.sent,
+            "candidates": int(one.candidates.sum()),
+            "matches": int(one.matches.sum()),
+            "seconds": round(one.seconds, 6),
+        }
+        for one in worked
+    ]
+    more = {"layout": routed.as_json(), "work": workers, "load": None if load is None else dict(load)}
+    return commit_batch(plan, done, offsets, more)

@@ -1,0 +1,98 @@
+"""The files by which a batch is spread over workers, as a commit says them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtoss.errors import StoreError
+
+
+@dataclass(frozen=True)
+class Routed:
+    """A layout, and what each worker stores under it of what stands.
+
+    Parameters
+    ----------
+    strategy
+        Its name, with the parameters that were said.
+    workers
+        How many there are.
+    layout
+        The file of the routing.
+    base, delta
+        The files that say which subscriptions of the large and of the small index each worker stores; None where there
+        is no such index.
+    indexes
+        Files of workers' own indexes of the large one, by a key of what they hold.
+    memory
+        The file of what the strategy keeps; None for nothing.
+    columns
+        Columns of rows that workers are sent.
+    round
+        Number of the round, from 0 on.
+    since
+        The commit with which the round has begun.
+    moved
+        Bytes of subscriptions that workers have to store now and did not before.
+    """
+
+    strategy: str
+    workers: int
+    layout: Mapping[str, Any]
+    base: Mapping[str, Any] | None
+    delta: Mapping[str, Any] | None
+    indexes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    memory: Mapping[str, Any] | None = None
+    columns: tuple[str, ...] = ()
+    round: int = 0
+    since: int = 0
+    moved: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a commit's document holds of it."""
+        return {
+            "strategy": self.strategy,
+            "workers": self.workers,
+            "layout": dict(self.layout),
+            "base": None if self.base is None else dict(self.base),
+            "delta": None if self.delta is None else dict(self.delta),
+            "indexes": {key: dict(entry) for key, entry in sorted(self.indexes.items())},
+            "memory": None if self.memory is None else dict(self.memory),
+            "columns": list(self.columns),
+            "round": self.round,
+            "since": self.since,
+            "moved": self.moved,
+        }
+
+    @classmethod
+    def of(cls, said: Any) -> Routed | None:
+        """Return what :meth:`as_json` has made; None where rows are not spread.
+
+        Raises
+        ------
+        StoreError
+            If it is damaged.
+        """
+        if not said:
+            return None
+        try:
+            for entry in (said["layout"], said["base"], said["delta"], said["memory"], *said["indexes"].values()):
+                if entry is not None and not isinstance(entry["name"], str):
+                    raise ValueError("names of files")
+            return cls(
+                str(said["strategy"]),
+                int(said["workers"]),
+                said["layout"],
+                said["base"],
+                said["delta"],
+                said["indexes"],
+                said["memory"],
+                tuple(said["columns"]),
+                int(said["round"]),
+                int(said["since"]),
+                int(said["moved"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(f"the layout of a commit is damaged: {error}; restore the commit from a copy") from None

@@ -1,0 +1,137 @@
+"""Between strategies and a watch: layouts as the files that rows are sent by, and what each worker stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ceps.balance.asked import Asked, stored
+from ceps.balance.layout import Layout, WordParts, of_parts
+from dtoss.watch.built.standing import Standing, open_index_of
+from dtoss.watch.home import Home
+from dtoss.watch.layout.asked_cells import AskedCells, asked_cells
+from dtoss.watch.layout.files import write_stored
+from dtoss.watch.layout.grid import RoutingGrid
+from dtoss.watch.layout.routing import Routing
+from dtoss.watch.stream.plan import Plan
+from dtoss.watch.words.vocabulary import Vocabulary
+
+NO_TEXTS = pa.array([], pa.large_string())
+
+
+def as_routing(layout: Layout, grid: RoutingGrid, words: pa.Array = NO_TEXTS) -> Routing:
+    """Return a layout as rows are sent by it.
+
+    Parameters
+    ----------
+    layout
+        Of the grid's cells.
+    grid
+        The cells.
+    words
+        large_string. The words that the layout numbers.
+
+    Raises
+    ------
+    ValueError
+        If the layout is of another grid.
+    """
+    if layout.shape != grid.shape:
+        raise ValueError(
+            f"a layout of {layout.shape[0]} x {layout.shape[1]} cells; the grid has {grid.rows} x {grid.columns}"
+        )
+    parts = layout.words
+    text = words.take(pa.array(parts.word)).cast(pa.large_string())
+    return Routing(
+        grid, layout.workers, layout.begin, layout.worker, layout.share, parts.cell, text, parts.worker
+    )  # fmt: skip
+
+
+def as_layout(routing: Routing, vocabulary: Vocabulary | None = None) -> Layout:
+    """Return where rows go as a layout, with the words of a vocabulary; others, and all when None, are left out."""
+    cell = np.repeat(np.arange(routing.grid.cells), np.diff(routing.begin))
+    words = WordParts(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32))
+    if vocabulary is not None and len(routing.word_cell):
+        number = vocabulary.numbers_of(routing.word).astype(np.int64)
+        known = number >= 0
+        words = WordParts(routing.word_cell[known], number[known], routing.word_worker[known])
+    return of_parts(routing.grid.shape, routing.workers, cell, routing.worker, routing.share, words)
+
+
+def as_asked(grid: RoutingGrid, parts: list[AskedCells]) -> Asked:
+    """Return the subscriptions of indexes, one after another, as strategies see them; without their words."""
+    first = np.cumsum([0, *(len(one.bytes) for one in parts)])
+    total = int(first[-1])
+    return Asked(
+        grid.shape,
+        np.concatenate([np.zeros((0, 4), np.int64), *(one.rects for one in parts)]),
+        np.concatenate([np.zeros(0, np.int64), *(one.owner + at for one, at in zip(parts, first[:-1], strict=True))]),
+        np.concatenate([np.zeros(0), *(one.bytes for one in parts)]),
+        np.zeros(total + 1, np.int64),
+        np.zeros(0, np.int64),
+    )
+
+
+@lru_cache(maxsize=4)
+def cells_asked(home: Home, name: str, grid: RoutingGrid) -> AskedCells:
+    """Return which cells the subscriptions of an index touch; the last few are kept."""
+    return asked_cells(open_index_of(home, name), grid)
+
+
+@dataclass(frozen=True)
+class StoredFiles:
+    """Files that say what workers store of the large and of the small index."""
+
+    base: Mapping[str, Any] | None
+    delta: Mapping[str, Any] | None
+
+
+def write_all_stored(plan: Plan, routing: Routing) -> StoredFiles:
+    """Write what each worker stores of what stands, and return the files.
+
+    Raises
+    ------
+    StoreError, OSError
+        If a file cannot be read or written.
+    """
+    if plan.files is None:
+        return StoredFiles(None, None)
+    made = [
+        None if entry is None else _write_stored(plan.home, entry["name"], routing)
+        for entry in (plan.files.base, plan.files.delta)
+    ]
+    return StoredFiles(*made)
+
+
+def _write_stored(home: Home, index: str, routing: Routing) -> dict[str, Any]:
+    asked = cells_asked(home, index, routing.grid)
+    rows = stored_rows(routing, asked)
+    return write_stored(home, index, rows, asked, _by_words(routing, asked))
+
+
+def stored_rows(routing: Routing, asked: AskedCells) -> list[NDArray[np.int64]]:
+    """Return the rows of an index that each worker stores, int64, rising."""
+    layout = as_layout(routing, asked.vocabulary)
+    whole = Asked(routing.grid.shape, asked.rects, asked.owner, asked.bytes, asked.cover_begin, asked.cover)
+    return [np.flatnonzero(stored(layout, whole, worker)) for worker in range(routing.workers)]
+
+
+def _by_words(routing: Routing, asked: AskedCells) -> NDArray[np.bool_]:
+    """Return of which subscriptions words decide who tells of them, bool (n,)."""
+    whole = Asked(routing.grid.shape, asked.rects, asked.owner, asked.bytes, asked.cover_begin, asked.cover)
+    return whole.touching(routing.split) & (np.diff(asked.cover_begin) > 0)
+
+
+def columns_sent(standing: Standing, carry: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns of rows that workers need: those that a condition reads, and those that events carry."""
+    found = set(carry)
+    for _, built in standing.parts:
+        for condition in built.conditions:
+            found |= condition.columns
+    return tuple(sorted(found))

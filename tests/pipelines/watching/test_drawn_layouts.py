@@ -1,0 +1,71 @@
+"""Events do not depend on which worker tells them: layouts change with each batch, held to one task and to the loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dtoss.watch.built import preparing
+from dtoss.watch.home import Home
+from tests.dtoss.watch.stream.held import by_object, rows_before
+from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, run, settings_of, stands, told
+from tests.oracles import Watched
+from tests.pipelines.watching.drawn_layouts import WORDS, run_drawn
+
+FORMULAS = [
+    "coffee",
+    "tea or cake",
+    "coffee and not decaf",
+    '"coffee cake" or 東京',
+    "(tea and cake) or (decaf and coffee)",
+    "not tea",
+]
+
+
+def spoken(rng, rows):
+    """Rows with texts of some words."""
+    texts = [None if rng.random() < 0.2 else " ".join(rng.choice(WORDS, rng.integers(0, 5)).tolist()) for _ in rows]
+    return [row | {"text": text} for row, text in zip(rows, texts, strict=True)]
+
+
+def asked_with_words(rng, name):
+    """A subscription of any kind, with words now and then, which want inside only."""
+    made = random_asked(rng, name)
+    if rng.random() < 0.7:
+        made |= {"words": FORMULAS[rng.integers(len(FORMULAS))], "events": 1}
+    return made
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_events_are_those_of_one_task_in_the_same_order(tmp_path, monkeypatch, seed):
+    """With texts and without, of objects and of messages, some of which expire; state and counts are the same, too."""
+    monkeypatch.setattr(preparing, "LEAST_DELTA", 3)
+    rng = np.random.default_rng(seed)
+    text, messages = seed % 2 == 0, seed % 6 == 0
+    made = settings_of(text="text" if text else None, messages=messages, ids="string" if seed % 5 == 0 else "int64")
+    plain, spread = Home(str(tmp_path / "plain"), "w"), Home(str(tmp_path / "spread"), "w")
+    expire = 20 * SECOND if seed % 3 == 0 else None
+    loop = None if text or made.id_type == "string" else Watched(SPHERE, made.schema, expire)
+    rows = random_rows(rng, int(rng.integers(10, 70)), seconds=int(rng.integers(2, 120)))
+    rows = spoken(rng, rows) if text else rows
+    if made.id_type == "string":
+        rows = [row | {"id": str(row["id"])} for row in rows]
+    names = [f"s{number}" for number in range(9)]
+    more = {"ids": made.id_type, "expire": expire, "carry": ("kind",)}
+    for part in np.array_split(np.arange(len(rows)), 5):
+        some = [rows[row] for row in part]
+        new = [(asked_with_words if text else random_asked)(rng, name) for name in rng.choice(names, 3, replace=False)]
+        gone = rng.choice(names, rng.integers(0, 2)).tolist()
+        for home in (plain, spread):
+            change(home, new, gone)
+        tasks = int(rng.choice([1, 2, 7]))
+        wanted = run(plain, made, some, tasks, **more)
+        found = run_drawn(spread, made, some, rng, tasks, **more)
+        assert told(spread, found.number) == told(plain, wanted.number)
+        if loop is not None:
+            number, table = stands(plain)
+            assert by_object(told(spread, found.number)) == by_object(loop.batch(some, number, table))
+        assert found.document["counts"] == wanted.document["counts"]
+        assert found.document["clock"] == wanted.document["clock"]
+        if not messages:
+            assert rows_before(spread, found) == rows_before(plain, wanted)
