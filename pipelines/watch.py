@@ -22,6 +22,7 @@ from pipelines.loop.stopping import Stopping
 from pipelines.rows.positions import Columns, from_frame
 from pipelines.watching.batches import Rowwise, Watching, check_amounts, events_of
 from pipelines.watching.fitted import types_wanted, with_attributes
+from pipelines.watching.spreading import Spread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,6 +72,7 @@ def watch_files(
     stopping: Stopping | None = None,
     renew: Callable[[], None] | None = None,
     patient: bool | None = None,
+    spread: Spread | None = None,
     say: Callable[[Ran], None] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Watched:
@@ -119,6 +121,8 @@ def watch_files(
         Is called before Spark is started anew, after it has gone.
     patient
         A batch that fails for no reason of its rows is tried again, three times in a row; unless ``once`` when None.
+    spread
+        How rows are spread over workers; None lets each task judge its own.
     say
         Is told of each batch.
     warn
@@ -146,6 +150,7 @@ def watch_files(
         None if retain is None else round(retain * 1e6),
         say or (lambda told: None),
         warn,
+        spread,
     )
     stopping = stopping or Stopping(grace=600.0)
     asked = columns or Columns()
@@ -218,6 +223,7 @@ def watch(
     max_bad: float = 0.1,
     carry: tuple[str, ...] = (),
     retain: float | None = None,
+    spread: Spread | None = None,
     say: Callable[[Ran], None] | None = None,
     warn: Callable[[str], None] | None = None,
     new_source: bool = False,
@@ -243,7 +249,7 @@ def watch(
         Seconds from beat to beat.
     columns
         Of :class:`pipelines.rows.positions.Columns`.
-    rows, expire, max_ahead, max_bad, carry, retain, say, warn
+    rows, expire, max_ahead, max_bad, carry, retain, spread, say, warn
         As :func:`watch_files`.
     new_source
         Take batches of a query that the watch does not know beside those of another; else that is an error, because a
@@ -263,7 +269,7 @@ def watch(
     home = Home(Store(store).absolute.path, name)
     watching = Watching(
         home, options, rows or Rowwise(), None if retain is None else round(retain * 1e6),
-        say or (lambda told: None), warn,
+        say or (lambda told: None), warn, spread,
     )  # fmt: skip
     asked = Columns(**dict(columns or {}))
     make_way(home.path)

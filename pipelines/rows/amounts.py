@@ -8,6 +8,9 @@ import re
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _FORM = re.compile(r"(\d+(?:\.\d+)?|\.\d+) *(ms|s|min|h|d)", re.ASCII)
 
+_BYTES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?|\.\d+) *([kmgt])b?", re.ASCII)
+
 
 def seconds_of(text: str) -> float:
     """Return the seconds that a text such as ``15min``, ``1h``, ``60s``, ``2d``, ``500ms`` or ``1.5h`` means.
@@ -87,3 +90,23 @@ def budget_of(text: str, whole: float) -> float:
     if not 0.0 <= value < math.inf:
         raise ValueError(f"move budget {text!r} is neither bytes, such as 2e9, nor a share of them, such as 5%")
     return value / 100.0 * whole if said.endswith("%") else value
+
+
+def bytes_of(text: str) -> int:
+    """Return the bytes that a text such as ``500m``, ``4g`` or ``1.5g`` means, in powers of 1024, as Spark takes them.
+
+    Raises
+    ------
+    ValueError
+        If it is no number above 0 with a unit of k, m, g or t behind it.
+
+    Examples
+    --------
+    >>> bytes_of("4g"), bytes_of("500m")
+    (4294967296, 524288000)
+    """
+    found = _SIZE.fullmatch(text.strip().lower())
+    size = float(found[1]) * _BYTES[found[2]] if found else 0.0
+    if not 1.0 <= size < math.inf:
+        raise ValueError(f"{text!r} is no size: a number and a unit are wanted, as in 500m, 4g or 1.5t")
+    return int(size)

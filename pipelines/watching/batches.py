@@ -14,6 +14,7 @@ from dtoss.geometry.space import LONLAT, Space, space_of
 from dtoss.watch.asked.known import asked_space, check_space
 from dtoss.watch.built.background import PATIENCE, Background
 from dtoss.watch.home import Home
+from dtoss.watch.layout.committing import commit_on_workers
 from dtoss.watch.settings import Settings
 from dtoss.watch.stream.commit import commit_batch, worth_a_beat
 from dtoss.watch.stream.plan import Options, Plan, plan_batch, settings_of
@@ -23,10 +24,12 @@ from pipelines.loop.ran import Ran, Turns
 from pipelines.rows.positions import Positions
 from pipelines.watching.centres import CurrentCentres
 from pipelines.watching.fitted import first_settings, fitted
+from pipelines.watching.on_workers import run_on_workers
+from pipelines.watching.spreading import Spread, Spreading
 from pipelines.watching.tasks import busiest, run_tasks
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MICROSECONDS = 1_000_000
 TENDED_EVERY_US = 600 * MICROSECONDS
@@ -90,6 +93,8 @@ class Watching:
         Is told of each batch that has committed.
     warn
         Is told what looks wrong but is legal.
+    spread
+        How rows are spread over workers; None where each task judges its own.
     """
 
     home: Home
@@ -98,6 +103,7 @@ class Watching:
     retain_us: int | None = None
     say: Callable[[Ran], None] = lambda told: None
     warn: Callable[[str], None] = lambda text: None
+    spread: Spread | None = None
     _tended_us: int = 0
     _warned: bool = False
 
@@ -105,6 +111,7 @@ class Watching:
         self._turns = Turns(f"watch {self.home.name}")
         self._centres = CurrentCentres(self.home.store)
         self._background = Background(self.home, self.warn)
+        self._spreading = None if self.spread is None else Spreading(self.home, self.spread)
 
     def settings(self) -> Settings | None:
         """Return the settings of the watch; None before its first batch."""
@@ -153,10 +160,29 @@ class Watching:
             frame = fitted(
                 positions, settings, self.rows.wrap, self.rows.unit, believed(self.options.max_ahead, now_us)
             )
-            done = run_tasks(frame, plan, max(min(cores(session), BUCKETS), 1))
+            tasks = max(min(cores(session), BUCKETS), 1)
+            if self._spreading is not None:
+                return self._told(self._on_workers(self._spreading, frame, plan, tasks, begun, check, offsets))
+            done = run_tasks(frame, plan, tasks)
             check()
             commit = commit_batch(plan, done, offsets)
             return self._told(Ran(commit, time.perf_counter() - begun, busiest(done)))
+
+    def _on_workers(
+        self,
+        spreading: Spreading,
+        frame: DataFrame,
+        plan: Plan,
+        tasks: int,
+        begun: float,
+        check: Callable[[], None],
+        offsets: Any,
+    ) -> Ran:
+        plan = spreading.routed(plan)
+        done, worked = run_on_workers(frame, plan, tasks)
+        check()
+        commit = commit_on_workers(plan, done, worked, spreading.ended(plan, worked), offsets)
+        return Ran(commit, time.perf_counter() - begun, max((one.seconds for one in worked), default=busiest(done)))
 
     def beat(self) -> Ran | None:
         """Adopt what was subscribed, and let expire what is over; None where there is nothing of either."""
@@ -169,10 +195,21 @@ class Watching:
             plan = self._plan(settings, Source(), self._carried(settings), now_us)
             if plan is None:
                 return None
+            if self._spreading is not None:
+                return self._beat_on_workers(self._spreading, plan, begun)
             done = run_tasks(None, plan, 1)
             if not worth_a_beat(plan, done):
                 return None
             return self._told(Ran(commit_batch(plan, done), time.perf_counter() - begun, busiest(done)))
+
+    def _beat_on_workers(self, spreading: Spreading, plan: Plan, begun: float) -> Ran | None:
+        if plan.files == plan.before and plan.options.expire is None and not worth_a_beat(plan, ()):
+            return None  # nothing that layouts would be made for
+        plan = spreading.routed(plan)
+        done, worked = run_on_workers(None, plan, 1)
+        if not worth_a_beat(plan, done):
+            return None
+        return self._told(Ran(commit_on_workers(plan, done, worked), time.perf_counter() - begun, busiest(done)))
 
     def end(self) -> None:
         """Let the batch in hand end, and have no other: whoever watches next may begin."""

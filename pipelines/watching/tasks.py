@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
 from dtoss.commits.source import Source
@@ -20,7 +21,7 @@ from pipelines.spark.by_bucket import done_by_bucket
 from pipelines.watching.fitted import MICROS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 def run_tasks(frame: DataFrame | None, plan: Plan, tasks: int) -> list[Done]:
@@ -37,17 +38,22 @@ def run_tasks(frame: DataFrame | None, plan: Plan, tasks: int) -> list[Done]:
     """
     done: list[Done] = []
     if frame is not None:
-        from pyspark.sql import functions as F
-
-        key = F.col("id") if plan.settings.id_type is not None else F.monotonically_increasing_id()
-        done = done_by_bucket(frame, key, tasks, _task(plan, tasks))
+        done = done_by_bucket(frame, key_of(plan), tasks, _task(plan, tasks))
     ran = {one.task for one in done}
     # a task of no rows may never have begun: objects of its buckets expire all the same
     empty = rows_in(pa.table({}), plan.settings)[0]
-    return done + [run_task(plan, task, _buckets(task, tasks), empty) for task in range(tasks) if task not in ran]
+    return done + [run_task(plan, task, buckets_of(task, tasks), empty) for task in range(tasks) if task not in ran]
 
 
-def _buckets(task: int, tasks: int) -> np.ndarray:
+def key_of(plan: Plan) -> Column:
+    """Return what the rows of a batch are given to tasks by."""
+    from pyspark.sql import functions as F
+
+    return F.col("id") if plan.settings.id_type is not None else F.monotonically_increasing_id()
+
+
+def buckets_of(task: int, tasks: int) -> NDArray[np.int64]:
+    """Return the buckets of a task, int64, rising."""
     return np.arange(task, BUCKETS, tasks)
 
 
@@ -57,7 +63,7 @@ def _task(plan: Plan, tasks: int) -> Callable[[int, pa.Table], Done]:
 
     def work(task: int, table: pa.Table) -> Done:
         rows, raw, bad = rows_in(table, plan.settings)
-        return run_task(plan, task, _buckets(task, tasks), rows, raw, bad)
+        return run_task(plan, task, buckets_of(task, tasks), rows, raw, bad)
 
     return work
 

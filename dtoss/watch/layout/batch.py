@@ -36,12 +36,13 @@ def run_on_workers(plan: Plan, rows: Rows, tasks: int = 1) -> tuple[list[Done], 
         As :func:`dtoss.watch.layout.answering.answered`.
     """
     of = np.zeros(len(rows), np.int64) if rows.ids is None else bucket_of(rows.ids) % tasks
-    parts = [(np.arange(task, BUCKETS, tasks), rows.take(np.flatnonzero(of == task))) for task in range(tasks)]
+    buckets = [np.arange(task, BUCKETS, tasks) for task in range(tasks)]
+    parts = [(task, buckets[task], rows.take(np.flatnonzero(of == task))) for task in range(tasks)]
     return run_judged(plan, parts)
 
 
-def run_judged(plan: Plan, parts: Sequence[tuple[NDArray[np.int64], Rows]]) -> tuple[list[Done], list[Worked]]:
-    """Return what tasks, of their buckets and rows, and workers have done.
+def run_judged(plan: Plan, parts: Sequence[tuple[int, NDArray[np.int64], Rows]]) -> tuple[list[Done], list[Worked]]:
+    """Return what tasks, of their numbers, buckets and rows, and workers have done.
 
     Raises
     ------
@@ -49,14 +50,16 @@ def run_judged(plan: Plan, parts: Sequence[tuple[NDArray[np.int64], Rows]]) -> t
         As :func:`run_on_workers`.
     """
     assert plan.routed is not None
-    done, sent = [], [list[tuple[int, pa.Table]]() for _ in range(plan.routed.workers)]
-    for task, (buckets, rows) in enumerate(parts):
+    done: list[tuple[Done, float]] = []
+    sent = [list[tuple[int, pa.Table]]() for _ in range(plan.routed.workers)]
+    for task, buckets, rows in parts:
         begun = time.perf_counter()
         judged = judge(plan, task, buckets, rows)
         for worker, batch in sent_to_workers(plan, judged):
             sent[worker].append((task, pa.Table.from_batches([batch])))
         done.append((judged.done, time.perf_counter() - begun))
-    worked, told = [], [list[pa.Table]() for _ in parts]
+    worked: list[Worked] = []
+    told: dict[int, list[pa.Table]] = {one.task: [] for one, _ in done}
     for worker, some in enumerate(sent):
         if not some:
             continue

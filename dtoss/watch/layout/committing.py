@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit
 from dtoss.commits.listed import put
+from dtoss.errors import StoreError
 from dtoss.watch.home import LOAD, Home
 from dtoss.watch.layout.answering import Worked
 from dtoss.watch.layout.grid import RoutingGrid
@@ -23,6 +24,7 @@ from dtoss.watch.stream.task import Done
 
 LOAD_ABOUT = b"dtoss.load"
 """Where the metadata of a file of a round says what it is of."""
+_COLUMNS = ("cell", "rows", "candidates", "matches", "seconds", "stored", "bytes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +72,47 @@ def write_load(home: Home, load: RoundLoad) -> dict[str, Any]:
     OSError
         If it cannot be written.
     """
-    names = ("cell", "rows", "candidates", "matches", "seconds", "stored", "bytes")
-    table = pa.table({name: getattr(load, name) for name in names})
+    table = pa.table({name: getattr(load, name) for name in _COLUMNS})
     about = {"grid": vars(load.grid), "begin_us": load.begin_us, "end_us": load.end_us, "model": list(load.model)}
     table = table.replace_schema_metadata({LOAD_ABOUT: json.dumps(about, sort_keys=True)})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     return put(home.folder, sink.getvalue(), len(table), "parquet", LOAD)
+
+
+def read_load(home: Home, name: str) -> RoundLoad:
+    """Return what a round has cost, of its file.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing or damaged.
+    OSError
+        If it cannot be read.
+    """
+    path = home.folder.path(LOAD, name)
+    data = home.folder.read(LOAD, name)
+    if data is None:
+        raise StoreError(f"{path} is missing: a commit lists it; restore it from a copy")
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+        about = json.loads((table.schema.metadata or {})[LOAD_ABOUT])
+        a, b, c, error = about["model"]
+        return RoundLoad(
+            RoutingGrid(**about["grid"]),
+            table.column("cell").to_numpy(),
+            table.column("rows").to_numpy(),
+            table.column("candidates").to_numpy(),
+            table.column("matches").to_numpy(),
+            table.column("seconds").to_numpy(),
+            table.column("stored").to_numpy(),
+            table.column("bytes").to_numpy(),
+            about["begin_us"],
+            about["end_us"],
+            (a, b, c, error),
+        )
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 def commit_on_workers(

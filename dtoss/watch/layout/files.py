@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -22,25 +23,39 @@ from dtoss.watch.layout.routing import Routing
 _OPEN = 8
 _REMEDY = "restore it from a copy, or run the watch with another --strategy"
 _GRID = tuple(RoutingGrid.__dataclass_fields__)
+_SHAPES = b"dtoss.shapes"
 _PARTS = ("begin", "worker", "share", "word_cell", "word", "word_worker")
 
 
-def write_arrays(home: Home, arrays: Mapping[str, NDArray[Any]], begin: str) -> dict[str, Any]:
-    """Write arrays by name as a file of layouts, and return what a commit says of it; ``begin`` begins its name.
+def write_arrays(home: Home, arrays: Mapping[str, NDArray[Any]], begin: str) -> dict[str, Any] | None:
+    """Write arrays by name as a file of layouts, and return what a commit says of it; None where there are none.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    arrays
+        Of numbers or truths, of any shape.
+    begin
+        Begins the name of the file.
 
     Raises
     ------
     OSError
         If it cannot be written.
     """
+    if not arrays:
+        return None
     columns = {
-        name: pa.array([array.ravel()], pa.list_(pa.from_numpy_dtype(array.dtype))) for name, array in arrays.items()
+        name: pa.array([np.ascontiguousarray(array).ravel()], pa.large_list(pa.from_numpy_dtype(array.dtype)))
+        for name, array in arrays.items()
     }
-    return _written(home, pa.record_batch(columns) if columns else pa.record_batch({"none": pa.nulls(1)}), begin)
+    shapes = json.dumps({name: list(array.shape) for name, array in arrays.items()}, sort_keys=True)
+    return _written(home, pa.record_batch(columns).replace_schema_metadata({_SHAPES: shapes}), begin)
 
 
 def open_arrays(home: Home, name: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of :func:`write_arrays`, each with one dimension.
+    """Return the arrays of :func:`write_arrays`.
 
     Raises
     ------
@@ -48,9 +63,11 @@ def open_arrays(home: Home, name: str) -> dict[str, NDArray[Any]]:
         If the file is missing or damaged.
     """
     batch = _read(home, name)
-    if batch.schema.names == ["none"]:
-        return {}
-    return {column: batch.column(column).flatten().to_numpy() for column in batch.schema.names}
+    shapes = json.loads((batch.schema.metadata or {}).get(_SHAPES, b"{}"))
+    return {
+        column: batch.column(column).flatten().to_numpy(zero_copy_only=False).reshape(shapes[column])
+        for column in batch.schema.names
+    }
 
 
 def _written(home: Home, batch: pa.RecordBatch, begin: str) -> dict[str, Any]:

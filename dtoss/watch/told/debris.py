@@ -16,7 +16,7 @@ from dtoss.commits.process import is_passing
 from dtoss.commits.unneeded import SPARED_DEBRIS_SECONDS, clear_unneeded
 from dtoss.errors import StoreError
 from dtoss.watch.asked.live import base_of, named_files
-from dtoss.watch.home import BUILT, CHANGES, EVENTS, QUARANTINED, STATE, Home
+from dtoss.watch.home import BUILT, CHANGES, EVENTS, LAYOUTS, LOAD, QUARANTINED, STATE, Home
 from dtoss.watch.told.contents import Contents, contents_of
 from dtoss.watch.told.document import Document, documents, head_of
 
@@ -28,11 +28,11 @@ class Debris:
     Parameters
     ----------
     files
-        Files of events and lists, and of rows that were set aside.
+        Files of events and lists, of rows that were set aside, and of loads.
     state
         Files of the state.
     subscriptions
-        Files of changes, and of built subscriptions.
+        Files of changes, of built subscriptions, and of layouts.
     """
 
     files: int = 0
@@ -90,27 +90,29 @@ def clear_batches(home: Home, head: Document | None, contents: Contents, spare_s
     OSError
         If a file cannot be removed.
     """
-    events, quarantine, state = contents.names, set[str](), set[str]()
+    events, quarantine, state, load = contents.names, set[str](), set[str](), set[str]()
     # the list before goes with the next fold
     events |= {name for name in (contents.before, None if head is None else head.folded) if name is not None}
     if head is not None:
         first = contents.swept + 1
-        if home.folder.files(QUARANTINED):
+        if home.folder.files(QUARANTINED) or home.folder.files(LOAD):
             first = min(contents.begin, first)
         for document in documents(home, first, head.number):
             if document.number > contents.swept:
                 events |= {file.name for file in document.events}
             if document.number >= contents.begin:
                 quarantine |= {file.name for file in document.quarantine}
+                load |= {file.name for file in document.load}
         state = {file.name for file in head.state}
         state |= set(names_in({name: value for name, value in head.commit.document.items() if name != "events"}))
     files = clear_unneeded(home.folder, EVENTS, events, spare_seconds)
     files += clear_unneeded(home.folder, QUARANTINED, quarantine, spare_seconds)
+    files += clear_unneeded(home.folder, LOAD, load, spare_seconds)
     return files, clear_unneeded(home.folder, STATE, state, spare_seconds)
 
 
 def clear_asked(home: Home, head: Document | None, changes: AbstractSet[str], spare_seconds: float) -> int:
-    """Remove some files of changes, and built files that the newest commit does not name; return how many went.
+    """Remove some files of changes, and built files and layouts that the newest commit does not name; return how many.
 
     Parameters
     ----------
@@ -128,10 +130,12 @@ def clear_asked(home: Home, head: Document | None, changes: AbstractSet[str], sp
     OSError
         If a file cannot be removed.
     """
-    named = set() if head is None else set(names_in(head.standing))
+    layout = set() if head is None else set(names_in(head.layout))
+    named = layout if head is None else layout | set(names_in(head.standing))
     kept = set(home.asked.files(CHANGES)) - changes
-    return clear_unneeded(home.asked, BUILT, named, spare_seconds) + clear_unneeded(
-        home.asked, CHANGES, kept, spare_seconds
+    return sum(
+        clear_unneeded(home.asked, room, names, spare_seconds)
+        for room, names in ((BUILT, named), (LAYOUTS, layout), (CHANGES, kept))
     )
 
 

@@ -74,6 +74,27 @@ class Document:
         return said if isinstance(said, dict) else {}
 
     @property
+    def layout(self) -> dict[str, Any]:
+        """What it says of how rows were spread over workers; empty where they were not."""
+        said = self.commit.document.get("layout")
+        return said if isinstance(said, dict) else {}
+
+    @property
+    def load(self) -> tuple[Listed, ...]:
+        """The file of what the round that has ended with it has cost; none where none has.
+
+        Raises
+        ------
+        StoreError
+            If it names no file.
+        """
+        said = self.commit.document.get("load")
+        try:
+            return () if said is None else (Listed.of(said),)
+        except ValueError as error:
+            raise StoreError(f"commit {self.number} is damaged: {error}; restore it from a copy") from None
+
+    @property
     def counts(self) -> dict[str, int]:
         """What it has counted."""
         said = self.commit.document.get("counts")

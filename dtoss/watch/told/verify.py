@@ -14,7 +14,7 @@ from dtoss.commits.looking import Look, Looked
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.snapshots.place import shown
-from dtoss.watch.home import EVENTS, QUARANTINED, STATE, Home, way_to
+from dtoss.watch.home import EVENTS, LOAD, QUARANTINED, STATE, Home, way_to
 from dtoss.watch.told.contents import Contents, contents_of
 from dtoss.watch.told.counts import added, counted, read_tally
 from dtoss.watch.told.cursor import END_OF_BATCH, Cursor
@@ -45,9 +45,10 @@ def verify_watch(home: Home) -> Looked:
     -----
     Looked at are the chains of batches and of changes, with each parent's hash; size, SHA-256 and rows of each file
     that they list; the columns, order and numbers of events, in files of batches and in folded ones, and that these
-    have as many of each batch as it committed; counts; the state of the newest commit; built subscriptions; cursors
-    of readers. Files that a later commit has made needless may be missing, and are compared where they are there. A
-    batch that commits meanwhile is not looked at. Cost: everything is read once. Memory: the largest file.
+    have as many of each batch as it committed; counts; the state of the newest commit; built subscriptions; layouts
+    and loads; cursors of readers. Files that a later commit has made needless may be missing, and are compared where
+    they are there. A batch that commits meanwhile is not looked at. Cost: everything is read once. Memory: the largest
+    file.
     """
     return _Verify(home).all()
 
@@ -118,6 +119,10 @@ class _Verify(Look):
                 data = self.bytes_of(self.home.folder, QUARANTINED, file, needed=document.number >= contents.begin)
                 if data is not None:
                     self.parquet(self.home.folder.path(QUARANTINED, file.name), data, file.rows)
+            for file in document.load:
+                data = self.bytes_of(self.home.folder, LOAD, file, needed=document.number >= contents.begin)
+                if data is not None:
+                    self.parquet(self.home.folder.path(LOAD, file.name), data, file.rows)
             verify_built(self.home, document, self, needed=document.number == head.number)
             if before is not None and document.changes < before.changes:
                 path = self.home.batches.path(document.number)

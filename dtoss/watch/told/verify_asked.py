@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dtoss.commits.listed import Listed
 from dtoss.commits.looking import Look
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.watch.asked.live import named_files
-from dtoss.watch.home import BUILT, CHANGES, Home
+from dtoss.watch.home import BUILT, CHANGES, LAYOUTS, Home
 from dtoss.watch.told.debris import needless_changes
 from dtoss.watch.told.document import Document
 
@@ -61,7 +63,7 @@ def verify_asked(home: Home, head: Document | None, look: Look) -> None:
 
 
 def verify_built(home: Home, batch: Document, look: Look, *, needed: bool) -> None:
-    """Look at the indexes of subscriptions that a batch was held against.
+    """Look at the indexes of subscriptions that a batch was held against, and at how its rows were spread.
 
     Parameters
     ----------
@@ -80,14 +82,24 @@ def verify_built(home: Home, batch: Document, look: Look, *, needed: bool) -> No
         If something cannot be read.
     """
     for part in ("base", "delta"):
-        said = batch.standing.get(part)
-        if said is None:
-            continue
-        try:
-            file = Listed.of(said)
-        except ValueError as error:
-            look.wrong(f"{home.batches.path(batch.number)} is damaged: {error}")
-            continue
-        data = look.bytes_of(home.asked, BUILT, file, needed=needed)
-        if data is not None:
-            look.arrow(home.asked.path(BUILT, file.name), data, None)
+        _look_at(home, batch, look, BUILT, batch.standing.get(part), needed=needed)
+    layout = batch.layout
+    for part in ("layout", "base", "delta", "memory"):
+        _look_at(home, batch, look, LAYOUTS, layout.get(part), needed=needed)
+    indexes = layout.get("indexes")
+    for said in indexes.values() if isinstance(indexes, dict) else ():
+        _look_at(home, batch, look, BUILT, said, needed=needed)
+
+
+def _look_at(home: Home, batch: Document, look: Look, room: str, said: Any, *, needed: bool) -> None:
+    """Look at an Arrow file that a batch names; at nothing where it names none."""
+    if said is None:
+        return
+    try:
+        file = Listed.of(said)
+    except ValueError as error:
+        look.wrong(f"{home.batches.path(batch.number)} is damaged: {error}")
+        return
+    data = look.bytes_of(home.asked, room, file, needed=needed)
+    if data is not None:
+        look.arrow(home.asked.path(room, file.name), data, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,9 +13,11 @@ from pipelines.command.notes import note
 from pipelines.command.options import seconds_or_off, seconds_said
 from pipelines.command.output import say_compiling
 from pipelines.command.sessions import Sessions
-from pipelines.command.watch.options import WatchName
+from pipelines.command.watch.options import Memory, Rebalance, Strategy, WatchName, Workers, spread_said
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pipelines.loop.ran import Ran
 
 
@@ -57,6 +59,10 @@ def watch(
     retain: Annotated[
         str | None, typer.Option("--retain", help="Remove events that are older: 7d, 12h.", metavar="TIME")
     ] = None,
+    strategy: Strategy = None,
+    workers: Workers = None,
+    rebalance: Rebalance = "round",
+    memory: Memory = None,
     time_format: row_options.TimeFormat = None,
     delimiter: row_options.Delimiter = None,
     encoding: row_options.Encoding = None,
@@ -90,6 +96,7 @@ def watch(
         given["id"] = None
     unit = "ms" if time_format == "epoch_ms" else None
     space = None if crs is None and metric is None else space_of(crs, metric)
+    spread = spread_said(strategy, workers, rebalance, memory)
     _warn_of_nothing(store, watch)
     sessions = Sessions(master, driver_memory)
     try:
@@ -111,6 +118,7 @@ def watch(
             most_rows=max_rows_per_batch,
             retain=seconds_or_off(retain, "--retain"),
             renew=sessions.renew,
+            spread=spread,
             say=_say_json if as_json else _say,
             warn=on_stderr,
         )
@@ -153,7 +161,29 @@ def _say(told: Ran) -> None:
     rate = f"{rows / told.seconds:,.0f} rows/s, {events_of(told) / told.seconds:,.0f} events/s, " if rows else ""
     lag = "" if behind is None else f", {_duration(behind)} behind"
     what = ", ".join([f"{rows:,} rows", *left, *(kinds or ["no event"])])
-    note(f"{told.commit.number}: {what}; {rate}{told.seconds:.1f} s, busiest task {told.busiest:.1f} s{lag}")
+    note(
+        f"{told.commit.number}: {what}; {rate}{told.seconds:.1f} s, busiest task {told.busiest:.1f} s{lag}"
+        f"{_spread(told.commit.document)}"
+    )
+
+
+def _spread(document: Mapping[str, Any]) -> str:
+    """Return how even the work of workers was, and what moved, for the line of a batch; nothing where none is spread."""
+    layout = document.get("layout")
+    if not layout or not document["work"]:
+        return ""
+    seconds = [one["seconds"] for one in document["work"]]
+    mean = sum(seconds) / layout["workers"]
+    moved = f", {layout['moved'] / 1e6:,.1f} MB moved" if layout["moved"] else ""
+    return f"; {layout['workers']} workers, the busiest {max(seconds) / mean:.2f} times the mean{moved}" if mean else ""
+
+
+def _workers(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what workers have done, where rows were spread over some."""
+    layout = document.get("layout")
+    if not layout:
+        return {}
+    return {"round": layout["round"], "moved_bytes": layout["moved"], "workers": document["work"]}
 
 
 def _duration(seconds: float) -> str:
@@ -179,6 +209,7 @@ def _say_json(told: Ran) -> None:
         "unanswered": document["unanswered_count"],
         "seconds": round(told.seconds, 3),
         "busiest": round(told.busiest, 3),
+        **_workers(document),
         "lag": lag_of(told),
     }
     print(json.dumps(facts), flush=True)

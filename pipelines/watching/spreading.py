@@ -1,0 +1,263 @@
+"""A watch whose rows are spread over workers: the layout of each batch, rounds that end, what the next one is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ceps.balance.asked import Asked
+from ceps.balance.layout import Layout
+from ceps.balance.loads import Loads, WorkModel, fitted, shares_of_seconds
+from ceps.balance.strategy import Strategy
+from dtoss.watch.home import Home
+from dtoss.watch.layout.answering import Worked
+from dtoss.watch.layout.asked_cells import grid_of_standing
+from dtoss.watch.layout.committing import RoundLoad, read_load, write_load
+from dtoss.watch.layout.files import open_arrays, open_routing, open_stored, write_arrays, write_routing
+from dtoss.watch.layout.grid import RoutingGrid
+from dtoss.watch.stream.plan import Plan
+from dtoss.watch.stream.routed import Routed
+from pipelines.watching.layouts import as_asked, as_layout, as_routing, cells_asked, columns_sent, write_all_stored
+
+_KEPT_SAMPLES = 512
+"""Batches of workers that prices are fitted to."""
+_GROWN = 4.0
+"""By how much the region of subscriptions may grow or shrink before cells are cut anew."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How rows are spread over workers, as the user says it.
+
+    Parameters
+    ----------
+    strategy
+        One of :func:`ceps.balance.strategies.names`.
+    workers
+        How many.
+    batches
+        Of a round, after which the layout may change; 0 for never.
+    memory_bytes
+        Of a worker, for the strategy that asks for it.
+    """
+
+    strategy: str
+    workers: int
+    batches: int = 1
+    memory_bytes: int | None = None
+
+
+def check_strategy(spread: Spread) -> None:
+    """Check that there is such a strategy, and that it has what it needs.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or it lacks something; the message says what.
+    """
+    _strategy(spread)
+
+
+def _strategy(spread: Spread) -> Strategy:
+    from ceps.balance.strategies import strategy_of
+
+    return strategy_of(spread.strategy, spread.workers, spread.memory_bytes)
+
+
+@dataclass
+class Spreading:
+    """Where a watch stands in its rounds.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    spread
+        As the user says it.
+    """
+
+    home: Home
+    spread: Spread
+    _worked: list[Worked] = field(default_factory=list)
+    _begun_us: int = 0
+    _batches: int = 0
+    _ended: Loads | None = None
+    _first: bool = True
+    _samples: list[tuple[float, float, float, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._strategy = _strategy(self.spread)
+
+    def routed(self, plan: Plan) -> Plan:
+        """Return the plan of a batch with its layout; files that are not there yet are written.
+
+        Raises
+        ------
+        StoreError, OSError
+            If a file cannot be read or written.
+        """
+        before = Routed.of(plan.document_before().get("layout"))
+        if self._first:
+            self._first = False
+            self._ended = self._of_before(plan)
+        mine = before is not None and (before.strategy, before.workers) == (self.spread.strategy, self.spread.workers)
+        if before is not None and mine and self._ended is None and plan.files == plan.before:
+            columns = columns_sent(plan.standing, plan.options.carry)
+            return replace(plan, routed=replace(before, columns=columns, moved=0))
+        grid = self._grid(plan, before)
+        layout = None
+        if before is not None:
+            held = open_routing(self.home, before.layout["name"])
+            layout = as_layout(held) if held.grid == grid else None
+        if layout is None or not mine or self._ended is not None:
+            return self._decided(plan, before, mine, grid, layout)
+        assert before is not None
+        return self._stored(plan, replace(before, moved=0), before, layout, grid)
+
+    def _of_before(self, plan: Plan) -> Loads | None:
+        """Return the load of the round that has ended with the commit before; of another process, where it was one."""
+        entry = plan.document_before().get("load")
+        if not self.spread.batches or not entry:
+            return None
+        held = read_load(self.home, entry["name"])
+        rows, candidates, matches = (np.zeros(held.grid.cells) for _ in range(3))
+        rows[held.cell], candidates[held.cell], matches[held.cell] = held.rows, held.candidates, held.matches
+        asked = self._asked(plan, held.grid)
+        stored, sizes = asked.stored_by_cell.astype(np.float64), asked.bytes_by_cell
+        return Loads(held.grid.shape, rows, candidates, matches, stored, sizes, WorkModel(*held.model))
+
+    def _grid(self, plan: Plan, before: Routed | None) -> RoutingGrid:
+        """Return the cells: those of before, as long as subscriptions are about where they were."""
+        if before is None:
+            return grid_of_standing(plan.standing, plan.settings.space)
+        held = open_routing(self.home, before.layout["name"]).grid
+        if plan.files is None or plan.before is None or plan.files.base_number == plan.before.base_number:
+            return held
+        fresh = grid_of_standing(plan.standing, plan.settings.space)
+        grown = (fresh.width * fresh.height) / (held.width * held.height)
+        return held if 1.0 / _GROWN <= grown <= _GROWN else fresh
+
+    def _decided(self, plan: Plan, before: Routed | None, mine: bool, grid: RoutingGrid, layout: Layout | None) -> Plan:
+        asked = self._asked(plan, grid)
+        loads = self._ended if self._ended is not None and self._ended.shape == grid.shape else _as_stored(grid, asked)
+        memory = {}
+        if before is not None and mine and layout is not None and before.memory is not None:
+            memory = open_arrays(self.home, before.memory["name"])
+        decided = self._strategy.next_layout(layout, loads, asked, memory)
+        self._ended = None
+        fresh = layout is None or not decided.layout.same_as(layout)
+        kept = write_arrays(self.home, decided.memory, "memory-")
+        if before is not None and mine and not fresh:
+            routed = replace(before, memory=kept, moved=0)
+            return self._stored(plan, routed, before, decided.layout, grid)
+        routed = Routed(
+            self.spread.strategy,
+            self.spread.workers,
+            write_routing(self.home, as_routing(decided.layout, grid)),
+            None,
+            None,
+            {} if before is None else before.indexes,
+            kept,
+            round=0 if before is None else before.round + 1,
+            since=plan.number,
+        )
+        return self._stored(plan, routed, before, decided.layout, grid)
+
+    def _stored(self, plan: Plan, routed: Routed, before: Routed | None, layout: Layout, grid: RoutingGrid) -> Plan:
+        """Return the plan with what workers store, and the bytes that they have not had."""
+        made = write_all_stored(plan, as_routing(layout, grid))
+        routed = replace(
+            routed, base=made.base, delta=made.delta, columns=columns_sent(plan.standing, plan.options.carry)
+        )
+        moved, keys = 0.0, set()
+        if made.base is not None and plan.files is not None and plan.files.base is not None:
+            asked = cells_asked(self.home, plan.files.base["name"], grid)
+            for worker in range(routed.workers):
+                now = open_stored(self.home, made.base["name"], worker)
+                keys.add(now.key)
+                moved += _fresh_bytes(asked.bytes, now.rows, self._had(plan, before, worker))
+        # only what this layout names is kept: other indexes are cleared away
+        indexes = {key: entry for key, entry in routed.indexes.items() if key in keys}
+        return replace(plan, routed=replace(routed, indexes=indexes, moved=round(moved)))
+
+    def _had(self, plan: Plan, before: Routed | None, worker: int) -> NDArray[np.int64]:
+        same = plan.files is not None and plan.before is not None and plan.files.base == plan.before.base
+        if before is None or before.base is None or not same or worker >= before.workers:
+            return np.zeros(0, np.int64)
+        return open_stored(self.home, before.base["name"], worker).rows
+
+    def _asked(self, plan: Plan, grid: RoutingGrid) -> Asked:
+        files = plan.files
+        entries = () if files is None else (files.base, files.delta)
+        return as_asked(grid, [cells_asked(self.home, one["name"], grid) for one in entries if one is not None])
+
+    def ended(self, plan: Plan, worked: Sequence[Worked]) -> Mapping[str, Any] | None:
+        """Take what workers have done in a batch; return the file of the round's load where the round ends with it.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        assert plan.routed is not None
+        if not self._worked:
+            self._begun_us = plan.now_us
+        self._worked += worked
+        self._batches += 1
+        for one in worked:
+            counts = (float(part.sum()) for part in (one.rows, one.candidates, one.matches))
+            self._samples.append((*counts, one.seconds))  # type: ignore[arg-type]
+        self._samples = self._samples[-_KEPT_SAMPLES:]
+        if not self.spread.batches or self._batches < self.spread.batches or not self._worked:
+            return None
+        grid = open_routing(self.home, plan.routed.layout["name"]).grid
+        load = self._round(plan, grid)
+        self._worked, self._batches = [], 0
+        return write_load(self.home, load)
+
+    def _round(self, plan: Plan, grid: RoutingGrid) -> RoundLoad:
+        """Return what the round has cost, and keep it for the decision."""
+        rows, candidates, matches = (np.zeros(grid.cells) for _ in range(3))
+        for one in self._worked:
+            for total, part in ((rows, one.rows), (candidates, one.candidates), (matches, one.matches)):
+                total[one.cell] += part
+        model = fitted(*np.array(self._samples).T) if self._samples else WorkModel()
+        seconds = np.zeros(grid.cells)
+        for one in self._worked:
+            work = model.work(one.rows.astype(float), one.candidates.astype(float), one.matches.astype(float))
+            seconds[one.cell] += shares_of_seconds(work, one.seconds)
+        asked = self._asked(plan, grid)
+        stored, sizes = asked.stored_by_cell.astype(float), asked.bytes_by_cell
+        self._ended = Loads(grid.shape, rows, candidates, matches, stored, sizes, model)
+        cell = np.flatnonzero(rows)
+        return RoundLoad(
+            grid,
+            cell,
+            rows[cell].astype(np.int64),
+            candidates[cell].astype(np.int64),
+            matches[cell].astype(np.int64),
+            seconds[cell],
+            stored[cell].astype(np.int64),
+            sizes[cell],
+            self._begun_us,
+            time.time_ns() // 1000,
+            (model.a, model.b, model.c, model.error),
+        )
+
+
+def _as_stored(grid: RoutingGrid, asked: Asked) -> Loads:
+    """Return loads as if rows came where subscriptions are: before the first round nothing else is known."""
+    stored = asked.stored_by_cell.astype(np.float64)
+    return Loads(grid.shape, stored, np.zeros(grid.cells), np.zeros(grid.cells), stored, asked.bytes_by_cell)
+
+
+def _fresh_bytes(sizes: NDArray[np.float64], now: NDArray[np.int64], had: NDArray[np.int64]) -> float:
+    fresh = np.zeros(len(sizes), np.bool_)
+    fresh[now] = True
+    fresh[had] = False
+    return float(sizes[fresh].sum())
