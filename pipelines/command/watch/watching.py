@@ -168,7 +168,7 @@ def _say(told: Ran) -> None:
 
 
 def _spread(document: Mapping[str, Any]) -> str:
-    """Return how even the work of workers was, and what moved, for the line of a batch; nothing where none is spread."""
+    """Return how even the work of workers was, and what moved, for the line of a batch; nothing where none is."""
     layout = document.get("layout")
     if not layout or not document["work"]:
         return ""
