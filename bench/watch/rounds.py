@@ -1,0 +1,202 @@
+"""Rounds of a stream for the simulator: rows by routing cell and what is asked there, made and real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bench.measuring.points import DATA
+from bench.watch.worlds import KM_OF_DEGREE, log_uniform, scattered
+from ceps.balance.asked import Asked, no_words
+from ceps.balance.loads import Loads, WorkModel
+from datasets.cities.places import cities
+
+Floats = NDArray[np.float64]
+
+SIDE = 128
+"""Rows and columns of the grid."""
+MODEL = WorkModel(1.0, 0.01, 0.0)
+"""A row counts 1, and a subscription of its cell .01."""
+BYTES = 250.0
+"""Of a subscription."""
+ROUNDS, ROWS = 80, 60_000
+HOT_SIDE, HOT_SHARE = 0.15, 0.4
+"""Side of a hot spot in sides of the region, and the share of all rows that lie there at most."""
+SPRAWL_KM = 25.0
+"""Standard deviation of the way from the middle of a city to a place there."""
+_FEW = 0.002
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A stream as rounds.
+
+    Parameters
+    ----------
+    name
+        To be printed.
+    asked
+        The subscriptions.
+    rows
+        int64 (rounds, cells).
+    """
+
+    name: str
+    asked: Asked
+    rows: NDArray[np.int64]
+
+    def rounds(self) -> Iterator[tuple[Loads, Asked]]:
+        """Yield what each round costs, and what is asked."""
+        stored = self.asked.stored_by_cell.astype(np.float64)
+        for one in self.rows.astype(np.float64):
+            yield (
+                Loads(self.asked.shape, one, one * stored, np.zeros(len(one)), stored, self.asked.bytes_by_cell, MODEL),
+                self.asked,
+            )
+
+
+@dataclass(frozen=True)
+class _Region:
+    west: float
+    south: float
+    wide: float
+    high: float
+
+    @classmethod
+    def of(cls, places: Floats) -> _Region:
+        low, high = np.quantile(places, _FEW, axis=0), np.quantile(places, 1.0 - _FEW, axis=0)
+        return cls(low[0], low[1], high[0] - low[0], high[1] - low[1])
+
+    def cells(self, places: Floats) -> NDArray[np.int64]:
+        column, row = self.columns(places[:, 0]), self.rows(places[:, 1])
+        return row * SIDE + column
+
+    def columns(self, x: Floats) -> NDArray[np.int64]:
+        return np.clip(np.floor((x - self.west) / self.wide * SIDE), 0, SIDE - 1).astype(np.int64)
+
+    def rows(self, y: Floats) -> NDArray[np.int64]:
+        return np.clip(np.floor((y - self.south) / self.high * SIDE), 0, SIDE - 1).astype(np.int64)
+
+    def asked(self, centres: Floats, radius: Floats) -> Asked:
+        """Return circles of radii in metres as rectangles of cells."""
+        high = radius / 1000.0 / KM_OF_DEGREE
+        wide = high / np.cos(np.radians(np.clip(centres[:, 1], -85, 85)))
+        x, y = centres.T
+        rects = np.stack([self.columns(x - wide), self.rows(y - high), self.columns(x + wide), self.rows(y + high)], 1)
+        return no_words((SIDE, SIDE), rects, np.full(len(rects), BYTES))
+
+
+def _states() -> tuple[Floats, Floats]:
+    """Return the cities of the contiguous United States, and the share of their people that each has."""
+    known = cities()
+    mine = np.array([country == "US" for country in known.country])
+    mine &= (known.lon > -125) & (known.lon < -66) & (known.lat > 24) & (known.lat < 50)
+    people = known.population[mine].astype(np.float64)
+    return np.column_stack([known.lon[mine], known.lat[mine]]), people / people.sum()
+
+
+Heat = Callable[[float], list[tuple[int, float, str]]]
+"""Of a time from 0 to 1 the hot spots: a number of the place, the share of rows, how they are spread."""
+
+
+def heat_normal(time: float) -> list[tuple[int, float, str]]:
+    """One spot that warms and cools as a bell."""
+    return [(0, HOT_SHARE * float(np.exp(-(((time - 0.5) / 0.18) ** 2))), "flat")]
+
+
+def heat_gaussian(time: float) -> list[tuple[int, float, str]]:
+    """The same, dense in its middle."""
+    return [(0, HOT_SHARE * float(np.exp(-(((time - 0.5) / 0.18) ** 2))), "gauss")]
+
+
+def heat_step(time: float) -> list[tuple[int, float, str]]:
+    """One spot that is there at once, and gone at once."""
+    return [(0, HOT_SHARE if 0.3 <= time < 0.7 else 0.0, "flat")]
+
+
+def heat_two_at_once(time: float) -> list[tuple[int, float, str]]:
+    """Two spots that share the heat."""
+    return [(place, share / 2, kind) for place in (0, 1) for _, share, kind in heat_normal(time)]
+
+
+def heat_two_in_turn(time: float) -> list[tuple[int, float, str]]:
+    """One spot, and then another one elsewhere."""
+    place, local = (0, 2 * time) if time < 0.5 else (1, 2 * time - 1)
+    return [(place, share, kind) for _, share, kind in heat_normal(local)]
+
+
+HEATS = {
+    "normal": heat_normal,
+    "gaussian": heat_gaussian,
+    "step": heat_step,
+    "two at once": heat_two_at_once,
+    "two in turn": heat_two_in_turn,
+}
+_SPOTS = ((0.72, 0.62), (0.2, 0.45))
+
+
+def hotspot(kind: str, subscriptions: int = 100_000, rounds: int = ROUNDS, rows: int = ROWS, seed: int = 0) -> Scenario:
+    """Return made rows over the cities of the United States by their people, with a hot spot."""
+    rng = np.random.default_rng(seed)
+    middles, people = _states()
+    region = _Region.of(middles)
+    centres = scattered(rng, middles[rng.choice(len(middles), subscriptions, p=people)], SPRAWL_KM)
+    asked = region.asked(centres, log_uniform(rng, 100, 10_000, subscriptions))
+    found = np.empty((rounds, SIDE * SIDE), np.int64)
+    for number in range(rounds):
+        usual = scattered(rng, middles[rng.choice(len(middles), rows, p=people)], SPRAWL_KM)
+        for place, share, spread in HEATS[kind](number / rounds):
+            some = rng.random(rows) < share
+            usual[some] = _in_spot(rng, region, _SPOTS[place], int(some.sum()), spread)
+        found[number] = np.bincount(region.cells(usual), minlength=SIDE * SIDE)
+    return Scenario(f"US hotspot {kind}", asked, found)
+
+
+def _in_spot(rng: np.random.Generator, region: _Region, corner: tuple[float, float], count: int, spread: str) -> Floats:
+    at = np.clip(rng.normal(0.5, 0.15, (count, 2)), 0, 1) if spread == "gauss" else rng.random((count, 2))
+    return np.column_stack(
+        [
+            region.west + region.wide * (corner[0] + HOT_SIDE * (at[:, 0] - 0.5)),
+            region.south + region.high * (corner[1] + HOT_SIDE * (at[:, 1] - 0.5)),
+        ]
+    )
+
+
+def _real(name: str, files: tuple[str, ...], minutes: int, rounds: int, radius: tuple[float, float], km: float,
+          first: int = 0, folded: int = 0) -> Scenario:  # fmt: skip
+    """Return rows of files by their times; with ``folded``, of the time of day or week in minutes."""
+    rng = np.random.default_rng(0)
+    places, times = [], []
+    for file in files:
+        table = pq.read_table(DATA / file, columns=["lon", "lat", "t"])
+        places.append(np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()]))
+        times.append(table["t"].to_numpy().astype("datetime64[s]").astype(np.int64))
+    position, t = np.concatenate(places), np.concatenate(times)
+    slot = ((t % (folded * 60)) if folded else (t - t.min())) // (60 * minutes) - first
+    region = _Region.of(position)
+    centres = scattered(rng, position[rng.integers(len(position), size=100_000)], km)
+    asked = region.asked(centres, log_uniform(rng, *radius, 100_000))
+    found = np.zeros((rounds, SIDE * SIDE), np.int64)
+    mine = (slot >= 0) & (slot < rounds)
+    np.add.at(found, (slot[mine], region.cells(position[mine])), 1)
+    return Scenario(name, asked, found)
+
+
+def uber() -> Scenario:
+    """Return rides of New York by the half hour of the week."""
+    return _real("Uber half hours", ("uber_nyc_apr_may_2014.parquet",), 30, ROUNDS, (10, 60), 0.1, folded=7 * 24 * 60)
+
+
+def world() -> Scenario:
+    """Return check-ins of the world by the half hour of the day."""
+    files = ("gowalla_checkins.parquet", "brightkite_checkins.parquet")
+    return _real("world check-ins", files, 30, 48, (10, 300), 0.1, folded=24 * 60)
+
+
+def taxis() -> Scenario:
+    """Return taxis of San Francisco by half hours of two days."""
+    return _real("Cabspotting half hours", ("cabspotting_sf.parquet",), 30, ROUNDS, (10, 60), 0.1, 4 * 48)

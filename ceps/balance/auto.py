@@ -1,0 +1,42 @@
+"""Everything everywhere as long as it fits a worker's memory, and repair once it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ceps.arguments import number, whole
+from ceps.balance.asked import Asked
+from ceps.balance.baselines import Replicated
+from ceps.balance.layout import MOST_WORKERS, Layout
+from ceps.balance.loads import Loads
+from ceps.balance.repair import Repair
+from ceps.balance.strategy import Decided, Memory
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Replicated while the index fits, else ours.
+
+    Parameters
+    ----------
+    workers
+        How many.
+    memory_bytes
+        That the subscriptions of a worker may take.
+    """
+
+    workers: int
+    memory_bytes: float
+
+    def __post_init__(self) -> None:
+        whole("workers", self.workers, 1, MOST_WORKERS)
+        number("memory_bytes", self.memory_bytes, "bytes above 0", above=0.0)
+
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+        """Return the layout of one of the two; see :class:`ceps.balance.strategy.Strategy`."""
+        everywhere = layout is not None and bool(layout.held.all())
+        if float(asked.bytes.sum()) <= self.memory_bytes:
+            return Replicated(self.workers).next_layout(layout if everywhere else None, loads, asked, memory)
+        # a layout in which everybody has everything is no place to begin from
+        spread = None if everywhere and self.workers > 1 else layout
+        return Repair(self.workers).next_layout(spread, loads, asked, memory)

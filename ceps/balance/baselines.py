@@ -1,0 +1,148 @@
+"""Layouts that do not change: what a user would do by hand, to be compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ceps.arguments import whole
+from ceps.balance.asked import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW, Asked
+from ceps.balance.layout import MOST_WORKERS, Floats, Ints, Layout, of_cells, replicated
+from ceps.balance.loads import Loads
+from ceps.balance.strategy import Decided, Memory
+
+
+def stands(layout: Layout | None, loads: Loads, workers: int) -> bool:
+    """Whether a layout is of the grid of the loads, and of so many workers."""
+    return layout is not None and layout.shape == loads.shape and layout.workers == workers
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """Each worker has everything.
+
+    Parameters
+    ----------
+    workers
+        How many.
+    """
+
+    workers: int
+
+    def __post_init__(self) -> None:
+        whole("workers", self.workers, 1, MOST_WORKERS)
+
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+        """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
+        del asked, memory
+        if layout is not None and stands(layout, loads, self.workers):
+            return Decided(layout)
+        return Decided(replicated(loads.shape, self.workers))
+
+
+@dataclass(frozen=True)
+class KdByWork:
+    """A kd-tree over cells: cut where both sides have work for their workers; as it was before the first round.
+
+    Parameters
+    ----------
+    workers
+        How many.
+    """
+
+    workers: int
+
+    def __post_init__(self) -> None:
+        whole("workers", self.workers, 1, MOST_WORKERS)
+
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+        """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
+        del asked, memory
+        if layout is not None and stands(layout, loads, self.workers):
+            return Decided(layout)
+        return Decided(kd_cut(loads.shape, self.workers, loads.work))
+
+
+def kd_cut(shape: tuple[int, int], workers: int, work: Floats) -> Layout:
+    """Return rectangles of cells, one for each worker, cut along their longer side where work is halved.
+
+    More workers than cells leave some with nothing. Where there is no work, each cell counts the same.
+    """
+    weight = work if work.sum() > 0.0 else np.ones(len(work))
+    table = weight.reshape(shape)
+    owner = np.zeros(shape, np.int64)
+    waiting = [(0, workers, 0, shape[0], 0, shape[1])]
+    while waiting:
+        first, count, south, north, west, east = waiting.pop()
+        owner[south:north, west:east] = first
+        if count == 1 or (north - south) * (east - west) == 1:
+            continue
+        by_row = (north - south) >= (east - west)
+        less = count // 2
+        sums = np.cumsum(table[south:north, west:east].sum(axis=1 if by_row else 0))
+        at = _nearest(sums, less / count)
+        if by_row:
+            waiting += [
+                (first, less, south, south + at, west, east),
+                (first + less, count - less, south + at, north, west, east),
+            ]
+        else:
+            waiting += [
+                (first, less, south, north, west, west + at),
+                (first + less, count - less, south, north, west + at, east),
+            ]
+    return of_cells(shape, workers, owner.ravel())
+
+
+def _nearest(sums: Floats, share: float) -> int:
+    """Return how many of the first values have a share of all, about; at least one, and not all."""
+    total = float(sums[-1])
+    if total <= 0.0:
+        return max(min(round(len(sums) * share), len(sums) - 1), 1)
+    return int(np.argmin(np.abs(sums[:-1] - share * total))) + 1
+
+
+@dataclass(frozen=True)
+class RTreePacking:
+    """Subscriptions packed into tiles of equal number, slab by slab (Leutenegger et al., STR); rows do not count.
+
+    Parameters
+    ----------
+    workers
+        How many.
+    """
+
+    workers: int
+
+    def __post_init__(self) -> None:
+        whole("workers", self.workers, 1, MOST_WORKERS)
+
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+        """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
+        del memory
+        if layout is not None and stands(layout, loads, self.workers):
+            return Decided(layout)
+        rows, columns = loads.shape
+        middle_x = (asked.rects[:, FIRST_COLUMN] + asked.rects[:, LAST_COLUMN]) // 2
+        middle_y = (asked.rects[:, FIRST_ROW] + asked.rects[:, LAST_ROW]) // 2
+        count = np.bincount(middle_y * columns + middle_x, minlength=rows * columns).reshape(rows, columns)
+        slabs = max(round(self.workers**0.5), 1)
+        ends: Ints = np.linspace(0, self.workers, slabs + 1).astype(np.int64)
+        tiles = ends[1:] - ends[:-1]
+        owner = np.zeros((rows, columns), np.int64)
+        slab_of = _dealt(count.sum(axis=0), tiles)
+        first = np.concatenate([[0], np.cumsum(tiles)])
+        for slab in range(slabs):
+            mine = slab_of == slab
+            tile = _dealt(count[:, mine].sum(axis=1), np.ones(tiles[slab], np.int64))
+            owner[:, mine] = (first[slab] + tile)[:, None]
+        return Decided(of_cells(loads.shape, self.workers, owner.ravel()))
+
+
+def _dealt(counts: Ints, parts: Ints) -> Ints:
+    """Return the part of each value in turn, so that parts have what is their share of the sum, about."""
+    total = float(counts.sum())
+    ends = np.cumsum(parts) / parts.sum()
+    middles = (np.cumsum(counts) - counts / 2) / total if total > 0.0 else (np.arange(len(counts)) + 0.5) / len(counts)
+    return np.minimum(np.searchsorted(ends, middles, "right"), len(parts) - 1)

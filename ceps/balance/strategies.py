@@ -1,0 +1,59 @@
+"""Strategies by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+
+from ceps.balance.auto import Auto
+from ceps.balance.baselines import KdByWork, Replicated, RTreePacking
+from ceps.balance.curve import CurveCut
+from ceps.balance.repair import Repair
+from ceps.balance.strategy import Strategy
+
+_MADE: Mapping[str, Callable[[int], Strategy]] = {
+    "replicated": Replicated,
+    "kd": KdByWork,
+    "rtree": RTreePacking,
+    "curve": CurveCut,
+    "ours": Repair,
+}
+AUTO = "auto"
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all strategies."""
+    return (*_MADE, AUTO)
+
+
+def strategy_of(name: str, workers: int, memory_bytes: float | None = None) -> Strategy:
+    """Return a strategy with its usual parameters.
+
+    Parameters
+    ----------
+    name
+        One of :func:`names`.
+    workers
+        How many.
+    memory_bytes
+        Of a worker; "auto" wants it.
+
+    Raises
+    ------
+    ValueError
+        There is none of that name, it lacks the memory, or the number of workers is out of its bounds.
+
+    Examples
+    --------
+    >>> strategy_of("kd", 8)
+    KdByWork(workers=8)
+    """
+    if name == AUTO:
+        if memory_bytes is None:
+            raise ValueError("strategy 'auto' wants the memory of a worker (--memory 4g): everything may have to fit")
+        return Auto(workers, memory_bytes)
+    if name not in _MADE:
+        near = get_close_matches(name, names(), 1)
+        way = f"did you mean {near[0]}?" if near else f"there are {', '.join(names())}"
+        raise ValueError(f"there is no strategy {name!r}; {way}")
+    return _MADE[name](workers)
