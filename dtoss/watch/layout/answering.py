@@ -18,7 +18,7 @@ from dtoss.watch.layout.worker_index import Covers, WorkerIndex, worker_index
 from dtoss.watch.matching.candidates import candidates_of
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.rows import Rows
-from dtoss.watch.stream.event_table import event_schema
+from dtoss.watch.stream.event_table import event_column, event_schema
 from dtoss.watch.stream.happened import write_events, write_messages
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.tracks import Tracks
@@ -71,7 +71,7 @@ class _Told:
 
     def add(self, columns: dict[str, Any], row: NDArray[np.int64], number: NDArray[np.int32]) -> None:
         del number  # subscriptions are told apart by their ids
-        made = {one.name: columns.get(one.name, pa.nulls(len(row), one.type)) for one in self.schema}
+        made = {one.name: event_column(columns.get(one.name), one.type, len(row)) for one in self.schema}
         made |= {TASK: self.task[row], SEQ: self.seq[row]}
         self.tables.append(pa.table(made))
 

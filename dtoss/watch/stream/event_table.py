@@ -104,7 +104,7 @@ class EventWriter:
             return
         columns["batch"] = np.full(count, self.batch)
         columns["number"] = (self.ordinal << ORDINAL_BITS) + np.arange(self.rows, self.rows + count)
-        made = [_column(columns.get(column.name), column.type, count) for column in self.schema]
+        made = [event_column(columns.get(column.name), column.type, count) for column in self.schema]
         self.keep(pa.Table.from_arrays(made, schema=self.schema))
         self.rows += count
 
@@ -159,7 +159,8 @@ def _as_written(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _column(values: Any, kind: pa.DataType, count: int) -> Any:
+def event_column(values: Any, kind: pa.DataType, count: int) -> Any:
+    """Return a column of events as a file has it: null where there is nothing, or not a number."""
     if values is None:
         return pa.nulls(count, kind)
     if isinstance(values, np.ndarray):

@@ -9,6 +9,7 @@ import errno
 import io
 import json
 import os
+import random
 import signal
 import sys
 import traceback
@@ -54,7 +55,10 @@ READER = "reader"
 AHEAD = NOW + 10**14
 """A time that nobody believes."""
 SUBSCRIPTIONS = [f"s{number}" for number in range(6)]
-_ROOMS = {"events", "state", "quarantine", "commits", "changes", "built", "subscriptions", "CURRENT", "readers"}
+_ROOMS = {
+    "events", "state", "quarantine", "load", "commits", "changes", "built", "layouts", "subscriptions", "CURRENT",
+    "readers",
+}  # fmt: skip
 
 
 def small(monkeypatch):
@@ -165,6 +169,44 @@ def noted(notes):
         known, key = (commits, number) if kind == "commit" else (told, (number, what["number"]))
         assert known.setdefault(key, what) == what, "another one under the same number"
     return commits, told
+
+
+def faulty(folder, seed, faults, at, longest):
+    """Play a stream with so many faults, then to its end; return how many came and what was told.
+
+    ``at`` gets what was done at each, and the kind of file; a process makes ``longest`` changes at most before its own.
+    """
+    rng = random.Random(seed)
+    home, script = Home(str(folder / "store"), "w"), script_of(seed)
+    done = folder / "done"
+    folder.mkdir()
+    done.write_text("0")
+    came = 0
+    while True:
+        step = rng.randint(1, longest) if came < faults else 0
+        fault = rng.choice(["kill", "kill", "kill", "full"])
+        status, labels = play_in_a_child(home, script, done, step, fault, rng.choice([1, 2, 3]))
+        if status == 0 and int(done.read_text()) == len(script[0]):
+            break
+        came += 1
+        at.add((labels[-1][0], labels[-1][2]))
+        if came % 8 == 0 and home.folder.there() and home.batches.head() is not None:
+            # whoever was killed between a commit and CURRENT has left that for the next one
+            found = verify_watch(home).damaged
+            assert [line for line in found if not line.endswith("the next commit mends it")] == []
+    counts = check_told(home, script, done)
+    check_nothing_left(home)
+    assert check_told(home, script, done) == counts
+    return came, counts
+
+
+def warm(folder):
+    """Compile in this process what its children would each compile."""
+    folder.mkdir()
+    (folder / "done").write_text("0")
+    home, script = Home(str(folder), "w"), script_of(5)
+    play(home, script, folder / "done", lambda _: None, 2)
+    assert sum(check_told(home, script, folder / "done").values()) > 0
 
 
 def play_in_a_child(home, script, done, step, fault, tasks):
@@ -316,6 +358,9 @@ def check_nothing_left(home):
     check_whole(home)
     document = home.batches.head().document
     assert set(home.folder.files("state")) == {run["name"] for run in document["state"]}
-    built = [one["name"] for one in (document["standing"]["base"], document["standing"]["delta"]) if one is not None]
-    assert set(home.asked.files("built")) == set(built)
+    layout = document.get("layout") or {"indexes": {}}
+    indexes = [document["standing"]["base"], document["standing"]["delta"], *layout["indexes"].values()]
+    assert set(home.asked.files("built")) == {one["name"] for one in indexes if one is not None}
+    said = [layout.get(part) for part in ("layout", "base", "delta", "memory")]
+    assert set(home.asked.files("layouts")) == {one["name"] for one in said if one is not None}
     assert all(name.endswith((".parquet", ".json")) for name in home.folder.files("events"))

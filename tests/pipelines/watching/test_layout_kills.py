@@ -1,0 +1,48 @@
+"""Whoever watches is killed while layouts change with each batch, or finds the disk full: each event is told once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dtoss.watch.layout.batch import run_on_workers
+from dtoss.watch.layout.committing import RoundLoad, commit_on_workers, write_load
+from dtoss.watch.stream.commit import worth_a_beat
+from tests.dtoss.watch.stream import scripted
+from tests.dtoss.watch.stream.scripted import faulty, small, warm
+from tests.pipelines.watching.drawn_layouts import drawn_grid, drawn_routing, routed_by
+
+KILLS, LONGEST = 50, 70
+WANTED = {
+    ("batch", "subscriptions/layouts/layout"), ("batch", "subscriptions/layouts/stored"), ("batch", "load"),
+    ("batch", "subscriptions/built/worker"), ("batch", "events"), ("batch", "commits"),
+}  # fmt: skip
+"""What is done, and the kind of file, that all faults together were at."""
+
+
+def run_spread(plan, rows, tasks):
+    """Run a batch under a layout that its number draws, and commit it with what the round has cost."""
+    rng = np.random.default_rng(plan.number)
+    grid = drawn_grid(rng, plan.standing, plan.settings.space)
+    plan = replace(plan, routed=routed_by(plan, drawn_routing(rng, grid)))
+    done, worked = run_on_workers(plan, rows, tasks)
+    if not worth_a_beat(plan, done):
+        return None
+    none = np.zeros(0, np.int64)
+    cost = RoundLoad(grid, none, none, none, none, none * 1.0, none, none * 1.0, plan.now_us, plan.now_us, (1, 0, 0, 0))
+    return commit_on_workers(plan, done, worked, write_load(plan.home, cost))
+
+
+def test_fifty_kills_while_layouts_change_lose_and_double_no_event(tmp_path, monkeypatch):
+    """At files of layouts, of workers' indexes and of loads too; what no commit names is cleared away."""
+    small(monkeypatch)
+    monkeypatch.setattr(scripted, "run_batch", run_spread)
+    warm(tmp_path / "warm")
+    came, counts, at, seed = 0, {}, set(), 0
+    while came < KILLS or (not at >= WANTED and came < 4 * KILLS):
+        more, told = faulty(tmp_path / str(seed), seed, 13, at, LONGEST)
+        came, seed = came + more, seed + 1
+        counts = {kind: counts.get(kind, 0) + told[kind] for kind in ("leave", "enter", "inside", "reset")}
+    assert min(counts.values()) > 0, counts
+    assert at >= WANTED, WANTED - at
