@@ -70,10 +70,11 @@ class Repair:
         """
         del asked
         if layout is None or layout.shape != loads.shape or len(layout.words):
+            # what it begins with may be a guess, and is not remembered
             begun = _Parts.of(kd_cut(loads.shape, self.workers, loads.work), self.workers, loads.work, loads.bytes)
             begun.relieve(0.0, self.least_share, np.inf)
-            return Decided(begun.layout(), {"work": loads.work})
-        work = loads.work
+            return Decided(begun.layout())
+        work = _as_shares(loads.work)
         before = memory.get("work")
         if before is not None and len(before) == len(work):
             work = self.keep * before + (1.0 - self.keep) * work
@@ -82,6 +83,12 @@ class Repair:
         parts.merge(self.merge_up_to)
         parts.relieve(self.slack, self.least_share, self.budget * float(loads.bytes.sum()))
         return Decided(parts.layout() if parts.changed else layout, {"work": work})
+
+
+def _as_shares(work: Floats) -> Floats:
+    """Return work as shares of all, so that busy rounds do not count more than quiet ones; 0 where there is none."""
+    total = float(work.sum())
+    return work / total if total > 0.0 else np.zeros(len(work))
 
 
 @dataclass

@@ -26,6 +26,8 @@ from pipelines.watching.layouts import as_asked, as_layout, as_routing, cells_as
 
 _KEPT_SAMPLES = 512
 """Batches of workers that prices are fitted to."""
+_ENOUGH_ROWS = 10_000
+"""Rows of batches of which prices are made: of fewer, seconds are mostly what any task takes."""
 _GROWN = 4.0
 """By how much the region of subscriptions may grow or shrink before cells are cut anew."""
 
@@ -104,7 +106,7 @@ class Spreading:
         before = Routed.of(plan.document_before().get("layout"))
         if self._first:
             self._first = False
-            self._ended = self._of_before(plan)
+            self._ended = self._of_before(plan, before)
         mine = before is not None and (before.strategy, before.workers) == (self.spread.strategy, self.spread.workers)
         if before is not None and mine and self._ended is None and plan.files == plan.before:
             columns = columns_sent(plan.standing, plan.options.carry)
@@ -119,10 +121,10 @@ class Spreading:
         assert before is not None
         return self._stored(plan, replace(before, moved=0), before, layout, grid)
 
-    def _of_before(self, plan: Plan) -> Loads | None:
-        """Return the load of the round that has ended with the commit before; of another process, where it was one."""
-        entry = plan.document_before().get("load")
-        if not self.spread.batches or not entry:
+    def _of_before(self, plan: Plan, before: Routed | None) -> Loads | None:
+        """Return the load of a round that another process has ended, and after which nobody has decided yet."""
+        entry = None if before is None else before.ended
+        if not self.spread.batches or entry is None:
             return None
         held = read_load(self.home, entry["name"])
         rows, candidates, matches = (np.zeros(held.grid.cells) for _ in range(3))
@@ -153,7 +155,7 @@ class Spreading:
         fresh = layout is None or not decided.layout.same_as(layout)
         kept = write_arrays(self.home, decided.memory, "memory-")
         if before is not None and mine and not fresh:
-            routed = replace(before, memory=kept, moved=0)
+            routed = replace(before, memory=kept, moved=0, ended=None)
             return self._stored(plan, routed, before, decided.layout, grid)
         routed = Routed(
             self.spread.strategy,
@@ -226,7 +228,8 @@ class Spreading:
         for one in self._worked:
             for total, part in ((rows, one.rows), (candidates, one.candidates), (matches, one.matches)):
                 total[one.cell] += part
-        model = fitted(*np.array(self._samples).T) if self._samples else WorkModel()
+        seen = np.array(self._samples).reshape(-1, 4)
+        model = fitted(*seen.T) if seen[:, 0].sum() >= _ENOUGH_ROWS else WorkModel()
         seconds = np.zeros(grid.cells)
         for one in self._worked:
             work = model.work(one.rows.astype(float), one.candidates.astype(float), one.matches.astype(float))

@@ -145,7 +145,8 @@ def commit_on_workers(
     assert plan.routed is not None
     worked = sorted(worked, key=lambda one: one.worker)
     indexes = dict(plan.routed.indexes) | {one.key: one.entry for one in worked if one.key is not None and one.entry}
-    routed = replace(plan.routed, indexes=indexes)
+    ended = plan.routed.ended if load is None else load
+    routed = replace(plan.routed, indexes=indexes, ended=ended)
     workers = [
         {
             "worker": one.worker,

@@ -36,6 +36,8 @@ class Routed:
         The commit with which the round has begun.
     moved
         Bytes of subscriptions that workers have to store now and did not before.
+    ended
+        The file of the load of a round after which the layout may change; None where there is none to be looked at.
     """
 
     strategy: str
@@ -49,6 +51,7 @@ class Routed:
     round: int = 0
     since: int = 0
     moved: int = 0
+    ended: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return what a commit's document holds of it."""
@@ -64,6 +67,7 @@ class Routed:
             "round": self.round,
             "since": self.since,
             "moved": self.moved,
+            "ended": None if self.ended is None else dict(self.ended),
         }
 
     @classmethod
@@ -78,7 +82,8 @@ class Routed:
         if not said:
             return None
         try:
-            for entry in (said["layout"], said["base"], said["delta"], said["memory"], *said["indexes"].values()):
+            files = (said["layout"], said["base"], said["delta"], said["memory"], said["ended"])
+            for entry in (*files, *said["indexes"].values()):
                 if entry is not None and not isinstance(entry["name"], str):
                     raise ValueError("names of files")
             return cls(
@@ -93,6 +98,7 @@ class Routed:
                 int(said["round"]),
                 int(said["since"]),
                 int(said["moved"]),
+                said["ended"],
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StoreError(f"the layout of a commit is damaged: {error}; restore the commit from a copy") from None

@@ -103,6 +103,7 @@ def clear_batches(home: Home, head: Document | None, contents: Contents, spare_s
             if document.number >= contents.begin:
                 quarantine |= {file.name for file in document.quarantine}
                 load |= {file.name for file in document.load}
+        load |= set(names_in(head.layout))
         state = {file.name for file in head.state}
         state |= set(names_in({name: value for name, value in head.commit.document.items() if name != "events"}))
     files = clear_unneeded(home.folder, EVENTS, events, spare_seconds)
