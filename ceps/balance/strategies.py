@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 
 from ceps.balance.auto import Auto
 from ceps.balance.baselines import KdByWork, Replicated, RTreePacking
 from ceps.balance.curve import CurveCut
 from ceps.balance.repair import Repair
 from ceps.balance.strategy import Strategy
+from ceps.balance.swarm import HistoryGrid, Swarm, UniformGrid
 
 _MADE: Mapping[str, Callable[[int], Strategy]] = {
     "replicated": Replicated,
+    "uniform": UniformGrid,
+    "history": HistoryGrid,
     "kd": KdByWork,
     "rtree": RTreePacking,
+    "swarm": Swarm,
+    "swarm-work": partial(Swarm, cost="work"),
+    "swarm-always": partial(Swarm, cost="work", decision="always", moves=8),
     "curve": CurveCut,
     "ours": Repair,
 }

@@ -1,0 +1,247 @@
+"""SWARM (Daghistani, Aref, Ghafoor, Mahmood): rectangles of cells that machines give each other, round by round.
+
+As written, the cost of a rectangle is N Q R / R(S): its faded points, its queries, what came to it in the last round.
+That is not additive: the same load in four equal parts costs a sixteenth each. ``cost="work"`` is what rows have really
+cost, which adds up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ceps.arguments import whole
+from ceps.balance.asked import Asked
+from ceps.balance.baselines import stands
+from ceps.balance.layout import MOST_WORKERS, Floats, Ints, Layout, of_cells
+from ceps.balance.loads import Loads, work_of_workers
+from ceps.balance.strategy import Decided, Memory
+from ceps.balance.swarm_moves import Rectangles, best_split, best_subset, halved, merged
+from ceps.balance.swarm_statistics import FADING, Overlaps, prefix_sums, sums_over
+
+FLIP, START, LAST = 0, 2, 4
+"""Stages of the decision: to the left it is flipped, and in the middle it begins."""
+NUMBER_BYTES = 8
+CENTRAL_NUMBERS = 5
+"""Of each cell, that a central histogram would have to be sent."""
+
+
+class Stage(NamedTuple):
+    """Where the decision of a coordinator stands (figure 9).
+
+    Parameters
+    ----------
+    at
+        The stage, from :data:`FLIP` to :data:`LAST`.
+    rebalance
+        The decision that is applied.
+    times
+        How often it was applied in a row.
+    """
+
+    at: int = START
+    rebalance: bool = False
+    times: int = 0
+
+    def after(self, better: bool, beta: int) -> Stage:
+        """Return the stage of the next round: better throughput goes right, else left; the leftmost flips.
+
+        Examples
+        --------
+        >>> Stage().after(False, 20).after(False, 20)
+        Stage(at=2, rebalance=True, times=1)
+        """
+        at = min(self.at + 1, LAST) if better else self.at - 1
+        if at <= FLIP or self.times >= beta:
+            return Stage(START, not self.rebalance, 1)
+        return Stage(at, self.rebalance, self.times + 1)
+
+
+@dataclass(frozen=True)
+class UniformGrid:
+    """SWARM's first grid, and no more: the largest rectangle halved until each machine has one.
+
+    Parameters
+    ----------
+    workers
+        How many.
+    """
+
+    workers: int
+
+    def __post_init__(self) -> None:
+        whole("workers", self.workers, 1, MOST_WORKERS)
+
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+        """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
+        del asked, memory
+        if layout is not None and stands(layout, loads, self.workers):
+            return Decided(layout)
+        return Decided(of_cells(loads.shape, self.workers, halved(loads.shape, self.workers).owner(loads.shape)))
+
+
+@dataclass(frozen=True)
+class HistoryGrid:
+    """A grid that is fitted to a sample of the past by SWARM's cost, and stays: the dearest rectangle is split evenly.
+
+    Parameters
+    ----------
+    workers
+        How many.
+    cost
+        "paper" or "work", as :class:`Swarm`.
+    """
+
+    workers: int
+    cost: Literal["paper", "work"] = "paper"
+
+    def __post_init__(self) -> None:
+        whole("workers", self.workers, 1, MOST_WORKERS)
+        _check_cost(self.cost)
+
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+        """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
+        del memory
+        if layout is not None and stands(layout, loads, self.workers):
+            return Decided(layout)
+        costs = _Costs(loads, asked, loads.rows, self.cost)
+        held = halved(loads.shape, 1)
+        while len(held.rects) < self.workers:
+            cost = costs(held.rects)
+            for dearest in np.argsort(-cost, kind="stable").tolist():
+                line = best_split(held.rects[dearest], costs, float(cost[dearest]), 0.0)
+                if line is not None:
+                    break
+            else:
+                break
+            rects = np.concatenate([held.rects, line.moved[None]])
+            rects[dearest] = line.kept
+            held = Rectangles(rects, np.arange(len(rects)))
+        return Decided(of_cells(loads.shape, self.workers, held.owner(loads.shape)))
+
+
+def _check_cost(cost: str) -> None:
+    if cost not in ("paper", "work"):
+        raise ValueError(f"cost = {cost!r}; it must be 'paper' or 'work'")
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """Machines of the highest and the lowest cost exchange rectangles.
+
+    Parameters
+    ----------
+    workers
+        How many.
+    cost
+        "paper": N Q R / R(S). "work": the seconds of the rows.
+    decision
+        "stages": as figure 9. "always": each round rebalances.
+    moves
+        Exchanges in a round; the paper makes one.
+    beta
+        So often a decision is applied in a row before it is flipped.
+    merge_every
+        Rounds after which a machine joins rectangles that form one.
+    """
+
+    workers: int
+    cost: Literal["paper", "work"] = "paper"
+    decision: Literal["stages", "always"] = "stages"
+    moves: int = 1
+    beta: int = 20
+    merge_every: int = 16
+
+    def __post_init__(self) -> None:
+        whole("workers", self.workers, 1, MOST_WORKERS)
+        whole("moves", self.moves, 1, 1 << 20)
+        whole("beta", self.beta, 1, 1 << 20)
+        whole("merge_every", self.merge_every, 1, 1 << 20)
+        _check_cost(self.cost)
+        if self.decision not in ("stages", "always"):
+            raise ValueError(f"decision = {self.decision!r}; it must be 'stages' or 'always'")
+
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+        """Return the layout after a round; see :class:`ceps.balance.strategy.Strategy`.
+
+        Throughput is the rows of the round over the work of the busiest machine. Queries are counted among those that
+        are asked now, since the paper's statistics never lose one. Cost O(subscriptions + cells), and O(log cells) for
+        each rectangle that is split.
+        """
+        if layout is None or not stands(layout, loads, self.workers) or "rects" not in memory:
+            held = halved(loads.shape, self.workers)
+            return Decided(of_cells(loads.shape, self.workers, held.owner(loads.shape)), _kept(held, loads.rows))
+        held = Rectangles(memory["rects"].copy(), memory["worker"].copy())
+        points = memory["points"] / FADING + loads.rows
+        number, at, rebalance, times = (int(one) for one in memory["state"])
+        busiest = float(work_of_workers(layout, loads).max())
+        throughput = float(loads.rows.sum()) / busiest if busiest > 0.0 else 0.0
+        stage = Stage(at, bool(rebalance), times).after(throughput > float(memory["throughput"][0]), self.beta)
+        messages = 2 * NUMBER_BYTES * self.workers
+        changed = 0
+        if number and number % self.merge_every == 0:
+            held = merged(held)
+        if self.decision == "always" or stage.rebalance:
+            costs = _Costs(loads, asked, points, self.cost)
+            for _ in range(self.moves):
+                more = _exchange(held, costs, self.workers)
+                if more == 0:
+                    break
+                changed += more
+                messages += 3 * NUMBER_BYTES
+        messages += changed * 6 * NUMBER_BYTES * self.workers
+        after = of_cells(loads.shape, self.workers, held.owner(loads.shape)) if changed else layout
+        return Decided(after, _kept(held, points, number + 1, stage, throughput), messages)
+
+
+def _kept(held: Rectangles, points: Floats, number: int = 0, stage: Stage | None = None, rate: float = 0.0) -> Memory:
+    stage = stage or Stage()
+    state = np.array([number, stage.at, stage.rebalance, stage.times], np.int64)
+    throughput = np.array([rate])
+    return {"rects": held.rects, "worker": held.worker, "points": points, "state": state, "throughput": throughput}
+
+
+class _Costs:
+    """What rectangles cost in a round."""
+
+    def __init__(self, loads: Loads, asked: Asked, points: Floats, cost: str) -> None:
+        self._additive = cost == "work"
+        self._work = prefix_sums(loads.shape, loads.work)
+        if not self._additive:
+            self._points, self._rows = prefix_sums(loads.shape, points), prefix_sums(loads.shape, loads.rows)
+            self._total = max(float(loads.rows.sum()), 1.0)
+            self._overlaps = Overlaps(asked)
+
+    def __call__(self, rects: Ints) -> Floats:
+        if self._additive:
+            return sums_over(self._work, rects)
+        arrivals = sums_over(self._rows, rects) / self._total
+        return sums_over(self._points, rects) * self._overlaps.of(rects) * arrivals
+
+
+def _exchange(held: Rectangles, costs: _Costs, workers: int) -> int:
+    """Let the machine of the highest cost that can give something to that of the lowest; return what has changed."""
+    cost = costs(held.rects)
+    total = np.bincount(held.worker, cost, workers)
+    lowest = int(total.argmin())
+    for highest in np.argsort(-total, kind="stable").tolist():
+        if highest == lowest or total[highest] <= total[lowest]:
+            break
+        mine = held.of(highest)
+        chosen = mine[best_subset(cost[mine], float(total[highest] - total[lowest]) / 2)]
+        if len(chosen):
+            held.worker[chosen] = lowest
+            return len(chosen)
+        for one in mine[np.argsort(-cost[mine], kind="stable")].tolist():
+            line = best_split(held.rects[one], costs, float(total[highest]), float(total[lowest]))
+            if line is None:
+                continue
+            if abs(line.difference) >= total[highest] - total[lowest]:
+                break  # no line of the dearest that can be split makes it better
+            held.rects[one] = line.kept
+            held.rects = np.concatenate([held.rects, line.moved[None]])
+            held.worker = np.append(held.worker, lowest)
+            return 2
+    return 0
