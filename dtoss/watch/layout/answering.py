@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dtoss.watch.layout.files import open_routing
 from dtoss.watch.layout.routing import Routing
-from dtoss.watch.layout.sending import ARRIVES, BEFORE, EXPIRED, LEFT, SPOKEN, STARTS, rows_sent
+from dtoss.watch.layout.sending import ARRIVES, BEGINS, IS_BEFORE, IS_OVER, LEFT, SPOKEN, rows_sent
 from dtoss.watch.layout.worker_index import Covers, WorkerIndex, worker_index
 from dtoss.watch.matching.candidates import candidates_of
 from dtoss.watch.matching.matches import Matches
@@ -138,12 +138,12 @@ def answered(plan: Plan, worker: int, sent: Sequence[tuple[int, pa.Table]]) -> t
 
 
 def _tracks(rows: Rows, flags: NDArray[np.uint8], changes: NDArray[np.int64]) -> Tracks:
-    begin = np.append(np.flatnonzero(flags & STARTS), len(rows)).astype(np.int64)
+    begin = np.append(np.flatnonzero(flags & BEGINS), len(rows)).astype(np.int64)
     tells = np.zeros(len(rows), np.uint8)
     tells[(flags & ARRIVES) != 0] |= ENTER | INSIDE
     tells[(flags & LEFT) != 0] |= LEAVE
     tells[(flags & SPOKEN) != 0] = INSIDE
-    before, expired = (flags & BEFORE) != 0, (flags & EXPIRED) != 0
+    before, expired = (flags & IS_BEFORE) != 0, (flags & IS_OVER) != 0
     return Tracks(rows, begin, before, expired, changes, {}, tells)
 
 

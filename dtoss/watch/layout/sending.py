@@ -21,7 +21,7 @@ from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.task import Judged
 from dtoss.watch.stream.tracks import Tracks
 
-BEFORE, EXPIRED, STARTS, ARRIVES, LEFT, SPOKEN = (1 << bit for bit in range(6))
+IS_BEFORE, IS_OVER, BEGINS, ARRIVES, LEFT, SPOKEN = (1 << bit for bit in range(6))
 """What a row is for a worker: a row before, one whose time is over, the first of its kind there, one that it tells the
 events of, one up to which it tells what is left, one that only its words have sent."""
 _ATTRIBUTE = "a:"
@@ -100,7 +100,7 @@ def _sent(
     home = routing.worker_of(cell, rows).astype(np.int64)
     each = np.arange(count)
     if tracks is None:
-        arrives, sent = each, [(home, each, ARRIVES | STARTS)]
+        arrives, sent = each, [(home, each, ARRIVES | BEGINS)]
         starts = np.ones(count, np.bool_)
         own = np.zeros(count, np.uint8)
     else:
@@ -110,7 +110,7 @@ def _sent(
         follows[1:] &= ~tracks.expired[:-1]
         later = np.flatnonzero(follows)
         arrives, over = np.flatnonzero(~tracks.before), np.flatnonzero(tracks.expired)
-        own = (tracks.before * BEFORE | tracks.expired * EXPIRED).astype(np.uint8)
+        own = (tracks.before * IS_BEFORE | tracks.expired * IS_OVER).astype(np.uint8)
         sent = [
             (home[arrives], arrives, ARRIVES),
             (home[over], over, LEFT),
@@ -128,11 +128,11 @@ def _sent(
     fresh = starts[seq].copy()
     fresh[1:] |= (worker[1:] != worker[:-1]) | (seq[1:] != seq[:-1] + 1)
     fresh[:1] = True
-    flags[fresh] |= STARTS
+    flags[fresh] |= BEGINS
     if rows.text is None or len(routing.word_cell) == 0:
         return worker, seq, flags
     spoken = routing.spoken(cell[arrives], rows.text.take(pa.array(arrives)))
-    said = np.full(len(spoken.row), SPOKEN | STARTS | ARRIVES, np.uint8)
+    said = np.full(len(spoken.row), SPOKEN | BEGINS | ARRIVES, np.uint8)
     worker = np.concatenate([worker, spoken.worker.astype(np.int64)])
     seq, flags = np.concatenate([seq, arrives[spoken.row]]), np.concatenate([flags, said])
     order = np.argsort(worker, kind="stable")
