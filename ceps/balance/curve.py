@@ -96,5 +96,7 @@ class CurveCut:
 
     def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
         """Return the cut of what the last round has cost; see :class:`ceps.balance.strategy.Strategy`."""
-        del layout, asked, memory
-        return Decided(cut(loads.shape, self.workers, loads.work))
+        del asked, memory
+        return Decided(
+            cut(loads.shape, self.workers, loads.work), messages=0 if layout is None else loads.message_bytes
+        )

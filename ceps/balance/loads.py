@@ -12,6 +12,8 @@ from scipy.optimize import nnls
 
 from ceps.balance.layout import Floats, Ints, Layout
 
+_NUMBER_BYTES = 8
+
 
 @dataclass(frozen=True)
 class WorkModel:
@@ -117,6 +119,11 @@ class Loads:
     def work(self) -> Floats:
         """Seconds of each cell, float64 (cells,)."""
         return self.model.work(self.rows, self.candidates, self.matches)
+
+    @property
+    def message_bytes(self) -> int:
+        """Bytes that say what the round has cost: the cells that had rows, and three numbers of each."""
+        return 4 * _NUMBER_BYTES * int(np.count_nonzero(self.rows))
 
 
 def summed(parts: Sequence[Loads]) -> Loads:

@@ -82,7 +82,7 @@ class Repair:
         parts.place_lost()
         parts.merge(self.merge_up_to)
         parts.relieve(self.slack, self.least_share, self.budget * float(loads.bytes.sum()))
-        return Decided(parts.layout() if parts.changed else layout, {"work": work})
+        return Decided(parts.layout() if parts.changed else layout, {"work": work}, loads.message_bytes)
 
 
 def _as_shares(work: Floats) -> Floats:

@@ -211,7 +211,7 @@ class Watch:
     def _columns(self) -> frozenset[str]:
         """The columns that conditions name."""
         texts = [text for text in self.table.column("where").unique().to_pylist() if text is not None]
-        return frozenset().union(*(_named_in(parse_program(text)) for text in texts))
+        return frozenset().union(*(columns_in(text) for text in texts))
 
     def _given(self, rows: Any, carry: Sequence[str] = ()) -> Given:
         named = self._columns
@@ -333,6 +333,17 @@ def subscriptions(
     if types is not None or table.column("where").null_count == len(table):
         watch.built({})
     return watch
+
+
+def columns_in(text: str) -> frozenset[str]:
+    """Return the columns that a condition names.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    return frozenset(_named_in(parse_program(text)))
 
 
 def _named_in(program: Program) -> set[str]:

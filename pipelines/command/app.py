@@ -25,6 +25,7 @@ from pipelines.command.warm import warm
 from pipelines.command.watch import watching
 from pipelines.command.watch.events import events
 from pipelines.command.watch.listing import subscriptions
+from pipelines.command.watch.rehearsing import rehearse
 from pipelines.command.watch.subscribing import subscribe, unsubscribe
 from pipelines.command.windows.app import windows
 
@@ -89,6 +90,7 @@ app.command()(subscribe)
 app.command()(unsubscribe)
 app.command()(subscriptions)
 app.command()(events)
+app.command()(rehearse)
 app.add_typer(history, name="history")
 app.add_typer(windows, name="windows")
 

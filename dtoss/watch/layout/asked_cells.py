@@ -12,7 +12,7 @@ from dtoss.geometry.space import Space
 from dtoss.watch.built.build import covers_of
 from dtoss.watch.built.built import Built
 from dtoss.watch.built.standing import Standing
-from dtoss.watch.layout.grid import RoutingGrid, grid_of, rects_in
+from dtoss.watch.layout.grid import SIDE, RoutingGrid, grid_of, rects_in
 from dtoss.watch.words.compiled import compile_words
 from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
 
@@ -47,10 +47,10 @@ class AskedCells(NamedTuple):
     vocabulary: Vocabulary
 
 
-def grid_of_standing(standing: Standing, space: Space) -> RoutingGrid:
-    """Return a grid over where the subscriptions that stand are."""
+def grid_of_standing(standing: Standing, space: Space, side: int = SIDE) -> RoutingGrid:
+    """Return a grid over where the subscriptions that stand are, of ``side`` rows and columns."""
     rects = [covers_of(built).rects for _, built in standing.parts]
-    return grid_of(space, np.concatenate([np.zeros((0, 4)), *rects]))
+    return grid_of(space, np.concatenate([np.zeros((0, 4)), *rects]), side, side)
 
 
 def asked_cells(built: Built, grid: RoutingGrid) -> AskedCells:

@@ -1,0 +1,1 @@
+"""Rehearsals: what strategies would have done with a stream, without Spark."""

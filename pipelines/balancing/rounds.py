@@ -1,0 +1,129 @@
+"""Rounds of a stream: what its rows cost in each routing cell, counted with the index that a watch would have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ceps.balance.asked import Asked
+from ceps.balance.loads import Loads, WorkModel
+from dtoss.errors import InputError
+from dtoss.geometry.space import Space
+from dtoss.watch.built.standing import Standing
+from dtoss.watch.layout.grid import RoutingGrid, cells_of
+from dtoss.watch.matching.candidates import candidates_of
+from dtoss.watch.matching.several import StandingMatcher
+from dtoss.watch.rows import Rows
+from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
+
+MOST_ROUNDS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """What rows of each round cost, of r rounds that have any.
+
+    Parameters
+    ----------
+    grid
+        The cells.
+    asked
+        The subscriptions.
+    begin_us
+        int64 (r,). When each begins, microseconds since 1970.
+    ends
+        int64 (r,). Where the cells of each end in the arrays below.
+    cell, rows, candidates, matches
+        int64. Cells of a round that have rows, rising, and what these are.
+    model
+        What they cost.
+    """
+
+    grid: RoutingGrid
+    asked: Asked
+    begin_us: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    candidates: NDArray[np.int64]
+    matches: NDArray[np.int64]
+    model: WorkModel
+
+    def __len__(self) -> int:
+        return len(self.begin_us)
+
+    def loads(self, number: int) -> Loads:
+        """Return what a round has cost."""
+        part = slice(int(self.ends[number - 1]) if number else 0, int(self.ends[number]))
+        full = [np.zeros(self.grid.cells) for _ in range(3)]
+        for total, values in zip(full, (self.rows, self.candidates, self.matches), strict=True):
+            total[self.cell[part]] = values[part]
+        rows, candidates, matches = full
+        stored = self.asked.stored_by_cell.astype(np.float64)
+        return Loads(self.grid.shape, rows, candidates, matches, stored, self.asked.bytes_by_cell, self.model)
+
+    def each(self) -> Iterator[tuple[Loads, Asked]]:
+        """Yield all in turn, as a rehearsal takes them."""
+        for number in range(len(self)):
+            yield self.loads(number), self.asked
+
+
+def rounds_of(
+    rows: Rows, standing: Standing, space: Space, grid: RoutingGrid, asked: Asked, round_us: int, model: WorkModel
+) -> Rounds:
+    """Return the rounds of a stream. Cost O(rows log rows + matches).
+
+    Parameters
+    ----------
+    rows
+        By time.
+    standing
+        The subscriptions.
+    space
+        Of rows and subscriptions.
+    grid, asked
+        The cells, and what they hold.
+    round_us
+        Microseconds of a round; rounds begin at whole multiples.
+    model
+        What rows, candidates and matches cost.
+
+    Raises
+    ------
+    InputError
+        If there are too many rounds.
+    """
+    assert rows.t is not None
+    number = rows.t // round_us
+    begins, of = np.unique(number, return_inverse=True)
+    if len(begins) > MOST_ROUNDS:
+        raise InputError(
+            f"the stream has {len(begins):,} rounds of {round_us / 1e6:g} s; at most {MOST_ROUNDS:,} are wanted"
+        )
+    cell = cells_of(grid, space, rows.positions)
+    looked, held = candidates_of(standing, rows.positions), _matches(rows, standing)
+    key, inverse = np.unique(of * grid.cells + cell, return_inverse=True)
+    ends = np.searchsorted(key, (np.arange(len(begins)) + 1) * grid.cells)
+    return Rounds(
+        grid,
+        asked,
+        begins * round_us,
+        ends,
+        key % grid.cells,
+        np.bincount(inverse, minlength=len(key)),
+        np.bincount(inverse, looked, len(key)).astype(np.int64),
+        np.bincount(inverse, held, len(key)).astype(np.int64),
+        model,
+    )
+
+
+def _matches(rows: Rows, standing: Standing) -> NDArray[np.int64]:
+    """Return how many subscriptions hold each row, int64 (n,)."""
+    found = np.zeros(len(rows), np.int64)
+    for piece in StandingMatcher(standing, standing.alive(None)).pieces(rows, INSIDE | ENTER | LEAVE):
+        size = piece.last_row - piece.first_row
+        found[piece.first_row : piece.last_row] += np.bincount(piece.row - piece.first_row, minlength=size)
+    return found
