@@ -9,6 +9,7 @@ from functools import partial
 from ceps.balance.auto import Auto
 from ceps.balance.baselines import KdByWork, Replicated, RTreePacking
 from ceps.balance.curve import CurveCut
+from ceps.balance.ps2stream import PS2Stream
 from ceps.balance.repair import Repair
 from ceps.balance.strategy import Strategy
 from ceps.balance.swarm import HistoryGrid, Swarm, UniformGrid
@@ -22,6 +23,8 @@ _MADE: Mapping[str, Callable[[int], Strategy]] = {
     "swarm": Swarm,
     "swarm-work": partial(Swarm, cost="work"),
     "swarm-always": partial(Swarm, cost="work", decision="always", moves=8),
+    "ps2stream": PS2Stream,
+    "ps2stream-work": partial(PS2Stream, load="work"),
     "curve": CurveCut,
     "ours": Repair,
 }
