@@ -145,7 +145,7 @@ def shares_of_nodes(costs: Sequence[Floats], parts: int) -> list[int]:
     costs
         Of each node, what it costs in 1, 2, ... parts; at most ``parts`` of them.
     parts
-        In all, at least as many as nodes.
+        In all, at least as many as nodes; fewer where nodes cannot be cut into so many.
 
     Notes
     -----
@@ -167,7 +167,8 @@ def shares_of_nodes(costs: Sequence[Floats], parts: int) -> list[int]:
                 if value < fresh[total]:
                     fresh[total], choice[number, total] = value, count
         least = fresh
-    left, found = int(np.argmin(least)), []
+    left = int(np.flatnonzero(np.isfinite(least))[-1])
+    found = []
     for number in range(len(costs) - 1, -1, -1):
         found.append(int(choice[number, left]))
         left -= found[-1]

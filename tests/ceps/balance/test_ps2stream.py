@@ -67,13 +67,14 @@ def test_the_number_of_parts_is_the_best_of_all(seed):
     rng = np.random.default_rng(seed)
     costs = [rng.uniform(0, 10, 8) for _ in range(6)]
     found = shares_of_nodes(costs, 8)
-    assert sum(found) <= 8
+    assert sum(found) == 8
     wanted = min(
         sum(cost[count - 1] for cost, count in zip(costs, counts, strict=True))
         for counts in product(range(1, 4), repeat=6)
-        if sum(counts) <= 8
+        if sum(counts) == 8
     )
     assert sum(cost[count - 1] for cost, count in zip(costs, found, strict=True)) == pytest.approx(wanted)
+    assert shares_of_nodes([np.ones(1), np.ones(2)], 8) == [1, 2]
 
 
 def spoken_loads(rng, asked, said):
