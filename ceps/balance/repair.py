@@ -15,11 +15,13 @@ import numpy as np
 from ceps.arguments import number, whole
 from ceps.balance.asked import Asked
 from ceps.balance.baselines import kd_cut
-from ceps.balance.layout import MOST_WORKERS, Floats, Layout, of_parts
+from ceps.balance.layout import MOST_WORKERS, Floats, Ints, Layout, of_parts
 from ceps.balance.loads import Loads
 from ceps.balance.strategy import Decided, Memory
 
 _NOTHING = 1e-12
+_LOOKED = 64
+"""Cells of a worker, the cheapest, of which neighbours are looked at."""
 _OVERSHOOT = 1.25
 """A cell goes whole where it is up to so many times what is too much."""
 _BESIDE = 0.75
@@ -202,22 +204,20 @@ class _Parts:
     def _give_whole(self, giver: int, most: float, up_to: float, budget: float) -> float:
         """Move whole cells of a worker, those with the fewest bytes for their work first; return the bytes."""
         found = []
-        excess = self.load[giver] - up_to
-        for cell in sorted(self.held[giver]):
-            mine = self.shares[cell][giver] * self.work[cell]
-            if 0.0 < mine <= _OVERSHOOT * excess:
-                near = self._near(cell, giver, mine, up_to)
-                cost = self._cost(cell, near)
-                found.append((cost / mine, cell))
+        cells, mine = self._cheapest(giver)
+        few = np.flatnonzero(mine <= _OVERSHOOT * (self.load[giver] - up_to))[:_LOOKED]
+        for cell, work in zip(cells[few].tolist(), mine[few].tolist(), strict=True):
+            near = self._near(cell, giver, work, up_to)
+            found.append((self._cost(cell, near) / work, cell))
         spent = 0.0
         for _, cell in sorted(found):
             if self.load[giver] <= most:
                 break
-            mine = self.shares[cell][giver] * self.work[cell]
-            near = self._near(cell, giver, mine, up_to)
+            work = self.shares[cell][giver] * self.work[cell]
+            near = self._near(cell, giver, work, up_to)
             taker = int(self.load.argmin()) if near is None else near
             cost = 0.0 if taker in self.shares[cell] else float(self.size[cell])
-            fits = self.load[taker] + mine <= up_to and mine <= _OVERSHOOT * (self.load[giver] - up_to)
+            fits = self.load[taker] + work <= up_to and work <= _OVERSHOOT * (self.load[giver] - up_to)
             if taker != giver and fits and spent + cost <= budget:
                 self.move(cell, giver, taker, self.shares[cell][giver])
                 spent += cost
@@ -247,21 +247,30 @@ class _Parts:
     def _give_parts(self, giver: int, most: float, up_to: float, least: float, budget: float) -> float:
         """Share cells of a worker with others, those with the fewest bytes for what may go first; return the bytes."""
         spent = 0.0
-        while self.load[giver] > most:
+        cells, mine = self._cheapest(giver)
+        size = self.size[cells]
+        while self.load[giver] > most and len(cells):
             room = up_to - float(self.load.min())
-            best = None
-            for cell in sorted(self.held[giver]):
-                mine = self.shares[cell][giver] * self.work[cell]
-                part = min(mine, room, self.load[giver] - up_to)
-                if part >= least and (best is None or self.size[cell] / part < best[0]):
-                    best = (self.size[cell] / part, cell)
-            if best is None:
+            part = np.minimum(mine, min(room, float(self.load[giver] - up_to)))
+            price = np.where(part >= least, size / np.maximum(part, _NOTHING), np.inf)
+            at = int(price.argmin())
+            if not np.isfinite(price[at]):
                 break
-            cost = self._part(giver, best[1], up_to, least, budget - spent)
+            cell = int(cells[at])
+            cost = self._part(giver, cell, up_to, least, budget - spent)
             if cost is None:
                 break
             spent += cost
+            mine[at] = self.shares[cell].get(giver, 0.0) * self.work[cell]
         return spent
+
+    def _cheapest(self, worker: int) -> tuple[Ints, Floats]:
+        """Return the cells of a worker that have work, by bytes for work, and the work of its parts."""
+        cells: Ints = np.fromiter(sorted(self.held[worker]), np.int64)
+        mine = self.work[cells] * np.array([self.shares[cell][worker] for cell in cells.tolist()])
+        order = np.argsort(self.size[cells] / np.maximum(mine, _NOTHING), kind="stable")
+        order = order[mine[order] > 0.0]
+        return cells[order], mine[order]
 
     def _part(self, giver: int, cell: int, up_to: float, least: float, budget: float) -> float | None:
         """Move part of a cell; return the bytes that it costs, None where it may not be."""
