@@ -146,14 +146,22 @@ def hotspot(kind: str, subscriptions: int = 100_000, rounds: int = ROUNDS, rows:
     region = _Region.of(middles)
     centres = scattered(rng, middles[rng.choice(len(middles), subscriptions, p=people)], SPRAWL_KM)
     asked = region.asked(centres, log_uniform(rng, 100, 10_000, subscriptions))
-    found = np.empty((rounds, SIDE * SIDE), np.int64)
+    found = np.stack(
+        [np.bincount(region.cells(places), minlength=SIDE * SIDE) for places in hotspot_places(kind, rounds, rows, rng)]
+    )
+    return Scenario(f"US hotspot {kind}", asked, found)
+
+
+def hotspot_places(kind: str, rounds: int, rows: int, rng: np.random.Generator) -> Iterator[Floats]:
+    """Yield the places of each round over the cities of the United States, with a hot spot: float64 (rows, 2)."""
+    middles, people = _states()
+    region = _Region.of(middles)
     for number in range(rounds):
         usual = scattered(rng, middles[rng.choice(len(middles), rows, p=people)], SPRAWL_KM)
         for place, share, spread in HEATS[kind](number / rounds):
             some = rng.random(rows) < share
             usual[some] = _in_spot(rng, region, _SPOTS[place], int(some.sum()), spread)
-        found[number] = np.bincount(region.cells(usual), minlength=SIDE * SIDE)
-    return Scenario(f"US hotspot {kind}", asked, found)
+        yield usual
 
 
 def _in_spot(rng: np.random.Generator, region: _Region, corner: tuple[float, float], count: int, spread: str) -> Floats:

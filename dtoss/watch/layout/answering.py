@@ -44,7 +44,7 @@ class Worked:
     sent
         Rows that it was sent, those before among them.
     seconds
-        Of the processor, that it took.
+        Of the processor, that its rows took; to open its index, or to build it, is not counted.
     key, entry
         Of its large index, :class:`dtoss.watch.layout.worker_index.WorkerIndex`.
     """
@@ -100,8 +100,8 @@ def answered(plan: Plan, worker: int, sent: Sequence[tuple[int, pa.Table]]) -> t
     Cost O(n log n + m) for n rows with m matches, and that of :func:`worker_index` where it is the first time.
     """
     assert plan.routed is not None
-    begun = time.thread_time()
     mine = worker_index(plan, worker)
+    begun = time.thread_time()
     none = np.zeros(0, np.int64)
     if not sent:
         return Worked(worker, none, none, none, none, 0, time.thread_time() - begun, mine.key, mine.entry), {}
