@@ -268,6 +268,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         },
         "command": {
             "",
+            "balancing",
             "calibration",
             "cycles",
             "files",

@@ -53,7 +53,8 @@ class Asked:
     @cached_property
     def bytes_by_cell(self) -> Floats:
         """Bytes of the subscriptions that touch each cell, float64 (cells,)."""
-        return self._spread(self.bytes[self.owner])
+        # sums of differences miss 0 by a rounding
+        return np.where(self.stored_by_cell > 0, np.maximum(self._spread(self.bytes[self.owner]), 0.0), 0.0)
 
     def _spread(self, weight: Floats) -> Floats:
         """Return the sum of the weights of the rectangles over each cell. Cost O(rectangles + cells)."""

@@ -44,6 +44,10 @@ def patterns(
             "--live", help="Add new files of servers' log, STORE/accesses or the folder named, to what was counted."
         ),
     ] = False,
+    watch: Annotated[
+        str | None,
+        typer.Option("--watch", help="What workers of this watch have done, instead of accesses.", metavar="NAME"),
+    ] = None,
     every: Annotated[
         str | None, typer.Option(help="With --live, look again and again: 1min.", metavar="TIME", show_default=False)
     ] = None,
@@ -95,6 +99,11 @@ def patterns(
         "--x": x, "--y": y, "--time": time, "--time-format": time_format, "--delimiter": delimiter, "--weight": weight,
         "-k": k, "--radius": radius, "--snapshot": snapshot, "--master": master, "--driver-memory": driver_memory,
     }  # fmt: skip
+    if watch is not None:
+        others = {"ACCESSES": accesses, "--live": live or None, "--costs": costs, "--since": since, "--until": until}
+        others |= raw | {"--every": every, "--name": name, "--recount": recount or None}
+        _of_watch(store, watch, out, 60 * slot_minutes, time_zone, others, as_json)
+        return
     _check_live(live, accesses or [], raw, {"--every": every, "--name": name, "--recount": recount or None})
     if live:
         weight, k, radius = "weight", "k", "radius"
@@ -135,6 +144,38 @@ def patterns(
     counted = run(read, store, asks, time_format=time_format, max_bad=max_bad, snapshot=snapshot, stages=stages)
     write_patterns(out, counted.patterns)
     _say_counted(counted, out, as_json)
+
+
+def _of_watch(
+    store: str, watch: str, out: str, slot_seconds: int, time_zone: str, others: dict[str, Any], as_json: bool
+) -> None:
+    """Write what workers of a watch have done as patterns."""
+    given = [option for option, value in others.items() if value is not None]
+    if given:
+        raise ValueError(f"{given[0]} does not go with --watch, whose workers have counted already")
+    from ceps import write_patterns
+    from dtoss.watch.home import Home
+    from pipelines.balancing.load_patterns import patterns_of_watch
+
+    check_file("--out", out)
+    done = patterns_of_watch(Home(store, watch), slot_seconds, time_zone)
+    write_patterns(out, done.patterns)
+    a_core = 1.0 / done.seconds_a_row
+    if as_json:
+        facts = {
+            "rounds": done.rounds, "leftOut": done.left_out, "rows": done.rows, "cells": len(done.patterns),
+            "peak": done.patterns.peak, "rowsASecondOfACore": a_core,
+        }  # fmt: skip
+        print(json.dumps(facts))
+        return
+    rows = [
+        ("rounds", f"{done.rounds:,}" + (f"; {done.left_out:,} of other cells left out" if done.left_out else "")),
+        ("rows", f"{done.rows:,} in {len(done.patterns):,} cells"),
+        ("a core", f"{a_core:,.0f} mean rows/s: the requests/s of a server are so many times its cores"),
+        ("peak", f"{done.patterns.peak:,.0f} mean rows/s"),
+        ("written", out),
+    ]
+    print_table(rows)
 
 
 def _say_counted(counted: Counted, out: str, as_json: bool, more: dict[str, Any] | None = None) -> None:

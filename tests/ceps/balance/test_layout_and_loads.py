@@ -40,6 +40,17 @@ def test_what_workers_store_is_what_each_cell_says(seed):
         assert asked.touching(one).tolist() == [cell in mine for mine in cells]
 
 
+def test_cells_without_subscriptions_have_no_bytes():
+    """However sums of thirds round."""
+    rng = np.random.default_rng(0)
+    cell = rng.integers(0, 40, (500, 2))
+    asked = no_words((40, 40), np.concatenate([cell, cell], axis=1), rng.random(500) / 3.0)
+    wanted = np.bincount(cell[:, 1] * 40 + cell[:, 0], asked.bytes, 1600)
+    assert asked.bytes_by_cell == pytest.approx(wanted)
+    assert (asked.bytes_by_cell[wanted == 0.0] == 0.0).all()
+    assert (asked.bytes_by_cell >= 0.0).all()
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_work_of_workers_adds_to_that_of_cells(seed):
     """Shares add to 1; in split cells a row counts for each worker that its words send it to."""
