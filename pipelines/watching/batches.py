@@ -178,10 +178,14 @@ class Watching:
         check: Callable[[], None],
         offsets: Any,
     ) -> Ran:
-        plan = spreading.routed(plan)
-        done, worked = run_on_workers(frame, plan, tasks)
-        check()
-        commit = commit_on_workers(plan, done, worked, spreading.ended(plan, worked), offsets)
+        try:
+            plan = spreading.routed(plan)
+            done, worked = run_on_workers(frame, plan, tasks)
+            check()
+            commit = commit_on_workers(plan, done, worked, spreading.ended(plan, worked), offsets)
+        except BaseException:
+            spreading.forget()
+            raise
         return Ran(commit, time.perf_counter() - begun, max((one.seconds for one in worked), default=busiest(done)))
 
     def beat(self) -> Ran | None:

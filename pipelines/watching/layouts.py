@@ -92,8 +92,17 @@ class StoredFiles:
     delta: Mapping[str, Any] | None
 
 
-def write_all_stored(plan: Plan, routing: Routing) -> StoredFiles:
+def write_all_stored(plan: Plan, routing: Routing, base: Mapping[str, Any] | None = None) -> StoredFiles:
     """Write what each worker stores of what stands, and return the files.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    routing
+        Where rows go.
+    base
+        The file of the large index where it is there already.
 
     Raises
     ------
@@ -102,11 +111,10 @@ def write_all_stored(plan: Plan, routing: Routing) -> StoredFiles:
     """
     if plan.files is None:
         return StoredFiles(None, None)
-    made = [
-        None if entry is None else _write_stored(plan.home, entry["name"], routing)
-        for entry in (plan.files.base, plan.files.delta)
-    ]
-    return StoredFiles(*made)
+    large, small = plan.files.base, plan.files.delta
+    if base is None and large is not None:
+        base = _write_stored(plan.home, large["name"], routing)
+    return StoredFiles(base, None if small is None else _write_stored(plan.home, small["name"], routing))
 
 
 def _write_stored(home: Home, index: str, routing: Routing) -> dict[str, Any]:

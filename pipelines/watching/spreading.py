@@ -172,24 +172,24 @@ class Spreading:
 
     def _stored(self, plan: Plan, routed: Routed, before: Routed | None, layout: Layout, grid: RoutingGrid) -> Plan:
         """Return the plan with what workers store, and the bytes that they have not had."""
-        made = write_all_stored(plan, as_routing(layout, grid))
-        routed = replace(
-            routed, base=made.base, delta=made.delta, columns=columns_sent(plan.standing, plan.options.carry)
-        )
+        held = before.base if before is not None and routed.layout == before.layout and _same_base(plan) else None
+        made = write_all_stored(plan, as_routing(layout, grid), held)
+        columns = columns_sent(plan.standing, plan.options.carry)
+        routed = replace(routed, base=made.base, delta=made.delta, columns=columns)
+        if held is not None or made.base is None or plan.files is None or plan.files.base is None:
+            return replace(plan, routed=routed)
         moved, keys = 0.0, set()
-        if made.base is not None and plan.files is not None and plan.files.base is not None:
-            asked = cells_asked(self.home, plan.files.base["name"], grid)
-            for worker in range(routed.workers):
-                now = open_stored(self.home, made.base["name"], worker)
-                keys.add(now.key)
-                moved += _fresh_bytes(asked.bytes, now.rows, self._had(plan, before, worker))
+        asked = cells_asked(self.home, plan.files.base["name"], grid)
+        for worker in range(routed.workers):
+            now = open_stored(self.home, made.base["name"], worker)
+            keys.add(now.key)
+            moved += _fresh_bytes(asked.bytes, now.rows, self._had(plan, before, worker))
         # only what this layout names is kept: other indexes are cleared away
         indexes = {key: entry for key, entry in routed.indexes.items() if key in keys}
         return replace(plan, routed=replace(routed, indexes=indexes, moved=round(moved)))
 
     def _had(self, plan: Plan, before: Routed | None, worker: int) -> NDArray[np.int64]:
-        same = plan.files is not None and plan.before is not None and plan.files.base == plan.before.base
-        if before is None or before.base is None or not same or worker >= before.workers:
+        if before is None or before.base is None or not _same_base(plan) or worker >= before.workers:
             return np.zeros(0, np.int64)
         return open_stored(self.home, before.base["name"], worker).rows
 
@@ -197,6 +197,10 @@ class Spreading:
         files = plan.files
         entries = () if files is None else (files.base, files.delta)
         return as_asked(grid, [cells_asked(self.home, one["name"], grid) for one in entries if one is not None])
+
+    def forget(self) -> None:
+        """Forget what is not committed: a batch has failed, and is tried again from what the commits say."""
+        self._worked, self._batches, self._ended, self._first = [], 0, None, True
 
     def ended(self, plan: Plan, worked: Sequence[Worked]) -> Mapping[str, Any] | None:
         """Take what workers have done in a batch; return the file of the round's load where the round ends with it.
@@ -251,6 +255,11 @@ class Spreading:
             time.time_ns() // 1000,
             (model.a, model.b, model.c, model.error),
         )
+
+
+def _same_base(plan: Plan) -> bool:
+    """Return whether the large index is that of the batch before."""
+    return plan.files is not None and plan.before is not None and plan.files.base == plan.before.base
 
 
 def _as_stored(grid: RoutingGrid, asked: Asked) -> Loads:

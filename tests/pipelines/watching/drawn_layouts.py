@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pyarrow as pa
 
+from ceps.balance.strategy import Decided
 from dtoss.commits.source import Source
 from dtoss.watch.layout.asked_cells import grid_of_standing
 from dtoss.watch.layout.batch import run_on_workers
@@ -16,9 +19,23 @@ from dtoss.watch.stream.commit import worth_a_beat
 from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.stream.routed import Routed
 from pipelines.watching.layouts import columns_sent, write_all_stored
+from tests.ceps.balance.drawn_cells import drawn_layout
 from tests.dtoss.watch.streams import NOW, rows_of
 
 WORDS = ("coffee", "tea", "decaf", "cake", "東京", "unasked")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Another layout in each round, drawn by the number of the round."""
+
+    workers: int
+
+    def next_layout(self, layout, loads, asked, memory):
+        """Return it."""
+        number = int(memory["number"]) if "number" in memory else 0
+        made = drawn_layout(np.random.default_rng(number), asked.shape, self.workers)
+        return Decided(made, {"number": np.array(number + 1)})
 
 
 def drawn_grid(rng, standing, space):
@@ -79,8 +96,6 @@ def routed_by(plan, routing):
 
 def run_drawn(home, settings, rows, rng, tasks=1, ids="int64", source=None, words=WORDS, **options):
     """Run a batch of a watch under a drawn layout; return its commit, None where there is nothing to do."""
-    from dataclasses import replace
-
     plan = plan_batch(home, settings, source or Source(files={"f": len(rows)}), Options(**options), NOW)
     if plan is None:
         return None

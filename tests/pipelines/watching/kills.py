@@ -28,7 +28,7 @@ from dtoss.watch.home import Home
 from dtoss.watch.told.verify import verify_watch
 from tests.dtoss.watch.stream.scripted import small
 from tests.dtoss.watch.streams import change, random_asked
-from tests.pipelines.watching.with_spark import assert_told_once, faults, made, watched
+from tests.pipelines.watching.with_spark import SPREAD, assert_told_once, faults, made, watched
 
 FILES = 16
 """Of a stream; each is a batch."""
@@ -50,7 +50,9 @@ def disk() -> Iterator[tuple[Path, bool]]:
                 subprocess.run(["umount", scratch], check=True)
 
 
-def stream(folder: Path, store: Path, rng: np.random.Generator, count: int, kinds: dict[str, float]) -> Counter[str]:
+def stream(
+    folder: Path, store: Path, rng: np.random.Generator, count: int, kinds: dict[str, float], spread: bool
+) -> Counter[str]:
     """Watch the files of a stream to their end, with so many faults at most; return which there were."""
     files = made(folder, store, int(rng.integers(1 << 30)), files=FILES)
     home = Home(str(store))
@@ -58,6 +60,7 @@ def stream(folder: Path, store: Path, rng: np.random.Generator, count: int, kind
     while not ended:
         left = count - len(faults(folder))
         drawn = rng.choice(list(kinds), max(min(FAULTS_OF_A_RUN, left), 0), p=list(kinds.values())).tolist()
+        drawn = [SPREAD, *drawn] if spread else drawn
         code, err = watched(folder, store, int(rng.integers(1 << 30)), *drawn)
         assert code in (0, -signal.SIGKILL), err
         ended = code == 0
@@ -77,6 +80,7 @@ def stream(folder: Path, store: Path, rng: np.random.Generator, count: int, kind
 def main(
     count: Annotated[int, typer.Option(help="Faults in all.", min=1)] = 100,
     seed: Annotated[int, typer.Option(help="Which streams, which faults and when.")] = 0,
+    spread: Annotated[bool, typer.Option(help="Over workers, by layouts that change with each batch.")] = False,
 ) -> None:
     """Kill processes of watches, and hold all that is told to the loop."""
     small(pytest.MonkeyPatch())
@@ -89,7 +93,7 @@ def main(
         number = 0
         while sum(told[kind] for kind in kinds) < count:
             left = count - sum(told[kind] for kind in kinds)
-            told += stream(Path(incoming) / str(number), there / str(number), rng, left, kinds)
+            told += stream(Path(incoming) / str(number), there / str(number), rng, left, kinds, spread)
             number += 1
             say(f"kills: stream {number}, {dict(told)}, {time.monotonic() - began:,.0f} s")
     say(f"kills: {sum(told[kind] for kind in kinds)} faults, none lost and none doubled of {told['events']:,} events")

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import pipelines.watching.batches
 import pipelines.watching.spreading
-from ceps.balance.strategy import Decided
 from dtoss.watch.home import LOAD, Home
 from dtoss.watch.layout.committing import read_load
 from dtoss.watch.told.verify import verify_watch
 from pipelines.command.main import main
 from pipelines.watching.spreading import Spread
-from tests.ceps.balance.drawn_cells import drawn_layout
 from tests.dtoss.watch.streams import change, random_asked, random_rows
 from tests.pipelines.watching.arrivals import all_told, arrive, once
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Another layout in each round, drawn by the number of the round."""
-
-    workers: int
-
-    def next_layout(self, layout, loads, asked, memory):
-        """Return it."""
-        number = int(memory["number"]) if "number" in memory else 0
-        made = drawn_layout(np.random.default_rng(number), asked.shape, self.workers)
-        return Decided(made, {"number": np.array(number + 1)})
+from tests.pipelines.watching.drawn_layouts import Drawn
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 ``python -m tests.pipelines.watching.with_spark FOLDER STORE SEED KIND...`` watches a folder once. Each KIND is a fault,
 at a moment of a batch that is drawn: "worker" and "java" are killed while tasks run, "driver" too, "commit" is this
 process around its commit, and "full" lets the disk of the store have little room for a batch. Each Spark that is
-started has 1, 2 or 3 cores. A line of FOLDER.faults tells of each fault.
+started has 1, 2 or 3 cores. A line of FOLDER.faults tells of each fault. With "spread" for the first KIND rows are
+spread over three workers by a layout that is drawn anew for each batch.
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ import pytest
 import pipelines.loop.batches
 import pipelines.watch
 import pipelines.watching.batches
+import pipelines.watching.spreading
 from dtoss.watch.asked.live import table_at
 from dtoss.watch.home import Home
 from dtoss.watch.told.events import events
 from dtoss.watch.told.verify import verify_watch
 from pipelines.spark.session import forget_spark, spark_session
 from pipelines.watching.batches import Watching
+from pipelines.watching.spreading import Spread
 from tests.dtoss.watch.stream.scripted import small
 from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, settings_of
 from tests.oracles import Watched
 from tests.pipelines.cycles.with_spark import victims
 from tests.pipelines.watching.arrivals import arrive
+from tests.pipelines.watching.drawn_layouts import Drawn
 
 ROOT = Path(__file__).parents[3]
 FEW = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
@@ -53,6 +57,7 @@ DUE = 0.6
 PATIENCE = 2
 """So many batches may pass without the next fault; then it happens as soon as it can."""
 BALLAST = ".ballast"
+SPREAD = "spread"
 
 
 def made(folder, store, seed, files=10, rows=20):
@@ -203,7 +208,6 @@ class Faults:
 def main(folder: str, store: str, seed: int, kinds: list[str]) -> None:
     """Watch, and be killed."""
     small(pytest.MonkeyPatch())
-    fault = Faults(folder, store, seed, kinds)
     batches = pipelines.watching.batches
     # faults may follow one another in the same batch
     pipelines.loop.batches.RETRIED_AFTER, pipelines.loop.batches.FAILURES_IN_A_ROW = (0.1,) * 20, 20
@@ -211,6 +215,12 @@ def main(folder: str, store: str, seed: int, kinds: list[str]) -> None:
     real_tasks, real_commit, real_fold, real_batch = (
         batches.run_tasks, batches.commit_batch, batches.fold_watch, Watching.batch,
     )  # fmt: skip
+    real_workers, real_spread = batches.run_on_workers, batches.commit_on_workers
+    spread = None
+    if kinds[:1] == [SPREAD]:
+        spread, kinds = Spread("drawn", 3), kinds[1:]
+        pipelines.watching.spreading._strategy = lambda spread: Drawn(spread.workers)
+    fault = Faults(folder, store, seed, kinds)
 
     def run_tasks(frame, plan, tasks):
         if frame is None:
@@ -222,7 +232,13 @@ def main(folder: str, store: str, seed: int, kinds: list[str]) -> None:
         number = 1 if head is None else head.number + 1
         return fault.batch(lambda: real_batch(watching, *arguments, **named), number)
 
-    batches.run_tasks = run_tasks
+    def on_workers(frame, plan, tasks):
+        if frame is None:
+            return real_workers(frame, plan, tasks)
+        return fault.tasks(lambda: real_workers(frame, plan, tasks), plan.number)
+
+    batches.run_tasks, batches.run_on_workers = run_tasks, on_workers
+    batches.commit_on_workers = lambda plan, *rest: fault.commit(lambda: real_spread(plan, *rest), plan.number)
     batches.commit_batch = lambda plan, *rest: fault.commit(lambda: real_commit(plan, *rest), plan.number)
     batches.fold_watch = lambda home, now_us, warn: real_fold(home, now_us + AHEAD_US, warn)
     Watching.batch = batch
@@ -240,7 +256,7 @@ def main(folder: str, store: str, seed: int, kinds: list[str]) -> None:
 
     pipelines.watch.watch_files(
         folder, store, session, once=True, renew=renew, most_rows=MOST_ROWS, expire=EXPIRE,
-        warn=lambda text: print(text, file=sys.stderr), patient=True,
+        warn=lambda text: print(text, file=sys.stderr), patient=True, spread=spread,
     )  # fmt: skip
 
 
