@@ -12,15 +12,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.buckets import bucket_of
+from dtoss.commits.source import Source
 from dtoss.geometry.space import space_of
 from dtoss.watch.asked import changing
 from dtoss.watch.asked.changing import subscribe
-from dtoss.watch.home import BUILT, CHANGES, EVENTS, QUARANTINED, READERS, STATE, Home
+from dtoss.watch.home import BUILT, CHANGES, EVENTS, LAYOUTS, LOAD, QUARANTINED, READERS, STATE, Home
+from dtoss.watch.layout.batch import run_on_workers
+from dtoss.watch.layout.committing import commit_on_workers
+from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.stream.state import RUN_OFFSETS
 from dtoss.watch.subscription import AROUND, BOX
 from dtoss.watch.told.folding import fold_events
 from dtoss.watch.told.readers import keep_cursor
-from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, asked, circle, run, settings_of, table_of
+from pipelines.watching.spreading import Spread, Spreading
+from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, asked, circle, rows_of, run, settings_of, table_of
 from tests.test_format import TEXT, table
 
 HOUR_US = 3_600 * SECOND
@@ -199,4 +204,32 @@ def test_what_lies_in_the_folder(home):
     named = {word.rpartition("/")[0] for line in drawn.splitlines() for word in line.split()[:2] if "/" in word}
     assert set(home.folder.folders()) == {"commits", EVENTS, STATE, QUARANTINED, READERS, "subscriptions"}
     assert set(home.asked.folders()) == {"commits", CHANGES, BUILT}
-    assert named == {*home.folder.folders(), *home.asked.folders(), "checkpoint"}
+    assert named == {*home.folder.folders(), *home.asked.folders(), "checkpoint", LOAD, LAYOUTS}
+
+
+def test_what_workers_add(tmp_path):
+    """To a document, and to the folder: layouts, what workers store, their indexes, and what a round has cost."""
+    home, made = Home(str(tmp_path), "w"), settings_of()
+    subscribe(home, table_of([circle("a", 0.0, 0.0, 1000.0)]))
+    rows = [{"id": 1, "t": BEGIN, "x": 0.0, "y": 0.0, "attributes": {"occupied": 0, "kind": "taxi"}}]
+    plan = plan_batch(home, made, Source(files={"f": 1}), Options(), NOW)
+    spreading = Spreading(home, Spread("ours", 2))
+    plan = spreading.routed(plan)
+    done, worked = run_on_workers(plan, rows_of(rows))
+    document = commit_on_workers(plan, done, worked, spreading.ended(plan, worked)).document
+    more = {row[0] for row in table("What workers add to a batch")}
+    assert set(document) == more | {row[0] for row in table("The document of a batch")}
+    fields("What workers add to a batch", {name: document[name] for name in more})
+    fields("A layout", document["layout"])
+    said = next(row[2] for row in table("What workers add to a batch") if row[0] == "work")
+    assert set(re.findall(r"`(\w+)`", said)) == set(document["work"][0])
+    layout = document["layout"]
+    for room, folder, entries in (
+        (LAYOUTS, home.asked, [layout["layout"], layout["base"]]),
+        (BUILT, home.asked, list(layout["indexes"].values())),
+        (LOAD, home.folder, [document["load"], layout["ended"]]),
+    ):
+        assert entries
+        for entry in entries:
+            fields("The entry of a file", entry, beside=["buckets"])
+            data_of(folder, room, entry)
