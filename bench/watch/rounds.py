@@ -90,7 +90,7 @@ class _Region:
         return no_words((SIDE, SIDE), rects, np.full(len(rects), BYTES))
 
 
-def _states() -> tuple[Floats, Floats]:
+def states() -> tuple[Floats, Floats]:
     """Return the cities of the contiguous United States, and the share of their people that each has."""
     known = cities()
     mine = np.array([country == "US" for country in known.country])
@@ -142,7 +142,7 @@ _SPOTS = ((0.72, 0.62), (0.2, 0.45))
 def hotspot(kind: str, subscriptions: int = 100_000, rounds: int = ROUNDS, rows: int = ROWS, seed: int = 0) -> Scenario:
     """Return made rows over the cities of the United States by their people, with a hot spot."""
     rng = np.random.default_rng(seed)
-    middles, people = _states()
+    middles, people = states()
     region = _Region.of(middles)
     centres = scattered(rng, middles[rng.choice(len(middles), subscriptions, p=people)], SPRAWL_KM)
     asked = region.asked(centres, log_uniform(rng, 100, 10_000, subscriptions))
@@ -154,7 +154,7 @@ def hotspot(kind: str, subscriptions: int = 100_000, rounds: int = ROUNDS, rows:
 
 def hotspot_places(kind: str, rounds: int, rows: int, rng: np.random.Generator) -> Iterator[Floats]:
     """Yield the places of each round over the cities of the United States, with a hot spot: float64 (rows, 2)."""
-    middles, people = _states()
+    middles, people = states()
     region = _Region.of(middles)
     for number in range(rounds):
         usual = scattered(rng, middles[rng.choice(len(middles), rows, p=people)], SPRAWL_KM)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bench.watch.rounds import HEATS, SIDE, Scenario, hotspot
 from ceps.balance.rehearse import Rehearsed, rehearse
 from ceps.balance.strategies import strategy_of
-from ceps.balance.swarm import CENTRAL_NUMBERS, NUMBER_BYTES, _Costs, _exchange
+from ceps.balance.swarm import CENTRAL_NUMBERS, NUMBER_BYTES, RectangleCosts, exchange
 from ceps.balance.swarm_moves import halved
 from ceps.balance.swarm_statistics import no_statistics
 
@@ -106,10 +106,10 @@ def costs() -> None:
     scenario = hotspot("step", rounds=3, rows=ROWS)
     loads, asked = list(scenario.rounds())[1]
     for cost in ("paper", "work"):
-        priced, grid = _Costs(loads, asked, loads.rows, cost), halved(loads.shape, WORKERS)
+        priced, grid = RectangleCosts(loads, asked, loads.rows, cost), halved(loads.shape, WORKERS)
         begun = perf_counter()
         for _ in range(10):
-            _exchange(grid, priced, WORKERS)
+            exchange(grid, priced, WORKERS)
         print(f"  {cost:13s} {1e6 * (perf_counter() - begun) / 10:10,.0f} us an exchange")
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.measuring.verdicts import Goals
-from bench.watch.rounds import SPRAWL_KM, _states, hotspot_places
+from bench.watch.rounds import SPRAWL_KM, hotspot_places, states
 from bench.watch.worlds import circles, log_uniform, scattered
 from ceps.balance.loads import Loads, WorkModel, max_over_mean, work_of_workers
 from dtoss.commits.chain import Commit
@@ -53,7 +53,7 @@ def arrive(folder: Path, rounds: int, rows: int) -> None:
 def asked(count: int) -> pa.Table:
     """Return circles at cities by their people."""
     rng = np.random.default_rng(1)
-    middles, people = _states()
+    middles, people = states()
     centres = scattered(rng, middles[rng.choice(len(middles), count, p=people)], SPRAWL_KM)
     return circles(centres, log_uniform(rng, 100, 10_000, count))
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ceps.balance.layout import Flags, Floats, Ints, Layout
+from ceps.balance.under_words import UnderWords, inside
 
 FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW = range(4)
 
@@ -78,6 +79,18 @@ class Asked:
         found[self.owner[hit]] = True
         return found
 
+    @cached_property
+    def under_words(self) -> UnderWords:
+        """The rectangles of each word of a cover."""
+        sizes = np.diff(self.cover_begin)[self.owner]
+        rect = np.repeat(np.arange(len(self.rects)), sizes)
+        at = np.repeat(self.cover_begin[self.owner] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        word = self.cover[at]
+        order = np.argsort(word, kind="stable")
+        words, begin = np.unique(word[order], return_index=True)
+        rect = rect[order]
+        return UnderWords(self.shape, words, np.append(begin, len(word)), self.owner[rect], self.rects[rect])
+
 
 def no_words(shape: tuple[int, int], rects: NDArray[np.integer], bytes: Floats) -> Asked:
     """Return subscriptions of one rectangle each, without words."""
@@ -89,7 +102,7 @@ def no_words(shape: tuple[int, int], rects: NDArray[np.integer], bytes: Floats) 
 
 
 def stored(layout: Layout, asked: Asked, worker: int) -> Flags:
-    """Return which subscriptions a worker has to store, bool (n,). Cost O(rectangles + cells), more for split cells.
+    """Return which subscriptions a worker has to store, bool (n,).
 
     Parameters
     ----------
@@ -99,64 +112,25 @@ def stored(layout: Layout, asked: Asked, worker: int) -> Flags:
         Of the same grid.
     worker
         Its number.
+
+    Notes
+    -----
+    Cost O(rectangles + cells); where words split cells also that of :class:`ceps.balance.under_words.UnderWords`.
     """
-    whole_cells = np.zeros(layout.cells, np.bool_)
-    whole_cells[layout.cell[layout.worker == worker]] = True
-    if len(layout.words) == 0:
-        return asked.touching(whole_cells)
-    split = layout.words.cells
-    rest_of = layout.worker[layout.begin[split]]
-    whole_cells[split] = False
-    found = asked.touching(whole_cells)
-    mine = layout.words.worker == worker
-    for cell in np.union1d(split[rest_of == worker], layout.words.cell[mine]).tolist():
-        here = layout.words.cell == cell
-        one = np.zeros(layout.cells, np.bool_)
-        one[cell] = True
-        there = np.flatnonzero(asked.touching(one) & ~found)
-        rest = int(layout.worker[layout.begin[cell]])
-        word, goes_to = layout.words.word[here], layout.words.worker[here]
-        found[there[_have_words_of(asked, there, word, goes_to, rest, worker)]] = True
+    held = np.zeros(layout.cells, np.bool_)
+    held[layout.cell[layout.worker == worker]] = True
+    words = layout.words
+    if len(words) == 0:
+        return asked.touching(held)
+    rest = np.zeros(layout.cells, np.bool_)
+    rest[words.cells] = held[words.cells]
+    found = asked.touching(held & ~rest)
+    under = asked.under_words
+    mine = words.worker == worker
+    found[under.owner[under.holding(words.cell[mine], words.word[mine]) > 0]] = True
+    found |= asked.touching(rest) & (np.diff(asked.cover_begin) == 0)
+    # under a word of which not all cells of the rest go elsewhere
+    named = rest[words.cell]
+    left = inside(asked.shape, rest, under.rects) - under.holding(words.cell[named], words.word[named])
+    found[under.owner[left > 0]] = True
     return found
-
-
-def _have_words_of(asked: Asked, some: Ints, words: Ints, workers: NDArray[np.int32], rest: int, worker: int) -> Flags:
-    """Return which of some subscriptions of a split cell have a word of a worker, or have none and it is the rest."""
-    sizes = (asked.cover_begin[1:] - asked.cover_begin[:-1])[some]
-    found = (sizes == 0) & (rest == worker)
-    at = np.repeat(asked.cover_begin[some] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-    word = asked.cover[at]
-    place = np.minimum(np.searchsorted(words, word), len(words) - 1)
-    goes_to = np.where(words[place] == word, workers[place], rest)
-    found[np.repeat(np.arange(len(some)), sizes)[goes_to == worker]] = True
-    return found
-
-
-def stored_bytes(layout: Layout, asked: Asked) -> Floats:
-    """Return the bytes that each worker stores, float64 (workers,)."""
-    return np.array([asked.bytes[stored(layout, asked, one)].sum() for one in range(layout.workers)])
-
-
-def moved_bytes(before: Layout | None, after: Layout, asked: Asked) -> float:
-    """Return the bytes of subscriptions that workers have to store and did not before; all where there was nothing.
-
-    A worker is its number: with another number of them, new ones begin with nothing.
-    """
-    moved = 0.0
-    for worker in range(after.workers):
-        now = stored(after, asked, worker)
-        if before is not None and worker < before.workers:
-            if not changed(before, after, worker):
-                continue
-            now &= ~stored(before, asked, worker)
-        moved += float(asked.bytes[now].sum())
-    return moved
-
-
-def changed(before: Layout, after: Layout, worker: int) -> bool:
-    """Return whether a worker has something of a cell that it did not have, or other words of one."""
-    if len(before.words) or len(after.words):
-        return True
-    had = np.zeros(before.cells, np.bool_)
-    had[before.cell[before.worker == worker]] = True
-    return not had[after.cell[after.worker == worker]].all()

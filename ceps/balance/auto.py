@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ceps.arguments import number, whole
 from ceps.balance.asked import Asked
-from ceps.balance.baselines import Replicated
+from ceps.balance.baselines import Unmoved, everything
 from ceps.balance.layout import MOST_WORKERS, Layout
 from ceps.balance.loads import Loads
 from ceps.balance.repair import Repair
@@ -34,9 +34,7 @@ class Auto:
 
     def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
         """Return the layout of one of the two; see :class:`ceps.balance.strategy.Strategy`."""
-        everywhere = layout is not None and bool(layout.held.all())
-        if float(asked.bytes.sum()) <= self.memory_bytes:
-            return Replicated(self.workers).next_layout(layout if everywhere else None, loads, asked, memory)
-        # a layout in which everybody has everything is no place to begin from
-        spread = None if everywhere and self.workers > 1 else layout
-        return Repair(self.workers).next_layout(spread, loads, asked, memory)
+        if float(asked.bytes.sum()) > self.memory_bytes:
+            return Repair(self.workers).next_layout(layout, loads, asked, memory)
+        everywhere = layout is not None and layout.everywhere
+        return Unmoved(self.workers, everything).next_layout(layout if everywhere else None, loads, asked, memory)

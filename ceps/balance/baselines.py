@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,57 +19,49 @@ def stands(layout: Layout | None, loads: Loads, workers: int) -> bool:
     return layout is not None and layout.shape == loads.shape and layout.workers == workers
 
 
+First = Callable[[Loads, Asked, int], Layout]
+"""Returns a layout of a sample, of what is asked, and for so many workers."""
+
+
 @dataclass(frozen=True)
-class Replicated:
-    """Each worker has everything.
+class Unmoved:
+    """A layout that is made of the first loads, and left as it is.
 
     Parameters
     ----------
     workers
         How many.
+    first
+        Makes it.
     """
 
     workers: int
+    first: First
 
     def __post_init__(self) -> None:
         whole("workers", self.workers, 1, MOST_WORKERS)
 
     def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
         """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
-        del asked, memory
+        del memory
         if layout is not None and stands(layout, loads, self.workers):
             return Decided(layout)
-        return Decided(replicated(loads.shape, self.workers))
+        return Decided(self.first(loads, asked, self.workers))
 
 
-@dataclass(frozen=True)
-class KdByWork:
-    """A kd-tree over cells: cut where both sides have work for their workers; as it was before the first round.
-
-    Parameters
-    ----------
-    workers
-        How many.
-    """
-
-    workers: int
-
-    def __post_init__(self) -> None:
-        whole("workers", self.workers, 1, MOST_WORKERS)
-
-    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
-        """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
-        del asked, memory
-        if layout is not None and stands(layout, loads, self.workers):
-            return Decided(layout)
-        return Decided(kd_cut(loads.shape, self.workers, loads.work))
+def everything(loads: Loads, asked: Asked, workers: int) -> Layout:
+    """Return the layout in which each worker has everything."""
+    del asked
+    return replicated(loads.shape, workers)
 
 
-def kd_cut(shape: tuple[int, int], workers: int, work: Floats) -> Layout:
+def kd_cut(loads: Loads, asked: Asked, workers: int) -> Layout:
     """Return rectangles of cells, one for each worker, cut along their longer side where work is halved.
 
     More workers than cells leave some with nothing. Where there is no work, each cell counts the same.
     """
+    del asked
+    shape, work = loads.shape, loads.work
     weight = work if work.sum() > 0.0 else np.ones(len(work))
     table = weight.reshape(shape)
     owner = np.zeros(shape, np.int64)
@@ -103,41 +96,22 @@ def _nearest(sums: Floats, share: float) -> int:
     return int(np.argmin(np.abs(sums[:-1] - share * total))) + 1
 
 
-@dataclass(frozen=True)
-class RTreePacking:
-    """Subscriptions packed into tiles of equal number, slab by slab (Leutenegger et al., STR); rows do not count.
-
-    Parameters
-    ----------
-    workers
-        How many.
-    """
-
-    workers: int
-
-    def __post_init__(self) -> None:
-        whole("workers", self.workers, 1, MOST_WORKERS)
-
-    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
-        """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
-        del memory
-        if layout is not None and stands(layout, loads, self.workers):
-            return Decided(layout)
-        rows, columns = loads.shape
-        middle_x = (asked.rects[:, FIRST_COLUMN] + asked.rects[:, LAST_COLUMN]) // 2
-        middle_y = (asked.rects[:, FIRST_ROW] + asked.rects[:, LAST_ROW]) // 2
-        count = np.bincount(middle_y * columns + middle_x, minlength=rows * columns).reshape(rows, columns)
-        slabs = max(round(self.workers**0.5), 1)
-        ends: Ints = np.linspace(0, self.workers, slabs + 1).astype(np.int64)
-        tiles = ends[1:] - ends[:-1]
-        owner = np.zeros((rows, columns), np.int64)
-        slab_of = _dealt(count.sum(axis=0), tiles)
-        first = np.concatenate([[0], np.cumsum(tiles)])
-        for slab in range(slabs):
-            mine = slab_of == slab
-            tile = _dealt(count[:, mine].sum(axis=1), np.ones(tiles[slab], np.int64))
-            owner[:, mine] = (first[slab] + tile)[:, None]
-        return Decided(of_cells(loads.shape, self.workers, owner.ravel()))
+def tiles(loads: Loads, asked: Asked, workers: int) -> Layout:
+    """Return tiles with equally many subscriptions, slab by slab (Leutenegger et al., STR); rows do not count."""
+    rows, columns = loads.shape
+    middle_x = (asked.rects[:, FIRST_COLUMN] + asked.rects[:, LAST_COLUMN]) // 2
+    middle_y = (asked.rects[:, FIRST_ROW] + asked.rects[:, LAST_ROW]) // 2
+    count = np.bincount(middle_y * columns + middle_x, minlength=rows * columns).reshape(rows, columns)
+    slabs = max(round(workers**0.5), 1)
+    ends: Ints = np.linspace(0, workers, slabs + 1).astype(np.int64)
+    in_slab = ends[1:] - ends[:-1]
+    owner = np.zeros((rows, columns), np.int64)
+    slab_of = _dealt(count.sum(axis=0), in_slab)
+    for slab in range(slabs):
+        mine = slab_of == slab
+        tile = _dealt(count[:, mine].sum(axis=1), np.ones(in_slab[slab], np.int64))
+        owner[:, mine] = (ends[slab] + tile)[:, None]
+    return of_cells(loads.shape, workers, owner.ravel())
 
 
 def _dealt(counts: Ints, parts: Ints) -> Ints:

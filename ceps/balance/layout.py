@@ -100,6 +100,11 @@ class Layout:
         """The cells that several workers share, rising."""
         return np.flatnonzero(np.diff(self.begin) > 1)
 
+    @property
+    def everywhere(self) -> bool:
+        """Whether each worker has something of each cell."""
+        return len(self.worker) == self.cells * self.workers
+
     @cached_property
     def held(self) -> Flags:
         """Which worker has something of which cell, bool (workers, cells)."""

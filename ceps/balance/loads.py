@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,15 +77,26 @@ class Terms:
     cell, word
         int64 (t,), rising by cell, then by word.
     rows
-        float64 (t,). Rows of the cell that hold the word.
-    candidates
-        float64 (t,). Subscriptions that were looked at because the word holds them.
+        float64 (t,). Rows of the cell that hold the word; 0 of words that are asked for and not said.
+    under
+        float64 (t,). Subscriptions that touch the cell and stand under the word: those that each such row is held
+        against.
     """
 
     cell: Ints
     word: Ints
     rows: Floats
-    candidates: Floats
+    under: Floats
+
+    def at(self, cell: Ints, word: Ints) -> tuple[Floats, Floats]:
+        """Return rows and subscriptions of pairs of a cell and a word, each float64 (n,); 0 where none are known."""
+        if len(self.cell) == 0 or len(cell) == 0:
+            return np.zeros(len(cell)), np.zeros(len(cell))
+        most = int(max(self.word.max(), word.max())) + 1
+        keys, asked = self.cell * most + self.word, cell * most + word
+        at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+        there = keys[at] == asked
+        return np.where(there, self.rows[at], 0.0), np.where(there, self.under[at], 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,37 +137,113 @@ class Loads:
         return 4 * _NUMBER_BYTES * int(np.count_nonzero(self.rows))
 
 
-def summed(parts: Sequence[Loads]) -> Loads:
-    """Return rounds as one: what came is added, what is stored and its price are those of the last; without words."""
-    last = parts[-1]
-    rows, candidates, matches = (
-        np.sum([getattr(one, name) for one in parts], axis=0) for name in ("rows", "candidates", "matches")
-    )
-    return Loads(last.shape, rows, candidates, matches, last.stored, last.bytes, last.model)
-
-
-def work_of_workers(layout: Layout, loads: Loads) -> Floats:
+def work_of_workers(layout: Layout, loads: Loads, every: bool = False) -> Floats:
     """Return the expected seconds of each worker, float64 (workers,).
 
-    They add to those of the cells, unless one is split by words: there a row counts for each of its words that goes to
-    a worker of its own, and for the rest.
+    They add to those of the cells, unless one is split by words: there a row counts for the rest, and for each other
+    worker that has one of its words.
+
+    Parameters
+    ----------
+    layout
+        Cells on workers.
+    loads
+        Of the cells.
+    every
+        As :func:`split_work`.
     """
     parts = layout.share * loads.work[layout.cell]
     found: Floats = np.bincount(layout.worker, parts, layout.workers).astype(np.float64)
-    words = layout.words
-    if len(words) == 0 or loads.terms is None:
+    if len(layout.words) == 0 or loads.terms is None:
         return found
-    terms = loads.terms
-    most = int(max(words.word.max(), terms.word.max(initial=0))) + 1
-    key, asked = terms.cell * most + terms.word, words.cell * most + words.word
-    at = np.minimum(np.searchsorted(key, asked), max(len(key) - 1, 0))
-    there = key[at] == asked if len(key) else np.zeros(len(asked), np.bool_)
-    rows = np.where(there, terms.rows[at], 0.0) if len(key) else np.zeros(len(asked))
-    candidates = np.where(there, terms.candidates[at], 0.0) if len(key) else np.zeros(len(asked))
-    model = loads.model
-    found += np.bincount(words.worker, model.a * rows + model.b * candidates, layout.workers)
-    rest = layout.worker[layout.begin[words.cell]]
-    found -= np.bincount(rest, model.b * candidates, layout.workers)
+    split = split_work(layout, loads, every)
+    found += np.bincount(split.worker, split.work, layout.workers)
+    found -= np.bincount(layout.worker[layout.begin[split.cell]], split.spared, layout.workers)
+    return found
+
+
+class SplitWork(NamedTuple):
+    """What the words of cells cost that go to another worker than the rest; g pairs of a cell and such a worker.
+
+    Parameters
+    ----------
+    cell
+        int64 (g,), rising.
+    worker
+        int64 (g,), rising within a cell.
+    work
+        float64 (g,). Seconds that the worker has with them: its rows, their candidates and matches.
+    spared
+        float64 (g,). Seconds that the rest does not have; it gets the rows too.
+    under
+        float64 (g,). Subscriptions that stand there under these words, one under two of them twice.
+    """
+
+    cell: Ints
+    worker: Ints
+    work: Floats
+    spared: Floats
+    under: Floats
+
+
+def split_work(layout: Layout, loads: Loads, every: bool = False) -> SplitWork:
+    """Return what the words cost that go to workers of their own. Cost O(terms + words of the layout).
+
+    Rows that hold several words of a worker are not known: words are taken as said independently of each other.
+    Matches go with candidates.
+
+    Parameters
+    ----------
+    layout
+        Cells on workers.
+    loads
+        With terms.
+    every
+        Whether each row is held against all subscriptions of the cell that its worker has (PS2Stream, def. 3), and not
+        only against those under its words.
+    """
+    words, terms, model = layout.words, loads.terms, loads.model
+    assert terms is not None
+    elsewhere = words.worker != layout.worker[layout.begin[words.cell]]
+    cell, word, worker = words.cell[elsewhere], words.word[elsewhere], words.worker[elsewhere].astype(np.int64)
+    rows, under = terms.at(cell, word)
+    key, group = np.unique(cell * layout.workers + worker, return_inverse=True)
+    cells = key // layout.workers
+    heard = either(rows, loads.rows[cell], group, loads.rows[cells])
+    there = np.bincount(group, under, len(key)).astype(np.float64)
+    looked: Floats = np.bincount(group, rows * under, len(key)).astype(np.float64)
+    spared: Floats = loads.rows[cells] * there if every else looked
+    whole = loads.candidates[cells]
+    # one under two words is counted twice, but no more is spared than there is
+    sums = np.bincount(cells, spared, len(loads.rows))[cells]
+    spared = spared * np.minimum(np.divide(whole, sums, out=np.ones(len(key)), where=sums > 0.0), 1.0)
+    part = np.divide(spared, whole, out=np.zeros(len(key)), where=whole > 0.0)
+    told = model.c * part * loads.matches[cells]
+    work = model.a * heard + model.b * (np.minimum(heard * there, spared) if every else spared) + told
+    return SplitWork(cells, key % layout.workers, work, model.b * spared + told, there)
+
+
+def either(rows: Floats, of: Floats, group: Ints, whole: Floats) -> Floats:
+    """Return how many rows hold any word of a group, float64 (g,), as if words were said independently of each other.
+
+    Parameters
+    ----------
+    rows, of
+        float64 (n,). Rows that hold a word, of how many.
+    group
+        int64 (n,). The group of each.
+    whole
+        float64 (g,). Rows of each group.
+
+    Examples
+    --------
+    >>> either(np.array([50.0, 50.0]), np.array([100.0, 100.0]), np.array([0, 0]), np.array([100.0])).tolist()
+    [75.0]
+    """
+    said = np.divide(rows, of, out=np.zeros(len(rows)), where=of > 0.0)
+    with np.errstate(divide="ignore"):
+        silent = np.bincount(group, np.log1p(-np.minimum(said, 1.0)), len(whole))
+    found: Floats = -whole * np.expm1(silent)
     return found
 
 

@@ -7,19 +7,22 @@ from difflib import get_close_matches
 from functools import partial
 
 from ceps.balance.auto import Auto
-from ceps.balance.baselines import KdByWork, Replicated, RTreePacking
+from ceps.balance.baselines import Unmoved, everything, kd_cut, tiles
 from ceps.balance.curve import CurveCut
-from ceps.balance.ps2stream import PS2Stream
+from ceps.balance.ps2stream.kdt import space_leaves, words_by_frequency
+from ceps.balance.ps2stream.strategy import PS2Stream
 from ceps.balance.repair import Repair
 from ceps.balance.strategy import Strategy
-from ceps.balance.swarm import HistoryGrid, Swarm, UniformGrid
+from ceps.balance.swarm import Swarm, history_grid, uniform_grid
 
 _MADE: Mapping[str, Callable[[int], Strategy]] = {
-    "replicated": Replicated,
-    "uniform": UniformGrid,
-    "history": HistoryGrid,
-    "kd": KdByWork,
-    "rtree": RTreePacking,
+    "replicated": partial(Unmoved, first=everything),
+    "uniform": partial(Unmoved, first=uniform_grid),
+    "history": partial(Unmoved, first=history_grid),
+    "kd": partial(Unmoved, first=kd_cut),
+    "rtree": partial(Unmoved, first=tiles),
+    "space": partial(Unmoved, first=space_leaves),
+    "words": partial(Unmoved, first=words_by_frequency),
     "swarm": Swarm,
     "swarm-work": partial(Swarm, cost="work"),
     "swarm-always": partial(Swarm, cost="work", decision="always", moves=8),
@@ -55,8 +58,8 @@ def strategy_of(name: str, workers: int, memory_bytes: float | None = None) -> S
 
     Examples
     --------
-    >>> strategy_of("kd", 8)
-    KdByWork(workers=8)
+    >>> strategy_of("curve", 8)
+    CurveCut(workers=8)
     """
     if name == AUTO:
         if memory_bytes is None:

@@ -21,6 +21,7 @@ from ceps.balance.strategy import Decided, Memory
 from ceps.balance.swarm_moves import Rectangles, best_split, best_subset, halved, merged
 from ceps.balance.swarm_statistics import FADING, Overlaps, prefix_sums, sums_over
 
+Cost = Literal["paper", "work"]
 FLIP, START, LAST = 0, 2, 4
 """Stages of the decision: to the left it is flipped, and in the middle it begins."""
 NUMBER_BYTES = 8
@@ -59,67 +60,38 @@ class Stage(NamedTuple):
         return Stage(at, self.rebalance, self.times + 1)
 
 
-@dataclass(frozen=True)
-class UniformGrid:
-    """SWARM's first grid, and no more: the largest rectangle halved until each machine has one.
+def uniform_grid(loads: Loads, asked: Asked, workers: int) -> Layout:
+    """Return SWARM's first grid: the largest rectangle halved until each machine has one."""
+    del asked
+    return of_cells(loads.shape, workers, halved(loads.shape, workers).owner(loads.shape))
+
+
+def history_grid(loads: Loads, asked: Asked, workers: int, cost: Cost = "paper") -> Layout:
+    """Return a grid that is fitted to a sample by SWARM's cost: the dearest rectangle is split evenly, again and again.
 
     Parameters
     ----------
-    workers
-        How many.
-    """
-
-    workers: int
-
-    def __post_init__(self) -> None:
-        whole("workers", self.workers, 1, MOST_WORKERS)
-
-    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
-        """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
-        del asked, memory
-        if layout is not None and stands(layout, loads, self.workers):
-            return Decided(layout)
-        return Decided(of_cells(loads.shape, self.workers, halved(loads.shape, self.workers).owner(loads.shape)))
-
-
-@dataclass(frozen=True)
-class HistoryGrid:
-    """A grid that is fitted to a sample of the past by SWARM's cost, and stays: the dearest rectangle is split evenly.
-
-    Parameters
-    ----------
+    loads, asked
+        The sample.
     workers
         How many.
     cost
-        "paper" or "work", as :class:`Swarm`.
+        As :class:`Swarm`.
     """
-
-    workers: int
-    cost: Literal["paper", "work"] = "paper"
-
-    def __post_init__(self) -> None:
-        whole("workers", self.workers, 1, MOST_WORKERS)
-        _check_cost(self.cost)
-
-    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
-        """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
-        del memory
-        if layout is not None and stands(layout, loads, self.workers):
-            return Decided(layout)
-        costs = _Costs(loads, asked, loads.rows, self.cost)
-        held = halved(loads.shape, 1)
-        while len(held.rects) < self.workers:
-            cost = costs(held.rects)
-            for dearest in np.argsort(-cost, kind="stable").tolist():
-                line = best_split(held.rects[dearest], costs, float(cost[dearest]), 0.0)
-                if line is not None:
-                    break
-            else:
+    costs = RectangleCosts(loads, asked, loads.rows, cost)
+    held = halved(loads.shape, 1)
+    while len(held.rects) < workers:
+        price = costs(held.rects)
+        for dearest in np.argsort(-price, kind="stable").tolist():
+            line = best_split(held.rects[dearest], costs, float(price[dearest]), 0.0)
+            if line is not None:
                 break
-            rects = np.concatenate([held.rects, line.moved[None]])
-            rects[dearest] = line.kept
-            held = Rectangles(rects, np.arange(len(rects)))
-        return Decided(of_cells(loads.shape, self.workers, held.owner(loads.shape)))
+        else:
+            break
+        rects = np.concatenate([held.rects, line.moved[None]])
+        rects[dearest] = line.kept
+        held = Rectangles(rects, np.arange(len(rects)))
+    return of_cells(loads.shape, workers, held.owner(loads.shape))
 
 
 def _check_cost(cost: str) -> None:
@@ -148,7 +120,7 @@ class Swarm:
     """
 
     workers: int
-    cost: Literal["paper", "work"] = "paper"
+    cost: Cost = "paper"
     decision: Literal["stages", "always"] = "stages"
     moves: int = 1
     beta: int = 20
@@ -184,9 +156,9 @@ class Swarm:
         if number and number % self.merge_every == 0:
             held = merged(held)
         if self.decision == "always" or stage.rebalance:
-            costs = _Costs(loads, asked, points, self.cost)
+            costs = RectangleCosts(loads, asked, points, self.cost)
             for _ in range(self.moves):
-                more = _exchange(held, costs, self.workers)
+                more = exchange(held, costs, self.workers)
                 if more == 0:
                     break
                 changed += more
@@ -203,8 +175,18 @@ def _kept(held: Rectangles, points: Floats, number: int = 0, stage: Stage | None
     return {"rects": held.rects, "worker": held.worker, "points": points, "state": state, "throughput": throughput}
 
 
-class _Costs:
-    """What rectangles cost in a round."""
+class RectangleCosts:
+    """What rectangles cost in a round: called with rectangles (n, 4), it returns float64 (n,).
+
+    Parameters
+    ----------
+    loads, asked
+        Of the round.
+    points
+        float64 (cells,), faded.
+    cost
+        As :class:`Swarm`.
+    """
 
     def __init__(self, loads: Loads, asked: Asked, points: Floats, cost: str) -> None:
         self._additive = cost == "work"
@@ -215,14 +197,18 @@ class _Costs:
             self._overlaps = Overlaps(asked)
 
     def __call__(self, rects: Ints) -> Floats:
+        """Return the cost of each rectangle. O(n)."""
         if self._additive:
             return sums_over(self._work, rects)
         arrivals = sums_over(self._rows, rects) / self._total
         return sums_over(self._points, rects) * self._overlaps.of(rects) * arrivals
 
 
-def _exchange(held: Rectangles, costs: _Costs, workers: int) -> int:
-    """Let the machine of the highest cost that can give something to that of the lowest; return what has changed."""
+def exchange(held: Rectangles, costs: RectangleCosts, workers: int) -> int:
+    """Let the machine of the highest cost that can give something to that of the lowest (figure 10).
+
+    Returns how many rectangles have changed, 0 where no machine can; ``held`` is changed.
+    """
     cost = costs(held.rects)
     total = np.bincount(held.worker, cost, workers)
     lowest = int(total.argmin())

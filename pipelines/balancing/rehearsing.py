@@ -123,7 +123,8 @@ def rehearse_stream(
     cells = asked_cells(standing.parts[0][1], grid)
     asked = Asked(grid.shape, cells.rects, cells.owner, cells.bytes, cells.cover_begin, cells.cover)
     rounds = rounds_of(
-        stream.rows, standing, space, grid, asked, round(round_seconds * MICROSECONDS), model or WorkModel()
+        stream.rows, standing, space, grid, asked, round(round_seconds * MICROSECONDS), model or WorkModel(),
+        cells.vocabulary,
     )  # fmt: skip
     if len(rounds) < 2:
         raise InputError(

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ceps.balance.asked import Asked
-from ceps.balance.loads import Loads, WorkModel
+from ceps.balance.loads import Loads, Terms, WorkModel
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.watch.built.standing import Standing
@@ -18,8 +19,35 @@ from dtoss.watch.matching.candidates import candidates_of
 from dtoss.watch.matching.several import StandingMatcher
 from dtoss.watch.rows import Rows
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
+from dtoss.watch.words.messages import messages_of
+from dtoss.watch.words.vocabulary import Vocabulary
 
 MOST_ROUNDS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Spoken:
+    """Words by round and cell.
+
+    Parameters
+    ----------
+    ends
+        int64 (r,). Where those of each round end in the arrays below.
+    cell, word, rows, under
+        int64. As of :class:`ceps.balance.loads.Terms`.
+    """
+
+    ends: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    word: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    under: NDArray[np.int64]
+
+    def terms(self, number: int) -> Terms:
+        """Return those of a round."""
+        part = slice(int(self.ends[number - 1]) if number else 0, int(self.ends[number]))
+        rows, under = self.rows[part].astype(np.float64), self.under[part].astype(np.float64)
+        return Terms(self.cell[part], self.word[part], rows, under)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +68,8 @@ class Rounds:
         int64. Cells of a round that have rows, rising, and what these are.
     model
         What they cost.
+    spoken
+        What rows of each round have said of the words that are asked for; None where rows have no words.
     """
 
     grid: RoutingGrid
@@ -51,6 +81,7 @@ class Rounds:
     candidates: NDArray[np.int64]
     matches: NDArray[np.int64]
     model: WorkModel
+    spoken: Spoken | None = None
 
     def __len__(self) -> int:
         return len(self.begin_us)
@@ -62,8 +93,9 @@ class Rounds:
         for total, values in zip(full, (self.rows, self.candidates, self.matches), strict=True):
             total[self.cell[part]] = values[part]
         rows, candidates, matches = full
-        stored = self.asked.stored_by_cell.astype(np.float64)
-        return Loads(self.grid.shape, rows, candidates, matches, stored, self.asked.bytes_by_cell, self.model)
+        stored, sizes = self.asked.stored_by_cell.astype(np.float64), self.asked.bytes_by_cell
+        terms = None if self.spoken is None else self.spoken.terms(number)
+        return Loads(self.grid.shape, rows, candidates, matches, stored, sizes, self.model, terms)
 
     def each(self) -> Iterator[tuple[Loads, Asked]]:
         """Yield all in turn, as a rehearsal takes them."""
@@ -72,9 +104,13 @@ class Rounds:
 
 
 def rounds_of(
-    rows: Rows, standing: Standing, space: Space, grid: RoutingGrid, asked: Asked, round_us: int, model: WorkModel
-) -> Rounds:
-    """Return the rounds of a stream. Cost O(rows log rows + matches).
+    rows: Rows, standing: Standing, space: Space, grid: RoutingGrid, asked: Asked, round_us: int, model: WorkModel,
+    vocabulary: Vocabulary,
+) -> Rounds:  # fmt: skip
+    """Return the rounds of a stream. Cost O(rows log rows + matches), and O(words log words) where rows have texts.
+
+    Candidates of a row are the places that the index looks at for it, and the subscriptions of its cell that stand
+    under one of its words.
 
     Parameters
     ----------
@@ -90,6 +126,8 @@ def rounds_of(
         Microseconds of a round; rounds begin at whole multiples.
     model
         What rows, candidates and matches cost.
+    vocabulary
+        Of the words of ``asked``.
 
     Raises
     ------
@@ -107,6 +145,14 @@ def rounds_of(
     looked, held = candidates_of(standing, rows.positions), _matches(rows, standing)
     key, inverse = np.unique(of * grid.cells + cell, return_inverse=True)
     ends = np.searchsorted(key, (np.arange(len(begins)) + 1) * grid.cells)
+    candidates = np.bincount(inverse, looked, len(key)).astype(np.int64)
+    spoken = None
+    if rows.text is not None and len(asked.cover):
+        spoken = _spoken(inverse, key, ends, rows.text, asked, vocabulary)
+        at = np.searchsorted(
+            key, np.repeat(np.arange(len(ends)), np.diff(spoken.ends, prepend=0)) * grid.cells + spoken.cell
+        )
+        candidates += np.bincount(at, spoken.rows * spoken.under, len(key)).astype(np.int64)
     return Rounds(
         grid,
         asked,
@@ -114,10 +160,27 @@ def rounds_of(
         ends,
         key % grid.cells,
         np.bincount(inverse, minlength=len(key)),
-        np.bincount(inverse, looked, len(key)).astype(np.int64),
+        candidates,
         np.bincount(inverse, held, len(key)).astype(np.int64),
         model,
+        spoken,
     )
+
+
+def _spoken(
+    of: NDArray[np.int64], key: NDArray[np.int64], ends: NDArray[np.int64], text: pa.Array, asked: Asked,
+    vocabulary: Vocabulary,
+) -> Spoken:  # fmt: skip
+    """Return the words of rows: ``of`` is the place of each in ``key``, of rounds and cells."""
+    said = messages_of(vocabulary, text)
+    row, word = np.repeat(np.arange(len(text)), np.diff(said.first)), said.words.astype(np.int64)
+    wanted = np.isin(word, asked.under_words.words)
+    count = max(int(asked.under_words.words.max(initial=0)) + 1, 1)
+    pairs, rows = np.unique(of[row[wanted]] * count + word[wanted], return_counts=True)
+    place, word = pairs // count, pairs % count
+    cell = key[place] % (asked.shape[0] * asked.shape[1])
+    under = asked.under_words.over(cell, word)
+    return Spoken(np.searchsorted(place, ends), cell, word, rows, under)
 
 
 def _matches(rows: Rows, standing: Standing) -> NDArray[np.int64]:

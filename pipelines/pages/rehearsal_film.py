@@ -108,6 +108,8 @@ def hottest(rounds: Rounds, result: Rehearsed) -> str:
         part = slice(int(layout.begin[cell]), int(layout.begin[cell + 1]))
         held = sorted(zip(layout.share[part].tolist(), layout.worker[part].tolist(), strict=True), reverse=True)
         whose = ", ".join(f"{worker} ({100 * share:.0f} %)" for share, worker in held)
+        spoken = np.unique(layout.words.worker[layout.words.cell == cell]).tolist()
+        whose += f"; some words: {', '.join(map(str, spoken))}" if spoken else ""
         ring = _ring(
             rounds.grid, cell // rounds.grid.columns, cell % rounds.grid.columns, cell % rounds.grid.columns + 1
         )

@@ -209,7 +209,7 @@ class Watching:
     def _beat_on_workers(self, spreading: Spreading, plan: Plan, begun: float) -> Ran | None:
         if plan.files == plan.before and plan.options.expire is None and not worth_a_beat(plan, ()):
             return None  # nothing that layouts would be made for
-        plan = spreading.routed(plan)
+        plan = spreading.routed(plan, beat=True)
         done, worked = run_on_workers(None, plan, 1)
         if not worth_a_beat(plan, done):
             return None

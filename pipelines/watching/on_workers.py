@@ -29,10 +29,14 @@ from pipelines.watching.tasks import buckets_of, key_of, rows_in
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_PIECES = pa.schema([("to", pa.int32()), ("kind", pa.int32()), ("who", pa.int32()), ("piece", pa.binary())])
-_SPARK_PIECES = "to int, kind int, who int, piece binary"
+_PIECES = pa.schema(
+    [("to", pa.int32()), ("kind", pa.int32()), ("who", pa.int32()), ("part", pa.int32()), ("piece", pa.binary())]
+)
+_SPARK_PIECES = "to int, kind int, who int, part int, piece binary"
 _ROWS, _DONE, _EVENTS, _WORKED = range(4)
-_Piece = tuple[int, int, int, bytes]
+_PIECE_ROWS = 1 << 18
+"""Rows, or events, of a piece: two gigabytes are the most that a value of Spark's may have."""
+_Piece = tuple[int, int, int, int, bytes]
 
 
 def run_on_workers(frame: DataFrame | None, plan: Plan, tasks: int) -> tuple[list[Done], list[Worked]]:
@@ -89,9 +93,9 @@ def _judging(plan: Plan, tasks: int, workers: int) -> Callable[[Iterator[pa.Reco
         rows, raw, bad = rows_in(pa.Table.from_batches(kept) if kept else pa.table({}), plan.settings)
         judged = judge(plan, task, buckets_of(task, tasks), rows, raw, bad)
         for worker, batch in sent_to_workers(plan, judged):
-            yield _batch((worker, _ROWS, task, _packed(pa.Table.from_batches([batch]))))
+            yield from _cut(worker, _ROWS, task, pa.Table.from_batches([batch]))
         done = pickle.dumps((judged.done, time.perf_counter() - begun))
-        yield _batch((task % workers, _DONE, task, done))
+        yield _batch((task % workers, _DONE, task, 0, done))
 
     return run
 
@@ -99,17 +103,18 @@ def _judging(plan: Plan, tasks: int, workers: int) -> Callable[[Iterator[pa.Reco
 def _answering(plan: Plan, tasks: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sent = []
-        for to, kind, who, piece in _pieces(batches):
+        for to, kind, who, part, piece in _pieces(batches):
             if kind == _DONE:
-                yield _batch((who, _DONE, who, piece))
+                yield _batch((who, _DONE, who, 0, piece))
             else:
-                sent.append((who, _unpacked(piece)))
+                sent.append(((who, part), _unpacked(piece)))
                 worker = to
         if sent:
-            worked, events = answered(plan, worker, sent)
+            parts = [(who, table) for (who, _), table in sorted(sent, key=lambda one: one[0])]
+            worked, events = answered(plan, worker, parts)
             for task, table in sorted(events.items()):
-                yield _batch((task, _EVENTS, worker, _packed(table)))
-            yield _batch((worker % tasks, _WORKED, worker, pickle.dumps(worked)))
+                yield from _cut(task, _EVENTS, worker, table)
+            yield _batch((worker % tasks, _WORKED, worker, 0, pickle.dumps(worked)))
 
     return run
 
@@ -120,16 +125,16 @@ def _gathering(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.R
         judged, events = [], []
         for piece in _pieces(batches):
             if piece[1] == _EVENTS:
-                events.append((piece[2], piece[3]))
+                events.append(piece[2:])
             elif piece[1] == _DONE:
-                judged.append(pickle.loads(piece[3]))
+                judged.append(pickle.loads(piece[4]))
             else:
                 yield _batch(piece)
         for done, seconds in judged:  # one: a partition is a task
-            tables = [_unpacked(piece) for _, piece in sorted(events, key=lambda one: one[0])]
+            tables = [_unpacked(piece) for _, _, piece in sorted(events, key=lambda one: one[:2])]
             made = gathered(plan, done, tables)
             made = replace(made, seconds=seconds + time.perf_counter() - begun)
-            yield _batch((done.task, _DONE, done.task, pickle.dumps(made)))
+            yield _batch((done.task, _DONE, done.task, 0, pickle.dumps(made)))
 
     return run
 
@@ -148,8 +153,14 @@ def _batch(piece: _Piece) -> pa.RecordBatch:
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[_Piece]:
     for batch in batches:
         for row in range(batch.num_rows):
-            to, kind, who, piece = (column[row].as_py() for column in batch.columns)
-            yield to, kind, who, piece
+            to, kind, who, part, piece = (column[row].as_py() for column in batch.columns)
+            yield to, kind, who, part, piece
+
+
+def _cut(to: int, kind: int, who: int, table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield a table in pieces, numbered in their order."""
+    for part, begin in enumerate(range(0, len(table), _PIECE_ROWS)):
+        yield _batch((to, kind, who, part, _packed(table.slice(begin, _PIECE_ROWS))))
 
 
 def _packed(table: pa.Table) -> bytes:

@@ -24,6 +24,8 @@ from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.routed import Routed
 from pipelines.watching.layouts import as_asked, as_layout, as_routing, cells_asked, columns_sent, write_all_stored
 
+ROUND_SECONDS = 15.0
+"""Of a round where nothing else is said, as SWARM has it: what workers hold is written anew where it changes."""
 _KEPT_SAMPLES = 512
 """Batches of workers that prices are fitted to."""
 _ENOUGH_ROWS = 10_000
@@ -43,15 +45,18 @@ class Spread:
     workers
         How many.
     batches
-        Of a round, after which the layout may change; 0 for never.
+        Of a round, at least, after which the layout may change; 0 for never.
     memory_bytes
         Of a worker, for the strategy that asks for it.
+    seconds
+        Of a round, at least.
     """
 
     strategy: str
     workers: int
     batches: int = 1
     memory_bytes: int | None = None
+    seconds: float = 0.0
 
 
 def check_strategy(spread: Spread) -> None:
@@ -87,16 +92,25 @@ class Spreading:
     spread: Spread
     _worked: list[Worked] = field(default_factory=list)
     _begun_us: int = 0
+    _began: float = 0.0
     _batches: int = 0
     _ended: Loads | None = None
     _first: bool = True
+    _next_round: int = 0
     _samples: list[tuple[float, float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._strategy = _strategy(self.spread)
 
-    def routed(self, plan: Plan) -> Plan:
+    def routed(self, plan: Plan, beat: bool = False) -> Plan:
         """Return the plan of a batch with its layout; files that are not there yet are written.
+
+        Parameters
+        ----------
+        plan
+            Of the batch.
+        beat
+            It has no rows, and may not be committed: nothing is decided unless there is no layout yet.
 
         Raises
         ------
@@ -104,22 +118,25 @@ class Spreading:
             If a file cannot be read or written.
         """
         before = Routed.of(plan.document_before().get("layout"))
+        self._next_round = 0 if before is None else before.round + 1
+        if before is not None and before.strategy != self.spread.strategy:
+            before = None  # another one's layout is no place to begin from, and may be gone
+        if before is None:
+            return self._decided(plan, None, grid_of_standing(plan.standing, plan.settings.space), None)
         if self._first:
             self._first = False
             self._ended = self._of_before(plan, before)
-        mine = before is not None and (before.strategy, before.workers) == (self.spread.strategy, self.spread.workers)
-        if before is not None and mine and self._ended is None and plan.files == plan.before:
-            columns = columns_sent(plan.standing, plan.options.carry)
-            return replace(plan, routed=replace(before, columns=columns, moved=0))
-        grid = self._grid(plan, before)
-        layout = None
-        if before is not None:
-            held = open_routing(self.home, before.layout["name"])
-            layout = as_layout(held) if held.grid == grid else None
-        if layout is None or not mine or self._ended is not None:
-            return self._decided(plan, before, mine, grid, layout)
-        assert before is not None
-        return self._stored(plan, replace(before, moved=0), before, layout, grid)
+        routing = open_routing(self.home, before.layout["name"])
+        grid = self._grid(plan, routing.grid)
+        if grid != routing.grid:
+            self._worked, self._batches, self._ended = [], 0, None  # their cells are other ones
+            return self._decided(plan, before, grid, None)
+        if before.workers != self.spread.workers or (self._ended is not None and not beat):
+            return self._decided(plan, before, grid, as_layout(routing))
+        standing = replace(before, columns=columns_sent(plan.standing, plan.options.carry), moved=0)
+        if plan.files == plan.before:
+            return replace(plan, routed=standing)
+        return self._stored(plan, standing, before, as_layout(routing), grid)
 
     def _of_before(self, plan: Plan, before: Routed | None) -> Loads | None:
         """Return the load of a round that another process has ended, and after which nobody has decided yet."""
@@ -133,30 +150,26 @@ class Spreading:
         stored, sizes = asked.stored_by_cell.astype(np.float64), asked.bytes_by_cell
         return Loads(held.grid.shape, rows, candidates, matches, stored, sizes, WorkModel(*held.model))
 
-    def _grid(self, plan: Plan, before: Routed | None) -> RoutingGrid:
-        """Return the cells: those of before, as long as subscriptions are about where they were."""
-        if before is None:
-            return grid_of_standing(plan.standing, plan.settings.space)
-        held = open_routing(self.home, before.layout["name"]).grid
+    def _grid(self, plan: Plan, held: RoutingGrid) -> RoutingGrid:
+        """Return the cells: those that are there, as long as subscriptions are about where they were."""
         if plan.files is None or plan.before is None or plan.files.base_number == plan.before.base_number:
             return held
         fresh = grid_of_standing(plan.standing, plan.settings.space)
         grown = (fresh.width * fresh.height) / (held.width * held.height)
         return held if 1.0 / _GROWN <= grown <= _GROWN else fresh
 
-    def _decided(self, plan: Plan, before: Routed | None, mine: bool, grid: RoutingGrid, layout: Layout | None) -> Plan:
+    def _decided(self, plan: Plan, before: Routed | None, grid: RoutingGrid, layout: Layout | None) -> Plan:
+        """Return the plan with what the strategy says, of a layout of these cells or of none."""
         asked = self._asked(plan, grid)
-        loads = self._ended if self._ended is not None and self._ended.shape == grid.shape else _as_stored(grid, asked)
+        loads = _as_stored(grid, asked) if self._ended is None or layout is None else self._ended
         memory = {}
-        if before is not None and mine and layout is not None and before.memory is not None:
+        if before is not None and layout is not None and before.memory is not None:
             memory = open_arrays(self.home, before.memory["name"])
         decided = self._strategy.next_layout(layout, loads, asked, memory)
         self._ended = None
-        fresh = layout is None or not decided.layout.same_as(layout)
         kept = write_arrays(self.home, decided.memory, "memory-")
-        if before is not None and mine and not fresh:
-            routed = replace(before, memory=kept, moved=0, ended=None)
-            return self._stored(plan, routed, before, decided.layout, grid)
+        if before is not None and layout is not None and decided.layout.same_as(layout):
+            return self._stored(plan, replace(before, memory=kept, moved=0, ended=None), before, layout, grid)
         routed = Routed(
             self.spread.strategy,
             self.spread.workers,
@@ -165,7 +178,7 @@ class Spreading:
             None,
             {} if before is None else before.indexes,
             kept,
-            round=0 if before is None else before.round + 1,
+            round=self._next_round,
             since=plan.number,
         )
         return self._stored(plan, routed, before, decided.layout, grid)
@@ -211,15 +224,17 @@ class Spreading:
             If it cannot be written.
         """
         assert plan.routed is not None
-        if not self._worked:
-            self._begun_us = plan.now_us
+        if not self._batches:
+            self._begun_us, self._began = plan.now_us, time.monotonic()
         self._worked += worked
         self._batches += 1
         for one in worked:
             counts = (float(part.sum()) for part in (one.rows, one.candidates, one.matches))
             self._samples.append((*counts, one.seconds))  # type: ignore[arg-type]
         self._samples = self._samples[-_KEPT_SAMPLES:]
-        if not self.spread.batches or self._batches < self.spread.batches or not self._worked:
+        lasted = time.monotonic() - self._began >= self.spread.seconds
+        over = lasted and 0 < self.spread.batches <= self._batches
+        if not over or not self._worked:
             return None
         grid = open_routing(self.home, plan.routed.layout["name"]).grid
         load = self._round(plan, grid)

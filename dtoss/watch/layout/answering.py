@@ -86,7 +86,8 @@ def answered(plan: Plan, worker: int, sent: Sequence[tuple[int, pa.Table]]) -> t
     worker
         Its number.
     sent
-        Tasks and rows, of :func:`dtoss.watch.layout.sending.sent_to_workers`.
+        Tasks and rows, of :func:`dtoss.watch.layout.sending.sent_to_workers`; those of a task may be in pieces, in
+        their order.
 
     Raises
     ------

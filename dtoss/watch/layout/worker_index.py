@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.watch.built.build import build
@@ -164,9 +165,7 @@ def _covers(
         lists = pa.concat_arrays([pa.array([], pa.large_list(pa.large_string())), *(one.covers for one in parts)])
         sizes = np.diff(lists.offsets.to_numpy())
         coded = lists.flatten().dictionary_encode()
-        order = (
-            np.argsort(np.array(coded.dictionary.to_pylist(), object)) if len(coded.dictionary) else np.zeros(0, int)
-        )
+        order = np.asarray(pc.sort_indices(coded.dictionary)).astype(np.int64)
         place = np.empty(len(order), np.int32)
         place[order] = np.arange(len(order))
         number = place[coded.indices.to_numpy()]

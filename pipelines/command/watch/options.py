@@ -21,9 +21,7 @@ Strategy = Annotated[
 Workers = Annotated[int | None, typer.Option("--workers", help="How many; with --strategy.", min=1)]
 Rebalance = Annotated[
     str,
-    typer.Option(
-        "--rebalance", help="When the layout may change: round (after each batch), N (batches), off.", metavar="WHEN"
-    ),
+    typer.Option("--rebalance", help="When the layout may change: round (15 s), N (batches), off.", metavar="WHEN"),
 ]
 Memory = Annotated[
     str | None,
@@ -50,13 +48,14 @@ def spread_said(strategy: str | None, workers: int | None, rebalance: str, memor
         return None
     if workers is None:
         raise ValueError(f"--strategy {strategy} wants --workers N: over how many rows are spread")
-    from pipelines.watching.spreading import Spread, check_strategy
+    from pipelines.watching.spreading import ROUND_SECONDS, Spread, check_strategy
 
     batches = {"round": 1, "off": 0}.get(rebalance, -1)
     if batches < 0:
         if not (rebalance.isascii() and rebalance.isdigit() and int(rebalance) > 0):
             raise ValueError(f"--rebalance {rebalance!r}: round, off, or a number of batches from 1 on is wanted")
         batches = int(rebalance)
-    spread = Spread(strategy, workers, batches, None if memory is None else bytes_of(memory))
+    seconds = ROUND_SECONDS if rebalance == "round" else 0.0
+    spread = Spread(strategy, workers, batches, None if memory is None else bytes_of(memory), seconds)
     check_strategy(spread)
     return spread

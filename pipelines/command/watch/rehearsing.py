@@ -55,6 +55,7 @@ def rehearse(
     from ceps.balance.loads import WorkModel
     from dtoss.export.targets import check_folder
     from dtoss.geometry.space import space_of
+    from dtoss.snapshots.store import on_stderr
     from pipelines.balancing.rehearsing import facts_of, rehearse_stream
     from pipelines.balancing.stream_in import Names
     from pipelines.pages.rehearsal_files import write_rehearsal
@@ -78,6 +79,8 @@ def rehearse(
         model=WorkModel(cost_row, cost_candidate, cost_match),
         side=cells,
     )
+    if done.skipped:
+        on_stderr(f"{done.skipped:,} rows have no legal position or no time, and are left out")
     page = write_rehearsal(done, out)
     facts = facts_of(done)
     if as_json:

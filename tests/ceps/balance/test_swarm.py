@@ -10,7 +10,7 @@ import pytest
 from ceps.balance.asked import no_words
 from ceps.balance.layout import of_cells
 from ceps.balance.loads import Loads, WorkModel, max_over_mean, work_of_workers
-from ceps.balance.swarm import START, HistoryGrid, Stage, Swarm, UniformGrid, _Costs
+from ceps.balance.swarm import START, RectangleCosts, Stage, Swarm, history_grid, uniform_grid
 from ceps.balance.swarm_moves import Rectangles, best_split, best_subset, halved, least_in_size, merged
 from ceps.balance.swarm_statistics import Overlaps, Part, no_statistics, prefix_sums, sums_over
 from tests.ceps.balance.drawn_cells import drawn_loads
@@ -127,7 +127,7 @@ def test_four_binary_searches_find_the_best_line(seed, cost):
     shape = (int(rng.integers(1, 9)), int(rng.integers(2, 9)))
     asked = no_words(shape, drawn_rects(rng, shape, 12), np.ones(12))
     loads = drawn_loads(rng, asked)
-    costs = _Costs(loads, asked, loads.rows, cost)
+    costs = RectangleCosts(loads, asked, loads.rows, cost)
     for rect in drawn_rects(rng, shape, 10):
         whole = float(costs(rect[None])[0])
         giver, taker = whole * rng.uniform(1.0, 2.0), whole * rng.uniform(0.0, 0.9)
@@ -218,7 +218,7 @@ def test_the_first_grid_is_halved_by_its_longer_side():
     assert len(halved((2, 2), 9).rects) == 4
     nothing = no_words((2, 2), np.zeros((0, 4), int), np.zeros(0))
     loads = drawn_loads(np.random.default_rng(0), nothing)
-    assert UniformGrid(9).next_layout(None, loads, nothing, {}).layout.workers == 9
+    assert uniform_grid(loads, nothing, 9).workers == 9
 
 
 def hot_loads(rows, shape=(8, 8)):
@@ -233,7 +233,7 @@ def test_the_papers_cost_calls_a_machine_of_many_small_rectangles_idle():
     quarters = np.array([[0, 0, 3, 3], [4, 0, 7, 3], [0, 4, 3, 7], [4, 4, 7, 7]])
     loads = hot_loads(np.full(64, 10.0))
     asked = no_words((8, 8), np.array([[x, y, x, y] for y in range(8) for x in range(8)]), np.ones(64))
-    paper, work = (_Costs(loads, asked, loads.rows, cost) for cost in ("paper", "work"))
+    paper, work = (RectangleCosts(loads, asked, loads.rows, cost) for cost in ("paper", "work"))
     assert paper(quarters).sum() == pytest.approx(paper(whole)[0] / 16)
     assert work(quarters).sum() == pytest.approx(work(whole)[0])
 
@@ -253,7 +253,7 @@ def test_it_evens_out_a_spot_and_keeps_what_it_cannot_split():
     for _ in range(3):
         decided = strategy.next_layout(decided.layout, hot_loads(single), asked, decided.memory)
     assert max_over_mean(work_of_workers(decided.layout, hot_loads(single))) == 4.0
-    history = HistoryGrid(4, cost="work").next_layout(None, hot_loads(rows), asked, {}).layout
+    history = history_grid(hot_loads(rows), asked, 4, cost="work")
     assert max_over_mean(work_of_workers(history, hot_loads(rows))) < 2.0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -83,6 +84,50 @@ def test_what_a_round_costs_is_what_brute_force_counts(tmp_path):
     spread = [one for one in done.results if one.name != "replicated"]
     least = min(one.max_over_mean[one.settled].mean() for one in spread)
     assert best.max_over_mean[best.settled].mean() <= 1.05 * least + 1e-9
+
+
+def test_rows_are_counted_by_the_words_that_are_asked_for(tmp_path):
+    """By cell, as loops count them; strategies that split cells by words do, and each row is judged with its words."""
+    rng = np.random.default_rng(3)
+    count, spoken = 800, [f"w{one}" for one in range(12)]
+    lon, lat = rng.uniform(8.0, 9.0, count), rng.uniform(50.0, 51.0, count)
+    said = [" ".join(rng.choice(spoken, 3)) for _ in range(count)]
+    said[5] = None
+    t = np.sort(rng.integers(0, 4 * HOUR, count))
+    pq.write_table(
+        pa.table({"id": np.arange(count), "t": t, "lon": lon, "lat": lat, "said": said}), tmp_path / "m.parquet"
+    )
+    asked = []
+    for one in range(90):
+        west, south = rng.uniform(8.0, 8.9), rng.uniform(50.0, 50.9)
+        box = [8.0, 50.0, 9.0, 51.0] if one % 2 else [west, south, west + 0.1, south + 0.1]
+        words = f"w{rng.integers(9)} or w{rng.integers(8)}" if one % 3 else f"w{rng.integers(9)} and not w11"
+        asked.append({"id": f"s{one}", "box": box} | ({"words": words} if one % 10 else {}))
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    done = rehearse_stream(
+        str(tmp_path / "m.parquet"), [str(tmp_path / "s.jsonl")], workers=[3], round_seconds=HOUR, side=6,
+        strategies=["words", "ps2stream", "ps2stream-work", "ours"], columns=Names(text="said"),
+    )  # fmt: skip
+    rounds = done.rounds
+    cell, hour = cells_of(rounds.grid, SPHERE, np.stack([lon, lat], axis=1)), t // HOUR
+    for number in range(4):
+        terms, loads = rounds.loads(number).terms, rounds.loads(number)
+        counted = Counter()
+        for row in np.flatnonzero(hour == number).tolist():
+            counted.update((int(cell[row]), word) for word in set((said[row] or "").split()))
+        found = sorted(terms.rows.tolist())
+        wanted = sorted(n for (_, word), n in counted.items() if word in {f"w{one}" for one in range(9)})
+        assert found == wanted
+        assert terms.under.tolist() == rounds.asked.under_words.over(terms.cell, terms.word).tolist()
+        assert (loads.candidates >= np.bincount(terms.cell, terms.rows * terms.under, 36)).all()
+        assert (loads.candidates >= loads.matches).all()
+    split = {one.name: max(len(layout.words) for layout in one.layouts) for one in done.results}
+    assert split["words"] > 0
+    assert split["ps2stream"] > 0
+    assert split["ours"] == 0
+    for one in done.results:
+        # rows that several workers get count for each of them
+        assert (one.work.sum(axis=1) >= [rounds.loads(number).work.sum() - 1e-6 for number in range(1, 4)]).all()
 
 
 def test_the_command_writes_a_page_json_and_csv_that_say_the_same(tmp_path, capsys):

@@ -53,7 +53,8 @@ def chosen(way: Way, load: Floats, size: Floats, least: float, below: float, rng
 def greedy(load: Floats, size: Floats, least: float, below: float) -> Ints:
     """Return the cells that GR chooses: by bytes for load, each that would reach ``least`` being a way to end.
 
-    Cost O(n log n).
+    One that would be too much with what was taken ends by itself, which the paper does not say: so a set is found where
+    there is one. Cost O(n log n).
 
     Examples
     --------
@@ -69,8 +70,12 @@ def greedy(load: Floats, size: Floats, least: float, below: float) -> Ints:
         if total + load[cell] < least:
             taken.append(cell)
             total, cost = total + float(load[cell]), cost + float(size[cell])
-        elif total + load[cell] < below and (best is None or cost + size[cell] < best[0]):
-            best = (cost + float(size[cell]), [*taken, cell])
+            continue
+        # where it would be too much with the others, the cell is enough by itself
+        others, paid = (list(taken), cost) if total + load[cell] < below else ([], 0.0)
+        enough = total + load[cell] < below or load[cell] >= least
+        if enough and (best is None or paid + size[cell] < best[0]):
+            best = (paid + float(size[cell]), [*others, cell])
     return np.array(sorted(best[1]) if best is not None else [], np.int64)
 
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from ceps.arguments import number, whole
 from ceps.balance.asked import Asked
 from ceps.balance.baselines import stands
-from ceps.balance.kdt import kdt_layout
-from ceps.balance.layout import MOST_WORKERS, Floats, Layout, of_parts
-from ceps.balance.loads import Loads, sigma
-from ceps.balance.migration import Way, chosen
+from ceps.balance.layout import MOST_WORKERS, Layout
+from ceps.balance.loads import Loads
+from ceps.balance.ps2stream.adjusting import Load, adjusted
+from ceps.balance.ps2stream.kdt import LEAVES, MOST_LEAVES, UNEVEN, By, kdt_layout, most_leaves
+from ceps.balance.ps2stream.migration import Way
 from ceps.balance.strategy import Decided, Memory
-
-_MOST_MOVES = 64
-_ALL_SPACE = -1.0
-"""A likeness that every node has more of."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +35,28 @@ class PS2Stream:
         "GR", "DP", "SI" or "RA": how cells are chosen.
     load
         "paper": rows times subscriptions of a cell (def. 3). "work": what rows have cost.
+    leaves
+        Of the tree for each worker, at least, as far as they can be had.
+    heaviest
+        How many cells of the busiest worker may be split by words each time (p); 0 for none.
     seed
         Of RA.
     """
 
     workers: int
-    sigma: float = 1.5
+    sigma: float = UNEVEN
     delta: float = 0.5
-    theta: int = 256
+    theta: int = MOST_LEAVES
     choose: Way = "GR"
-    load: Literal["paper", "work"] = "paper"
+    load: Load = "paper"
+    leaves: int = LEAVES
+    heaviest: int = 8
     seed: int = 0
 
     def __post_init__(self) -> None:
         whole("workers", self.workers, 1, MOST_WORKERS)
+        whole("leaves", self.leaves, 1, 1 << 10)
+        whole("heaviest", self.heaviest, 0, 1 << 20)
         whole("theta", self.theta, 1, 1 << 20)
         number("sigma", self.sigma, "how often one load may be another's, above 1", above=1.0)
         number("delta", self.delta, "a likeness from 0 to 1", least=0.0, most=1.0)
@@ -64,45 +68,19 @@ class PS2Stream:
     def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
         """Return the layout after a round; see :class:`ceps.balance.strategy.Strategy`.
 
-        Cells that words split stay where they are: only whole cells move. Cost O(cells log cells) a move by GR.
+        Cost O(cells log cells) a move by GR, and O(terms) more where rows hold words.
         """
         if layout is None or not stands(layout, loads, self.workers):
             return Decided(self._begun(loads, asked), {"round": np.array(0)})
         count = int(memory.get("round", np.array(0))) + 1
         rng = np.random.default_rng((self.seed, count))
-        load = loads.rows * loads.stored if self.load == "paper" else loads.work
-        moved = _relieved(layout, load, loads.bytes, self.sigma, self.choose, rng)
-        return Decided(layout if moved is None else moved, {"round": np.array(count)}, loads.message_bytes)
+        found = adjusted(
+            layout, loads, asked, self.sigma, load=self.load, way=self.choose, heaviest=self.heaviest, rng=rng
+        )
+        return Decided(found, {"round": np.array(count)}, loads.message_bytes)
 
     def _begun(self, loads: Loads, asked: Asked) -> Layout:
-        theta = max(self.theta, 2 * self.workers)
-        delta = self.delta if loads.terms is not None and len(asked.cover) else _ALL_SPACE
-        return kdt_layout(loads, asked, self.workers, delta, theta, self.sigma)
-
-
-def _relieved(
-    layout: Layout, load: Floats, size: Floats, limit: float, way: Way, rng: np.random.Generator
-) -> Layout | None:
-    """Return the layout with cells moved (phase II); None where none has to, or none can."""
-    whole_cells = np.diff(layout.begin) == 1
-    whole_cells[layout.words.cell] = False
-    owner = layout.worker[layout.begin[:-1]].astype(np.int64)
-    work: Floats = np.bincount(layout.worker, layout.share * load[layout.cell], layout.workers).astype(np.float64)
-    changed = False
-    for _ in range(_MOST_MOVES):
-        if sigma(work) <= limit:
-            break
-        high, low = int(work.argmax()), int(work.argmin())
-        cells = np.flatnonzero(whole_cells & (owner == high))
-        gap = float(work[high] - work[low])
-        some = cells[chosen(way, load[cells], size[cells], gap / 2, gap, rng)]
-        if len(some) == 0:
-            break
-        owner[some] = low
-        gone = float(load[some].sum())
-        work[high], work[low] = work[high] - gone, work[low] + gone
-        changed = True
-    if not changed:
-        return None
-    worker = np.where(whole_cells[layout.cell], owner[layout.cell], layout.worker)
-    return of_parts(layout.shape, layout.workers, layout.cell, worker, layout.share, layout.words)
+        theta = most_leaves(self.workers, self.theta)
+        spoken = loads.terms is not None and len(asked.cover) > 0
+        by: By = "both" if spoken else "space"
+        return kdt_layout(loads, asked, self.workers, self.delta, theta, self.sigma, leaves=self.leaves, by=by)
