@@ -35,6 +35,8 @@ class PS2Stream:
         "GR", "DP", "SI" or "RA": how cells are chosen.
     load
         "paper": rows times subscriptions of a cell (def. 3). "work": what rows have cost.
+    by
+        "both", "space" or "words": how the tree may be cut; without words in rows only space is.
     leaves
         Of the tree for each worker, at least, as far as they can be had.
     heaviest
@@ -49,6 +51,7 @@ class PS2Stream:
     theta: int = MOST_LEAVES
     choose: Way = "GR"
     load: Load = "paper"
+    by: By = "both"
     leaves: int = LEAVES
     heaviest: int = 8
     seed: int = 0
@@ -62,6 +65,8 @@ class PS2Stream:
         number("delta", self.delta, "a likeness from 0 to 1", least=0.0, most=1.0)
         if self.load not in ("paper", "work"):
             raise ValueError(f"load = {self.load!r}; it must be 'paper' or 'work'")
+        if self.by not in ("both", "space", "words"):
+            raise ValueError(f"by = {self.by!r}; it must be 'both', 'space' or 'words'")
         if self.choose not in ("GR", "DP", "SI", "RA"):
             raise ValueError(f"choose = {self.choose!r}; it must be 'GR', 'DP', 'SI' or 'RA'")
 
@@ -82,5 +87,5 @@ class PS2Stream:
     def _begun(self, loads: Loads, asked: Asked) -> Layout:
         theta = most_leaves(self.workers, self.theta)
         spoken = loads.terms is not None and len(asked.cover) > 0
-        by: By = "both" if spoken else "space"
+        by: By = self.by if spoken else "space"
         return kdt_layout(loads, asked, self.workers, self.delta, theta, self.sigma, leaves=self.leaves, by=by)

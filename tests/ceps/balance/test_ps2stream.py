@@ -195,6 +195,11 @@ def test_loads_are_evened_until_sigma_holds(choose):
     moved = strategy.next_layout(first.layout, hot, asked, first.memory)
     assert max_over_mean(work_of_workers(moved.layout, hot)) <= max_over_mean(work_of_workers(first.layout, hot))
     assert sigma(work_of_workers(moved.layout, hot)) <= max(1.5, sigma(work_of_workers(first.layout, hot)) - 1e-9)
-    for bad, said in (({"sigma": 1.0}, "sigma = 1.0"), ({"delta": 2}, "delta = 2"), ({"choose": "X"}, "choose = 'X'")):
+    for bad, said in (
+        ({"sigma": 1.0}, "sigma = 1.0"),
+        ({"delta": 2}, "delta = 2"),
+        ({"choose": "X"}, "choose = 'X'"),
+        ({"by": "X"}, "by = 'X'"),
+    ):
         with pytest.raises(ValueError, match=said):
             PS2Stream(2, **bad)
