@@ -41,7 +41,8 @@ def with_asked(terms: Terms, asked: Asked, cell: Ints, word: Ints) -> Terms:
         return terms
     count = int(max(terms.word.max(initial=0), word.max())) + 1
     known = terms.cell * count + terms.word
-    fresh = np.setdiff1d(cell * count + word, known)
+    fresh = np.unique(cell * count + word)
+    fresh = fresh[np.append(known, -1)[np.searchsorted(known, fresh)] != fresh]
     if len(fresh) == 0:
         return terms
     under = asked.under_words.over(fresh // count, fresh % count).astype(np.float64)
