@@ -32,6 +32,8 @@ _MADE: Mapping[str, Callable[[int], Strategy]] = {
     "ours": Repair,
 }
 AUTO = "auto"
+BY_WORDS = frozenset({"words", "ps2stream", "ps2stream-work"})
+"""Those that split cells by words, where they know what rows say."""
 
 
 def names() -> tuple[str, ...]:

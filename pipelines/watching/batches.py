@@ -182,7 +182,7 @@ class Watching:
             plan = spreading.routed(plan)
             done, worked = run_on_workers(frame, plan, tasks)
             check()
-            commit = commit_on_workers(plan, done, worked, spreading.ended(plan, worked), offsets)
+            commit = commit_on_workers(plan, done, worked, spreading.ended(plan, worked, done), offsets)
         except BaseException:
             spreading.forget()
             raise

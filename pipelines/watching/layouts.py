@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ceps.balance.asked import Asked, stored
@@ -16,7 +17,7 @@ from ceps.balance.layout import Layout, WordParts, of_parts
 from dtoss.watch.built.standing import Standing, open_index_of
 from dtoss.watch.home import Home
 from dtoss.watch.layout.asked_cells import AskedCells, asked_cells
-from dtoss.watch.layout.files import write_stored
+from dtoss.watch.layout.files import texts_of, write_stored
 from dtoss.watch.layout.grid import RoutingGrid
 from dtoss.watch.layout.routing import Routing
 from dtoss.watch.stream.plan import Plan
@@ -64,17 +65,43 @@ def as_layout(routing: Routing, vocabulary: Vocabulary | None = None) -> Layout:
     return of_parts(routing.grid.shape, routing.workers, cell, routing.worker, routing.share, words)
 
 
-def as_asked(grid: RoutingGrid, parts: list[AskedCells]) -> Asked:
-    """Return the subscriptions of indexes, one after another, as strategies see them; without their words."""
+def words_of(parts: Sequence[AskedCells]) -> pa.Array:
+    """Return the words under which subscriptions of indexes stand, large_string, in their order, each once."""
+    texts = [texts_of(one).take(pa.array(np.unique(one.cover))) for one in parts]
+    found = pc.unique(pa.chunked_array(texts, pa.large_string()))
+    return found.take(pc.sort_indices(found))
+
+
+def as_asked(grid: RoutingGrid, parts: list[AskedCells], words: pa.Array = NO_TEXTS) -> Asked:
+    """Return the subscriptions of indexes, one after another, as strategies see them.
+
+    Parameters
+    ----------
+    grid
+        The cells.
+    parts
+        Of the same cells.
+    words
+        Of :func:`words_of`: covers are numbers of these; without any they are left out.
+    """
+    begin, cover = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
+    for one in parts:
+        number = np.full(len(one.vocabulary.offsets) - 1, -1, np.int64)
+        used = np.unique(one.cover)
+        if len(words):
+            number[used] = pc.index_in(texts_of(one).take(pa.array(used)), words).to_numpy(zero_copy_only=False)
+            begin.append(one.cover_begin[1:] + begin[-1][-1])
+            cover.append(number[one.cover])
+        else:
+            begin.append(np.full(len(one.bytes), begin[-1][-1]))
     first = np.cumsum([0, *(len(one.bytes) for one in parts)])
-    total = int(first[-1])
     return Asked(
         grid.shape,
         np.concatenate([np.zeros((0, 4), np.int64), *(one.rects for one in parts)]),
         np.concatenate([np.zeros(0, np.int64), *(one.owner + at for one, at in zip(parts, first[:-1], strict=True))]),
         np.concatenate([np.zeros(0), *(one.bytes for one in parts)]),
-        np.zeros(total + 1, np.int64),
-        np.zeros(0, np.int64),
+        np.concatenate(begin),
+        np.concatenate(cover),
     )
 
 

@@ -18,6 +18,7 @@ from dtoss.commits.source import Source
 from dtoss.watch.layout.answering import Worked, answered
 from dtoss.watch.layout.batch import run_judged
 from dtoss.watch.layout.gathering import gathered
+from dtoss.watch.layout.said import said_by
 from dtoss.watch.layout.sending import sent_to_workers
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.task import Done, judge
@@ -94,7 +95,8 @@ def _judging(plan: Plan, tasks: int, workers: int) -> Callable[[Iterator[pa.Reco
         judged = judge(plan, task, buckets_of(task, tasks), rows, raw, bad)
         for worker, batch in sent_to_workers(plan, judged):
             yield from _cut(worker, _ROWS, task, pa.Table.from_batches([batch]))
-        done = pickle.dumps((judged.done, time.perf_counter() - begun))
+        known = replace(judged.done, said=said_by(plan, judged))
+        done = pickle.dumps((known, time.perf_counter() - begun))
         yield _batch((task % workers, _DONE, task, 0, done))
 
     return run

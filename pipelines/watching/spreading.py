@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ceps.balance.asked import Asked
@@ -16,13 +17,27 @@ from ceps.balance.loads import Loads, WorkModel, fitted, shares_of_seconds
 from ceps.balance.strategy import Strategy
 from dtoss.watch.home import Home
 from dtoss.watch.layout.answering import Worked
-from dtoss.watch.layout.asked_cells import grid_of_standing
+from dtoss.watch.layout.asked_cells import AskedCells, grid_of_standing
 from dtoss.watch.layout.committing import RoundLoad, read_load, write_load
 from dtoss.watch.layout.files import open_arrays, open_routing, open_stored, write_arrays, write_routing
 from dtoss.watch.layout.grid import RoutingGrid
+from dtoss.watch.layout.routing import Routing
+from dtoss.watch.layout.said import open_words, write_words
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.routed import Routed
-from pipelines.watching.layouts import as_asked, as_layout, as_routing, cells_asked, columns_sent, write_all_stored
+from dtoss.watch.stream.task import Done
+from dtoss.watch.words.vocabulary import vocabulary_of
+from pipelines.watching.layouts import (
+    NO_TEXTS,
+    as_asked,
+    as_layout,
+    as_routing,
+    cells_asked,
+    columns_sent,
+    words_of,
+    write_all_stored,
+)
+from pipelines.watching.spoken import SaidInTexts, in_texts, splits_by_words, terms_of
 
 ROUND_SECONDS = 15.0
 """Of a round where nothing else is said, as SWARM has it: what workers hold is written anew where it changes."""
@@ -95,6 +110,7 @@ class Spreading:
     _began: float = 0.0
     _batches: int = 0
     _ended: Loads | None = None
+    _said: list[SaidInTexts] = field(default_factory=list)
     _first: bool = True
     _next_round: int = 0
     _samples: list[tuple[float, float, float, float]] = field(default_factory=list)
@@ -129,14 +145,14 @@ class Spreading:
         routing = open_routing(self.home, before.layout["name"])
         grid = self._grid(plan, routing.grid)
         if grid != routing.grid:
-            self._worked, self._batches, self._ended = [], 0, None  # their cells are other ones
+            self._worked, self._batches, self._ended, self._said = [], 0, None, []  # their cells are other ones
             return self._decided(plan, before, grid, None)
         if before.workers != self.spread.workers or (self._ended is not None and not beat):
-            return self._decided(plan, before, grid, as_layout(routing))
+            return self._decided(plan, before, grid, as_layout(routing, vocabulary_of(self._words(plan, grid))))
         standing = replace(before, columns=columns_sent(plan.standing, plan.options.carry), moved=0)
         if plan.files == plan.before:
             return replace(plan, routed=standing)
-        return self._stored(plan, standing, before, as_layout(routing), grid)
+        return self._stored(plan, standing, before, routing)
 
     def _of_before(self, plan: Plan, before: Routed | None) -> Loads | None:
         """Return the load of a round that another process has ended, and after which nobody has decided yet."""
@@ -168,25 +184,34 @@ class Spreading:
         decided = self._strategy.next_layout(layout, loads, asked, memory)
         self._ended = None
         kept = write_arrays(self.home, decided.memory, "memory-")
+        routing = as_routing(decided.layout, grid, self._words(plan, grid))
         if before is not None and layout is not None and decided.layout.same_as(layout):
-            return self._stored(plan, replace(before, memory=kept, moved=0, ended=None), before, layout, grid)
+            return self._stored(plan, replace(before, memory=kept, moved=0, ended=None), before, routing)
         routed = Routed(
             self.spread.strategy,
             self.spread.workers,
-            write_routing(self.home, as_routing(decided.layout, grid)),
+            write_routing(self.home, routing),
             None,
             None,
             {} if before is None else before.indexes,
             kept,
             round=self._next_round,
+            words=None if before is None else before.words,
             since=plan.number,
         )
-        return self._stored(plan, routed, before, decided.layout, grid)
+        return self._stored(plan, routed, before, routing)
 
-    def _stored(self, plan: Plan, routed: Routed, before: Routed | None, layout: Layout, grid: RoutingGrid) -> Plan:
+    def _stored(self, plan: Plan, routed: Routed, before: Routed | None, routing: Routing) -> Plan:
         """Return the plan with what workers store, and the bytes that they have not had."""
         held = before.base if before is not None and routed.layout == before.layout and _same_base(plan) else None
-        made = write_all_stored(plan, as_routing(layout, grid), held)
+        grid = routing.grid
+        words = self._words(plan, grid)
+        known = None if before is None or before.words is None else open_words(self.home, before.words["name"])[0]
+        if len(words) and (known is None or not known.equals(words)):
+            routed = replace(routed, words=write_words(self.home, words))
+        elif not len(words):
+            routed = replace(routed, words=None)
+        made = write_all_stored(plan, routing, held)
         columns = columns_sent(plan.standing, plan.options.carry)
         routed = replace(routed, base=made.base, delta=made.delta, columns=columns)
         if held is not None or made.base is None or plan.files is None or plan.files.base is None:
@@ -207,16 +232,26 @@ class Spreading:
         return open_stored(self.home, before.base["name"], worker).rows
 
     def _asked(self, plan: Plan, grid: RoutingGrid) -> Asked:
+        return as_asked(grid, self._parts(plan, grid), self._words(plan, grid))
+
+    def _parts(self, plan: Plan, grid: RoutingGrid) -> list[AskedCells]:
         files = plan.files
         entries = () if files is None else (files.base, files.delta)
-        return as_asked(grid, [cells_asked(self.home, one["name"], grid) for one in entries if one is not None])
+        return [cells_asked(self.home, one["name"], grid) for one in entries if one is not None]
+
+    def _words(self, plan: Plan, grid: RoutingGrid) -> pa.Array:
+        """Return the words that are counted in rows, for a strategy that wants to know them."""
+        if plan.settings.text is None or not splits_by_words(self.spread.strategy):
+            return NO_TEXTS
+        return words_of(self._parts(plan, grid))
 
     def forget(self) -> None:
         """Forget what is not committed: a batch has failed, and is tried again from what the commits say."""
         self._worked, self._batches, self._ended, self._first = [], 0, None, True
+        self._said = []
 
-    def ended(self, plan: Plan, worked: Sequence[Worked]) -> Mapping[str, Any] | None:
-        """Take what workers have done in a batch; return the file of the round's load where the round ends with it.
+    def ended(self, plan: Plan, worked: Sequence[Worked], done: Sequence[Done]) -> Mapping[str, Any] | None:
+        """Take what workers and tasks have done in a batch; return the file of the round's load where it ends with it.
 
         Raises
         ------
@@ -228,6 +263,7 @@ class Spreading:
             self._begun_us, self._began = plan.now_us, time.monotonic()
         self._worked += worked
         self._batches += 1
+        self._said += in_texts(plan, done)
         for one in worked:
             counts = (float(part.sum()) for part in (one.rows, one.candidates, one.matches))
             self._samples.append((*counts, one.seconds))  # type: ignore[arg-type]
@@ -238,7 +274,7 @@ class Spreading:
             return None
         grid = open_routing(self.home, plan.routed.layout["name"]).grid
         load = self._round(plan, grid)
-        self._worked, self._batches = [], 0
+        self._worked, self._batches, self._said = [], 0, []
         return write_load(self.home, load)
 
     def _round(self, plan: Plan, grid: RoutingGrid) -> RoundLoad:
@@ -255,7 +291,11 @@ class Spreading:
             seconds[one.cell] += shares_of_seconds(work, one.seconds)
         asked = self._asked(plan, grid)
         stored, sizes = asked.stored_by_cell.astype(float), asked.bytes_by_cell
-        self._ended = Loads(grid.shape, rows, candidates, matches, stored, sizes, model)
+        terms = terms_of(self._said, self._words(plan, grid), asked)
+        looked = (
+            candidates if terms is None else candidates + np.bincount(terms.cell, terms.rows * terms.under, grid.cells)
+        )
+        self._ended = Loads(grid.shape, rows, looked, matches, stored, sizes, model, terms)
         cell = np.flatnonzero(rows)
         return RoundLoad(
             grid,

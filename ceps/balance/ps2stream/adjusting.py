@@ -12,7 +12,7 @@ import numpy as np
 
 from ceps.balance.asked import Asked
 from ceps.balance.layout import Flags, Floats, Ints, Layout, WordParts, of_parts
-from ceps.balance.loads import Loads, Terms, sigma, split_work, work_of_workers
+from ceps.balance.loads import Loads, Terms, WorkModel, sigma, split_work, work_of_workers
 from ceps.balance.ps2stream.migration import Way, chosen
 
 Load = Literal["paper", "work"]
@@ -30,8 +30,10 @@ def counted(loads: Loads, asked: Asked, layout: Layout, load: Load) -> Loads:
         loads = replace(loads, terms=with_asked(loads.terms, asked, named.cell, named.word))
     if load == "work":
         return loads
-    nothing = np.zeros(len(loads.rows))
+    nothing, usual = np.zeros(len(loads.rows)), WorkModel()
     model = replace(loads.model, c=0.0)
+    if model.b == 0.0:  # what a fit has found where all rows had about as many candidates
+        model = replace(model, b=model.a * usual.b / usual.a)
     return replace(loads, candidates=loads.rows * loads.stored, matches=nothing, model=model)
 
 

@@ -249,7 +249,7 @@ def most_leaves(workers: int, theta: int = MOST_LEAVES) -> int:
 def words_by_frequency(loads: Loads, asked: Asked, workers: int) -> Layout:
     """Return the layout that deals words by how often they are said, everywhere alike; the first worker has the rest.
 
-    Where loads have no words it is one worker's.
+    Where nobody asks for words it is one worker's.
     """
     ground = Ground(loads, asked)
     pieces = dealt(ground, ground.whole, workers)

@@ -270,10 +270,13 @@ def cut_by_words(ground: Ground, piece: Piece) -> list[Piece]:
 def dealt(ground: Ground, rect: Rect, count: int) -> list[Piece]:
     """Return the words of a rectangle in as many pieces, the most said first, each to the least; the first is the rest.
 
-    It is what the paper compares with: words by their frequency alone.
+    It is what the paper compares with: words by their frequency alone; by how often they are asked for where nothing
+    is known of rows.
     """
     _, word, rows = ground.spoken(rect)
-    weight = np.bincount(word, rows, ground.words) * (ground.asked_for(ground.touching(rect)) > 0)
+    weight = ground.asked_for(ground.touching(rect))
+    if ground.loads.terms is not None:
+        weight = np.bincount(word, rows, ground.words) * (weight > 0)
     lists: list[list[int]] = [[] for _ in range(count)]
     load = np.zeros(count)
     for one in np.argsort(-weight, kind="stable")[: int((weight > 0).sum())].tolist():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from dtoss.buckets import BUCKETS, bucket_of
 from dtoss.watch.layout.answering import Worked, answered
 from dtoss.watch.layout.gathering import gathered
+from dtoss.watch.layout.said import said_by
 from dtoss.watch.layout.sending import sent_to_workers
 from dtoss.watch.rows import Rows
 from dtoss.watch.stream.plan import Plan
@@ -57,7 +59,7 @@ def run_judged(plan: Plan, parts: Sequence[tuple[int, NDArray[np.int64], Rows]])
         judged = judge(plan, task, buckets, rows)
         for worker, batch in sent_to_workers(plan, judged):
             sent[worker].append((task, pa.Table.from_batches([batch])))
-        done.append((judged.done, time.perf_counter() - begun))
+        done.append((replace(judged.done, said=said_by(plan, judged)), time.perf_counter() - begun))
     worked: list[Worked] = []
     told: dict[int, list[pa.Table]] = {one.task: [] for one, _ in done}
     for worker, some in enumerate(sent):

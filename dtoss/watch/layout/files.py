@@ -51,7 +51,7 @@ def write_arrays(home: Home, arrays: Mapping[str, NDArray[Any]], begin: str) -> 
         for name, array in arrays.items()
     }
     shapes = json.dumps({name: list(array.shape) for name, array in arrays.items()}, sort_keys=True)
-    return _written(home, pa.record_batch(columns).replace_schema_metadata({_SHAPES: shapes}), begin)
+    return write_batch(home, pa.record_batch(columns).replace_schema_metadata({_SHAPES: shapes}), begin)
 
 
 def open_arrays(home: Home, name: str) -> dict[str, NDArray[Any]]:
@@ -62,7 +62,7 @@ def open_arrays(home: Home, name: str) -> dict[str, NDArray[Any]]:
     StoreError
         If the file is missing or damaged.
     """
-    batch = _read(home, name)
+    batch = read_batch(home, name)
     shapes = json.loads((batch.schema.metadata or {}).get(_SHAPES, b"{}"))
     return {
         column: batch.column(column).flatten().to_numpy(zero_copy_only=False).reshape(shapes[column])
@@ -70,14 +70,37 @@ def open_arrays(home: Home, name: str) -> dict[str, NDArray[Any]]:
     }
 
 
-def _written(home: Home, batch: pa.RecordBatch, begin: str) -> dict[str, Any]:
+def write_batch(home: Home, batch: pa.RecordBatch, begin: str) -> dict[str, Any]:
+    """Write a batch of Arrow as a file of layouts, and return what a commit says of it.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    batch
+        What is written.
+    begin
+        Begins the name of the file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as file:
         file.write_batch(batch)
     return put(home.asked, sink.getvalue(), batch.num_rows, "arrow", LAYOUTS, begin=begin)
 
 
-def _read(home: Home, name: str) -> pa.RecordBatch:
+def read_batch(home: Home, name: str) -> pa.RecordBatch:
+    """Return the batch of :func:`write_batch`, mapped.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing or damaged.
+    """
     data = mapped(home.asked, LAYOUTS, name, _REMEDY)
     try:
         return pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
@@ -105,7 +128,7 @@ def write_routing(home: Home, routing: Routing) -> dict[str, Any]:
     columns["word"] = pa.array([routing.word.to_pylist()], pa.list_(pa.large_string()))
     columns["workers"] = pa.array([routing.workers])
     columns |= {f"grid_{name}": pa.array([value]) for name, value in asdict(routing.grid).items()}
-    return _written(home, pa.record_batch(columns), "layout-")
+    return write_batch(home, pa.record_batch(columns), "layout-")
 
 
 @lru_cache(maxsize=_OPEN)
@@ -117,7 +140,7 @@ def open_routing(home: Home, name: str) -> Routing:
     StoreError
         If the file is missing or damaged.
     """
-    batch = _read(home, name)
+    batch = read_batch(home, name)
     try:
         grid = RoutingGrid(*(batch.column(f"grid_{name}")[0].as_py() for name in _GRID))
         parts = {column: batch.column(column).flatten() for column in _PARTS}
@@ -184,7 +207,7 @@ def write_stored(
     sizes = np.diff(asked.cover_begin) * by_words
     begin = np.concatenate([[0], np.cumsum(sizes)])
     at = np.repeat(asked.cover_begin[:-1] - begin[:-1], sizes) + np.arange(begin[-1])
-    text = _texts(asked).take(pa.array(asked.cover[at]))
+    text = texts_of(asked).take(pa.array(asked.cover[at]))
     whole = pa.LargeListArray.from_arrays(pa.array(begin, pa.int64()), text)
     mine = [pa.array(some, pa.int64()) for some in rows]
     keys = [
@@ -200,10 +223,10 @@ def write_stored(
             ),
         }
     )
-    return _written(home, batch, "stored-")
+    return write_batch(home, batch, "stored-")
 
 
-def _texts(asked: AskedCells) -> pa.Array:
+def texts_of(asked: AskedCells) -> pa.Array:
     """Return the words of a vocabulary, large_string, by their numbers."""
     offsets, letters = asked.vocabulary.offsets, asked.vocabulary.letters
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(np.ascontiguousarray(letters))]
@@ -228,4 +251,4 @@ def open_stored(home: Home, name: str, worker: int) -> Stored:
 
 @lru_cache(maxsize=_OPEN)
 def _opened_stored(home: Home, name: str) -> pa.RecordBatch:
-    return _read(home, name)
+    return read_batch(home, name)

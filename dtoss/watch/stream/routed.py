@@ -38,6 +38,8 @@ class Routed:
         Bytes of subscriptions that workers have to store now and did not before.
     ended
         The file of the load of a round after which the layout may change; None where there is none to be looked at.
+    words
+        The file of the words that are counted in rows; None where no strategy wants to know.
     """
 
     strategy: str
@@ -52,6 +54,7 @@ class Routed:
     since: int = 0
     moved: int = 0
     ended: Mapping[str, Any] | None = None
+    words: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return what a commit's document holds of it."""
@@ -68,6 +71,7 @@ class Routed:
             "since": self.since,
             "moved": self.moved,
             "ended": None if self.ended is None else dict(self.ended),
+            "words": None if self.words is None else dict(self.words),
         }
 
     @classmethod
@@ -82,7 +86,7 @@ class Routed:
         if not said:
             return None
         try:
-            files = (said["layout"], said["base"], said["delta"], said["memory"], said["ended"])
+            files = (said["layout"], said["base"], said["delta"], said["memory"], said["ended"], said["words"])
             for entry in (*files, *said["indexes"].values()):
                 if entry is not None and not isinstance(entry["name"], str):
                     raise ValueError("names of files")
@@ -99,6 +103,7 @@ class Routed:
                 int(said["since"]),
                 int(said["moved"]),
                 said["ended"],
+                said["words"],
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StoreError(f"the layout of a commit is damaged: {error}; restore the commit from a copy") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,20 @@ from dtoss.watch.stream.tracks import Kept, Known, Tracks, kept_state, known_of,
 
 REJECTED = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
 AHEAD_OF_CLOCK = "time ahead of the clock"
+
+
+class Said(NamedTuple):
+    """How many rows say a word in a routing cell, where rows are spread over workers by words.
+
+    Parameters
+    ----------
+    cell, word, rows
+        int64 (s,), rising by cell, then by word: the number of each, and how many rows.
+    """
+
+    cell: NDArray[np.int64]
+    word: NDArray[np.int64]
+    rows: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -54,6 +68,8 @@ class Done:
         Of the times; None where rows have none.
     seconds
         That it took.
+    said
+        What its rows say, where strategies want to know.
     """
 
     task: int
@@ -67,6 +83,7 @@ class Done:
     reasons: Mapping[str, int] = field(default_factory=dict)
     histogram: Histogram | None = None
     seconds: float = 0.0
+    said: Said | None = None
 
 
 @dataclass(frozen=True)

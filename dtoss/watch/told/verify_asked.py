@@ -84,7 +84,7 @@ def verify_built(home: Home, batch: Document, look: Look, *, needed: bool) -> No
     for part in ("base", "delta"):
         _look_at(home, batch, look, BUILT, batch.standing.get(part), needed=needed)
     layout = batch.layout
-    for part in ("layout", "base", "delta", "memory"):
+    for part in ("layout", "base", "delta", "memory", "words"):
         _look_at(home, batch, look, LAYOUTS, layout.get(part), needed=needed)
     indexes = layout.get("indexes")
     for said in indexes.values() if isinstance(indexes, dict) else ():

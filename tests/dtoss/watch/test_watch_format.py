@@ -216,7 +216,7 @@ def test_what_workers_add(tmp_path):
     spreading = Spreading(home, Spread("ours", 2))
     plan = spreading.routed(plan)
     done, worked = run_on_workers(plan, rows_of(rows))
-    document = commit_on_workers(plan, done, worked, spreading.ended(plan, worked)).document
+    document = commit_on_workers(plan, done, worked, spreading.ended(plan, worked, done)).document
     more = {row[0] for row in table("What workers add to a batch")}
     assert set(document) == more | {row[0] for row in table("The document of a batch")}
     fields("What workers add to a batch", {name: document[name] for name in more})

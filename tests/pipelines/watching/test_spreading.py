@@ -48,7 +48,7 @@ def batch(home, spreading, number, hot=0):
         for one in range(120)
     ]  # fmt: skip
     done, worked = run_on_workers(plan, rows_of(rows), 2)
-    return commit_on_workers(plan, done, worked, spreading.ended(plan, worked)).document
+    return commit_on_workers(plan, done, worked, spreading.ended(plan, worked, done)).document
 
 
 def layout_of(home, document):
@@ -103,7 +103,7 @@ def test_a_batch_that_fails_is_decided_again_in_the_same_way(tmp_path):
     once = spreading.routed(planned(home, 2))
     done, worked = run_on_workers(once, rows_of([]), 1)
     assert done
-    spreading.ended(once, worked)
+    spreading.ended(once, worked, done)
     spreading.forget()
     again = spreading.routed(planned(home, 2))
     assert again.routed.layout == once.routed.layout

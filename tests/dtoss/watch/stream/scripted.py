@@ -361,6 +361,6 @@ def check_nothing_left(home):
     layout = document.get("layout") or {"indexes": {}}
     indexes = [document["standing"]["base"], document["standing"]["delta"], *layout["indexes"].values()]
     assert set(home.asked.files("built")) == {one["name"] for one in indexes if one is not None}
-    said = [layout.get(part) for part in ("layout", "base", "delta", "memory")]
+    said = [layout.get(part) for part in ("layout", "base", "delta", "memory", "words")]
     assert set(home.asked.files("layouts")) == {one["name"] for one in said if one is not None}
     assert all(name.endswith((".parquet", ".json")) for name in home.folder.files("events"))
