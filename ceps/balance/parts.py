@@ -10,7 +10,7 @@ from ceps.balance.layout import Floats, Ints, Layout, of_parts
 
 _NOTHING = 1e-12
 _LOOKED = 64
-"""Cells of a worker, the cheapest, of which neighbours are looked at."""
+"""Cells of a worker, the cheapest, of which neighbours are looked at before any of them goes."""
 _OVERSHOOT = 1.25
 """A cell goes whole where it is up to so many times what is too much."""
 _BESIDE = 0.75
@@ -146,10 +146,21 @@ class Parts:
 
     def _give_whole(self, giver: int, most: float, up_to: float, budget: float) -> float:
         """Move whole cells of a worker, those with the fewest bytes for their work first; return the bytes."""
-        found = []
         cells, mine = self._cheapest(giver)
-        few = np.flatnonzero(mine <= _OVERSHOOT * (self.load[giver] - up_to))[:_LOOKED]
-        for cell, work in zip(cells[few].tolist(), mine[few].tolist(), strict=True):
+        fits = np.flatnonzero(mine <= _OVERSHOOT * (self.load[giver] - up_to))
+        cells, mine = cells[fits], mine[fits]
+        spent = 0.0
+        for begin in range(0, len(cells), _LOOKED):
+            if self.load[giver] <= most:
+                break
+            some = slice(begin, begin + _LOOKED)
+            spent += self._give_some(giver, cells[some], mine[some], most, up_to, budget - spent)
+        return spent
+
+    def _give_some(self, giver: int, cells: Ints, mine: Floats, most: float, up_to: float, budget: float) -> float:
+        """Move some of a few cells of a worker; return the bytes."""
+        found = []
+        for cell, work in zip(cells.tolist(), mine.tolist(), strict=True):
             near = self._near(cell, giver, work, up_to)
             found.append((self._cost(cell, near) / work, cell))
         spent = 0.0

@@ -15,7 +15,8 @@ import numpy as np
 from ceps.arguments import number, whole
 from ceps.balance.asked import Asked
 from ceps.balance.baselines import kd_cut
-from ceps.balance.layout import MOST_WORKERS, Floats, Layout
+from ceps.balance.forecast import GUESSES, Guess, forecast
+from ceps.balance.layout import MOST_WORKERS, Layout
 from ceps.balance.loads import Loads
 from ceps.balance.parts import Parts
 from ceps.balance.strategy import Decided, Memory
@@ -35,8 +36,8 @@ class Repair:
         A worker gives away what it has above ``1 + slack`` times the mean, and takes up to half the slack.
     least_share
         Part of the mean work below which no cell is shared.
-    keep
-        Weight of what earlier rounds have cost; the last round has the rest.
+    guesses
+        How the next round is guessed by those that have ended; the one that has lately been best is taken.
     merge_up_to
         Parts of a cell are joined where their worker has no more than so many times the mean then.
     """
@@ -45,7 +46,7 @@ class Repair:
     budget: float = 0.5
     slack: float = 0.05
     least_share: float = 0.02
-    keep: float = 0.5
+    guesses: tuple[Guess, ...] = GUESSES
     merge_up_to: float = 1.0
 
     def __post_init__(self) -> None:
@@ -53,7 +54,8 @@ class Repair:
         number("budget", self.budget, "a share of all bytes, 0 or more", least=0.0)
         number("slack", self.slack, "a share of the mean, 0 or more", least=0.0)
         number("least_share", self.least_share, "a part of the mean, 0 or more", least=0.0)
-        number("keep", self.keep, "a weight from 0 up to, but not, 1", least=0.0, below=1.0)
+        if not self.guesses:
+            raise ValueError("guesses is empty; there must be one at least")
         number("merge_up_to", self.merge_up_to, "times the mean, 0 or more", least=0.0)
 
     def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
@@ -68,21 +70,12 @@ class Repair:
             begun = Parts.of(kd_cut(loads, asked, self.workers), self.workers, loads.work, loads.bytes)
             begun.relieve(0.0, self.least_share, np.inf)
             return Decided(begun.layout())
-        work = _as_shares(loads.work)
-        before = memory.get("work")
-        if before is not None and len(before) == len(work):
-            work = self.keep * before + (1.0 - self.keep) * work
-        parts = Parts.of(layout, self.workers, work, loads.bytes)
+        expected = forecast(loads.work, layout, memory, self.guesses)
+        parts = Parts.of(layout, self.workers, expected.work, loads.bytes)
         parts.merge(self.merge_up_to)
         parts.relieve(self.slack, self.least_share, self.budget * float(loads.bytes.sum()))
-        return Decided(parts.layout() if parts.changed else layout, {"work": work}, loads.message_bytes)
+        return Decided(parts.layout() if parts.changed else layout, expected.memory, loads.message_bytes)
 
     def _anew(self, layout: Layout, loads: Loads) -> bool:
         everything = layout.everywhere and layout.workers > 1
         return layout.shape != loads.shape or len(layout.words) > 0 or everything
-
-
-def _as_shares(work: Floats) -> Floats:
-    """Return work as shares of all, so that busy rounds do not count more than quiet ones; 0 where there is none."""
-    total = float(work.sum())
-    return work / total if total > 0.0 else np.zeros(len(work))

@@ -15,12 +15,14 @@ from ceps.reporting.kit.tables import table
 from dtoss.watch.layout.grid import RoutingGrid
 from pipelines.balancing.rounds import Rounds
 
-MOST_FRAMES = 8
+MOST_FRAMES = 24
 """Rounds that are drawn."""
+_TIMES_FIT = 8
+"""Frames up to which the line has room for their times."""
 _MOST_OUTLINES = 40
 _HOTTEST = 8
 _MICROSECONDS = 1_000_000
-_MAP_BYTES = 60_000
+_MAP_BYTES = 40_000
 
 
 def film(name: str, rounds: Rounds, result: Rehearsed, geographic: bool) -> str:
@@ -50,8 +52,10 @@ def film(name: str, rounds: Rounds, result: Rehearsed, geographic: bool) -> str:
         label = f"Map of the worker of each cell in round {number + 1}"
         drawn = map_chart(label, ground, view, most_bytes=_MAP_BYTES, tallest=520)
         busiest = float(result.max_over_mean[number])
-        text = f'<p class="quiet">Round {number + 1}: the busiest worker has {busiest:.2f} times the mean.</p>'
-        frames.append((str(number + 1), begin.strftime("%d %b %H:%M"), f"{text}{maps(drawn)}"))
+        when = begin.strftime("%d %b %H:%M")
+        said = f"Round {number + 1}, from {when}: the busiest worker has {busiest:.2f} times the mean."
+        text = f'<p class="quiet">{said}</p>'
+        frames.append((str(number + 1), when if len(shown) <= _TIMES_FIT else "", f"{text}{maps(drawn)}"))
     return stepped(name, "Round", frames)
 
 

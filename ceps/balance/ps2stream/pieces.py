@@ -274,9 +274,9 @@ def dealt(ground: Ground, rect: Rect, count: int) -> list[Piece]:
     is known of rows.
     """
     _, word, rows = ground.spoken(rect)
-    weight = ground.asked_for(ground.touching(rect))
-    if ground.loads.terms is not None:
-        weight = np.bincount(word, rows, ground.words) * (weight > 0)
+    wanted = ground.asked_for(ground.touching(rect))
+    said = np.bincount(word, rows, ground.words)
+    weight = wanted if ground.loads.terms is None else said * (wanted > 0)
     lists: list[list[int]] = [[] for _ in range(count)]
     load = np.zeros(count)
     for one in np.argsort(-weight, kind="stable")[: int((weight > 0).sum())].tolist():

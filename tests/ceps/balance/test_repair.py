@@ -10,6 +10,7 @@ import pytest
 from ceps.balance.asked import no_words
 from ceps.balance.auto import Auto
 from ceps.balance.curve import CurveCut, along_curve, cut
+from ceps.balance.forecast import Guess
 from ceps.balance.layout import of_cells
 from ceps.balance.loads import Loads, WorkModel, max_over_mean, work_of_workers
 from ceps.balance.parts import Parts
@@ -42,7 +43,7 @@ def test_repair_is_evener_within_its_budget_and_the_same_twice(seed):
     workers = int(rng.integers(1, 6))
     loads = loads_of(rng.gamma(0.5, 100.0, 40), rng.integers(1, 9, 40))
     layout = drawn_layout(rng, (1, 40), workers)
-    strategy = Repair(workers, budget=float(rng.choice([0.0, 0.05, 0.3, 1.0])), keep=0.0)
+    strategy = Repair(workers, budget=float(rng.choice([0.0, 0.05, 0.3, 1.0])), guesses=(Guess(0.0),))
     decided = strategy.next_layout(layout, loads, asked_in_each(40), {})
     again = strategy.next_layout(layout, loads, asked_in_each(40), {})
     assert decided.layout.same_as(again.layout)
@@ -77,7 +78,7 @@ def test_a_spot_that_is_too_hot_is_shared_and_merged_when_it_cools():
     """Twelve cells on four workers; one gets 40 times the rows of the others, and then no more than they."""
     cool, hot = np.full(12, 10.0), np.full(12, 10.0)
     hot[3] = 400.0
-    strategy, asked = Repair(4, budget=1.0, keep=0.0), asked_in_each(12)
+    strategy, asked = Repair(4, budget=1.0, guesses=(Guess(0.0),)), asked_in_each(12)
     layout = strategy.next_layout(None, loads_of(cool), asked, {}).layout
     assert len(layout.shared) == 0
     heated = strategy.next_layout(layout, loads_of(hot), asked, {}).layout
@@ -111,13 +112,24 @@ def test_what_is_strange_is_defined():
     assert work_of_workers(more, flat).tolist() == [10.0] * 6
     for bad, said in (
         ({"budget": -0.1}, "budget = -0.1"),
-        ({"keep": 1.0}, "keep = 1.0"),
+        ({"guesses": ()}, "guesses is empty"),
         ({"slack": -1}, "slack = -1"),
     ):
         with pytest.raises(ValueError, match=said):
             Repair(2, **bad)
     with pytest.raises(ValueError, match="workers = 0"):
         Repair(0)
+
+
+def test_a_worker_gives_away_as_many_small_cells_as_it_takes():
+    """Thousands, of which none matters by itself."""
+    work = np.random.default_rng(0).uniform(1.0, 2.0, 4_096)
+    loads = Loads((64, 64), work, 0 * work, 0 * work, np.ones(4_096), np.ones(4_096))
+    corner = np.stack([np.arange(4_096) % 64, np.arange(4_096) // 64], axis=1)
+    asked = no_words((64, 64), np.hstack([corner, corner]), np.ones(4_096))
+    layout = of_cells((64, 64), 4, np.arange(4_096) < 3_000)
+    made = Repair(4, budget=10.0).next_layout(layout, loads, asked, {}).layout
+    assert max_over_mean(work_of_workers(made, loads)) < 1.06
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (8, 8), (5, 7), (1, 9)])
