@@ -47,6 +47,8 @@ class Engine:
         Of the index.
     border
         The exact cells of sites near borders, or what reads them.
+    most
+        No more nearest objects are looked for; None for as many as the partitions have.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Engine:
         bounds: NDArray[np.float64] | None,
         string_ids: bool,
         border: BorderTable | Callable[[], BorderTable] | None,
+        most: int | None = None,
     ) -> None:
         self.space, self.parts, self.string_ids, self.bounds = space, parts, string_ids, bounds
         self.reach = operand(reach, dtype=np.float64)
@@ -69,7 +72,7 @@ class Engine:
             box=operand(bounds if bounds is not None else np.zeros(4), dtype=np.float64),
             dimension=space.dimension,
             string_ids=string_ids,
-            objects=sum(facts.objects for facts in parts.facts),
+            objects=sum(facts.objects for facts in parts.facts) if most is None else most,
         )
         self.whereabouts = Whereabouts(parts, space, string_ids)
         self.one = OneQuery(self.opened, space, self.whereabouts)

@@ -49,10 +49,11 @@ class Index:
         string_ids: bool = False,
         border: BorderTable | Callable[[], BorderTable] | None = None,
         origin: Callable[[], tuple[Callable[..., Index], tuple[Any, ...]] | None] | None = None,
+        most: int | None = None,
     ) -> None:
         from dtoss.engine import Engine  # which loads numba: the class alone is here without
 
-        self._engine = Engine(space, regions, reach, parts, bounds, string_ids, border)
+        self._engine = Engine(space, regions, reach, parts, bounds, string_ids, border, most)
         self._one = self._engine.one
         self.space = space
         self.partitioning = regions
@@ -77,8 +78,33 @@ class Index:
             self.snapshot,
         )
 
+    def narrowed(
+        self, parts: OpenPartitions, regions: Regions | None = None, reach: NDArray[np.float64] | None = None
+    ) -> Index:
+        """Return an index of other partitions of the same space, without borders: :mod:`dtoss.sharing.held`.
+
+        As many nearest objects are looked for as here: replicas may say how far these are at the most.
+
+        Parameters
+        ----------
+        parts
+            The partitions.
+        regions, reach
+            Of these; None for the same ones.
+        """
+        return Index(
+            self.space,
+            self.partitioning if regions is None else regions,
+            self.reach if reach is None else reach,
+            parts,
+            bounds=self._bounds,
+            snapshot=self.snapshot,
+            string_ids=self.string_ids,
+            most=len(self),
+        )
+
     def __len__(self) -> int:
-        return self._engine.opened.objects
+        return sum(facts.objects for facts in self.parts.facts)
 
     def __repr__(self) -> str:
         name = f", snapshot {self.snapshot}" if self.snapshot else ""

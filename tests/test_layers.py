@@ -66,6 +66,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "export": {"frames", "index", "snapshots", *ASKING},
         "client": {"frames", *ASKING},
         "tiles": {"index", "export", *ASKING},
+        "sharing": {"index", *ASKING},
         "serve": {
             "watch",
             "watch/asked",

@@ -158,14 +158,53 @@ def reads_of(
     -----
     Cost O(n P) at worst, O(n) where homes answer alone.
     """
-    far = radius
-    if vectors.shape[1] == 3:
-        far = np.where(radius >= np.pi * EARTH_RADIUS, np.inf, chord_of(radius))
-    far = far * (1.0 + PRUNE)
     entries = manifest["partitions"]
     furthest = np.array([entry["furthest"] for entry in entries], np.float64)  # below 0: nothing to read
     reach = np.array([np.inf if value is None else value for value in manifest["reach"]], np.float64)
-    return _reads(operand(vectors), operand(home, np.int32), operand(far, np.float64), *regions.arrays, reach, furthest)
+    return owners_that_may(regions, vectors, home, far_of_radius(radius, vectors.shape[1]), furthest, reach)
+
+
+def far_of_radius(radius: NDArray[np.float64], dimension: int) -> NDArray[np.float64]:
+    """Return how far radii reach as vectors see it, float64 (n,): chords on the sphere, infinity from half round on."""
+    if dimension == 2:
+        return radius
+    return np.where(radius >= np.pi * EARTH_RADIUS, np.inf, chord_of(radius))
+
+
+def owners_that_may(
+    regions: Regions,
+    vectors: NDArray[np.float64],
+    home: NDArray[np.int32],
+    far: NDArray[np.float64],
+    furthest: NDArray[np.float64],
+    reach: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the partitions that may own an object within some distance of each place, as pairs (place, partition).
+
+    Parameters
+    ----------
+    regions
+        Who owns what.
+    vectors
+        float64 (n, dimension).
+    home
+        int32 (n,). The region of each.
+    far
+        float64 (n,). Distances or chords, infinity for everywhere.
+    furthest
+        float64 (P,). How far from its pivot objects of a partition are found, -1 where it has none.
+    reach
+        float64 (P,). Lambda of each partition: where a home knows everything within the distance, it is alone. None
+        where replicas do not count.
+
+    Notes
+    -----
+    The home is always there. Cost O(n P) at worst, O(n) where homes answer alone.
+    """
+    known = np.full(len(regions), -np.inf) if reach is None else reach
+    wide = operand(far * (1.0 + PRUNE), np.float64)
+    place, part = _reads(operand(vectors), operand(home, np.int32), wide, *regions.arrays, known, furthest)
+    return place, part
 
 
 def owners_near(
@@ -188,11 +227,7 @@ def owners_near(
     -----
     Replicas do not count: what lies in one of these partitions alone is found there. Cost O(n P).
     """
-    home = regions.nearest(vectors)
-    nothing_known = np.full(len(regions), -np.inf)
-    place, part = _reads(
-        operand(vectors), home, operand(far * (1.0 + PRUNE), np.float64), *regions.arrays, nothing_known, furthest
-    )
+    place, part = owners_that_may(regions, vectors, regions.nearest(vectors), far, furthest)
     kept = furthest[part] >= 0.0
     return place[kept], part[kept]
 

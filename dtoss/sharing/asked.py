@@ -1,0 +1,136 @@
+"""What servers ask each other: places with the same question, and hits as tables that are merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.index import Index
+from dtoss.queries.answer import answer
+from dtoss.queries.gather import take_columns
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The same question of several places.
+
+    Parameters
+    ----------
+    positions
+        float64 (m, 2). Legal ones.
+    radius
+        float64 (m,). Metres or CRS units; infinity for anywhere.
+    k
+        The nearest so many; 0 for all within the radius.
+    where
+        A condition on the objects; None for none.
+    columns
+        Of the hits.
+    """
+
+    positions: NDArray[np.float64]
+    radius: NDArray[np.float64]
+    k: int
+    where: str | None = None
+    columns: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def take(self, rows: NDArray[np.int64], radius: NDArray[np.float64] | None = None) -> Asked:
+        """Return the question of some places, with other radii if any are given."""
+        return replace(self, positions=self.positions[rows], radius=self.radius[rows] if radius is None else radius)
+
+
+def table_of(index: Index, asked: Asked, replicas: bool = False) -> pa.Table:
+    """Return the hits of an index: the number of the place, the id, the distance and columns, by distance and id.
+
+    Parameters
+    ----------
+    index
+        Of all partitions, of some, or of what one knows.
+    asked
+        What is asked.
+    replicas
+        Whether a condition is asked of replicas, too: an index of the objects that satisfy it has none.
+
+    Raises
+    ------
+    ValueError
+        If the condition or a column does not fit the objects.
+    """
+    if replicas and asked.where is not None:
+        masked = index.filters.get(asked.where).masked
+        found = answer(masked, index.space.vectors(asked.positions), asked.radius, asked.k, 1)
+    else:
+        found = index.search(asked.positions, asked.radius, asked.k, asked.where)
+    query = np.repeat(np.arange(len(asked)), found.count)
+    ids = pa.array(found.ids) if found.ids is not None else index.ids_of(found)
+    taken = take_columns(index.parts, found, list(asked.columns))
+    columns = dict(zip(asked.columns, taken, strict=True))
+    return pa.table(
+        {"query": query, "id": ids, "distance": found.distance} | {f"c:{name}": x for name, x in columns.items()}
+    )
+
+
+def numbered(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+    """Return hits of some places with the numbers that these have among all."""
+    query = pa.array(rows[table.column("query").to_numpy()])
+    return table.set_column(0, "query", query)
+
+
+def merged(tables: list[pa.Table], k: int) -> pa.Table:
+    """Return hits of several servers as one: by place, distance and id, each object once, the first k of each place.
+
+    Parameters
+    ----------
+    tables
+        At least one, with the same columns.
+    k
+        0 for all.
+
+    Notes
+    -----
+    Cost O(n log n).
+    """
+    whole = pa.concat_tables(tables).combine_chunks()
+    order = pc.sort_indices(whole, [("query", "ascending"), ("distance", "ascending"), ("id", "ascending")])
+    whole = whole.take(order)
+    if len(whole) < 2:
+        return whole
+    query = whole.column("query").to_numpy()
+    ids = pc.dictionary_encode(whole.column("id")).combine_chunks()
+    code = (ids.chunk(0) if isinstance(ids, pa.ChunkedArray) else ids).indices.to_numpy()
+    # who has an object as a replica says the same distance of it as its owner
+    first = np.append(True, (query[1:] != query[:-1]) | (code[1:] != code[:-1]))
+    whole = whole.filter(pa.array(first))
+    if k == 0:
+        return whole
+    query = query[first]
+    begin = np.searchsorted(query, query)
+    return whole.filter(pa.array(np.arange(len(query)) - begin < k))
+
+
+def last_distance(table: pa.Table, count: int, k: int) -> NDArray[np.float64]:
+    """Return the distance of the k-th hit of each of so many places, float64 (count,), infinity where there are fewer.
+
+    Parameters
+    ----------
+    table
+        Hits by place and distance.
+    count
+        How many places there are.
+    k
+        At least 1.
+    """
+    query = table.column("query").to_numpy()
+    found = np.full(count, np.inf)
+    begin = np.searchsorted(query, np.arange(count))
+    have = np.searchsorted(query, np.arange(count), "right") - begin
+    full = np.flatnonzero(have >= k)
+    found[full] = table.column("distance").to_numpy()[begin[full] + k - 1]
+    return found
