@@ -136,6 +136,11 @@ class Loads:
         """Bytes that say what the round has cost: the cells that had rows, and three numbers of each."""
         return 4 * _NUMBER_BYTES * int(np.count_nonzero(self.rows))
 
+    @property
+    def spoken_bytes(self) -> int:
+        """Bytes that say what rows hold: of each pair of a cell and a word how many."""
+        return 0 if self.terms is None else 3 * _NUMBER_BYTES * int(np.count_nonzero(self.terms.rows))
+
 
 def work_of_workers(layout: Layout, loads: Loads, every: bool = False) -> Floats:
     """Return the expected seconds of each worker, float64 (workers,).

@@ -82,7 +82,7 @@ class PS2Stream:
         found = adjusted(
             layout, loads, asked, self.sigma, load=self.load, way=self.choose, heaviest=self.heaviest, rng=rng
         )
-        return Decided(found, {"round": np.array(count)}, loads.message_bytes)
+        return Decided(found, {"round": np.array(count)}, loads.message_bytes + loads.spoken_bytes)
 
     def _begun(self, loads: Loads, asked: Asked) -> Layout:
         theta = most_leaves(self.workers, self.theta)

@@ -1,0 +1,108 @@
+"""Servers touched by a request where each holds a share of the partitions: python -m bench.serve.shares [--objects N].
+
+Objects are made of cities by their people, in 128 partitions; places lie near objects. Partitions are given to 2 and 5
+servers at random, and by a curve through their pivots (contiguous). The servers that are asked are counted, beside
+those that have to be when the distance of the k-th object is known. One process, no HTTP: the messages are counted.
+
+Exits with 1 and the goals that are missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import dtoss
+from bench.measuring.verdicts import Goals
+from bench.watch.worlds import scattered
+from datasets.cities.places import cities
+from dtoss.geometry.curve import curve_keys
+from dtoss.partitioning.routing import far_of_radius, owners_that_may
+from dtoss.sharing.asked import Asked, last_distance, table_of
+from dtoss.sharing.share import Share
+
+PARTITIONS, REQUESTS = 128, 20_000
+NEAR_KM, SPRAWL_KM, KM = 0.02, 10.0, 1_000.0
+WITHIN = 1.02
+"""Servers asked over those that have to be."""
+KINDS = (("k = 8", 8, np.inf), ("radius 1 km", 0, KM))
+GOALS = {
+    ("k = 8", "random"): (1.010, 1.016),
+    ("k = 8", "contiguous"): (1.000, 1.003),
+    ("radius 1 km", "random"): (1.12, 1.25),
+    ("radius 1 km", "contiguous"): (1.01, 1.03),
+}
+"""What the reading has measured with 2 and with 5 servers."""
+
+
+class Servers:
+    """Shares, and how many servers each place has touched."""
+
+    def __init__(self, index: dtoss.Index, server_of: NDArray[np.int64]) -> None:
+        self.index, self.server_of = index, server_of
+        self.shares = [Share(index, np.flatnonzero(server_of == one).tolist()) for one in range(server_of.max() + 1)]
+        self.others = 0
+
+    def ask(self, server: int, asked: Asked, partitions: tuple[int, ...]) -> pa.Table:
+        """Ask another server, and count it."""
+        self.others += len(asked)
+        return self.shares[server].partial(asked, partitions)
+
+    def touched(self, asked: Asked) -> float:
+        """Return the servers that a place touches in the mean."""
+        home = self.index.partitioning.nearest(self.index.space.vectors(asked.positions))
+        self.others = 0
+        for server in np.unique(self.server_of[home]).tolist():
+            rows = np.flatnonzero(self.server_of[home] == server)
+            self.shares[server].answer(asked.take(rows), self.server_of, server, self.ask)
+        return 1.0 + self.others / len(asked)
+
+
+def needed(index: dtoss.Index, asked: Asked, server_of: NDArray[np.int64]) -> float:
+    """Return the servers that a place has to touch in the mean, were the answer's reach known."""
+    vectors = index.space.vectors(asked.positions)
+    far = asked.radius
+    if asked.k:
+        far = np.minimum(far, last_distance(table_of(index, asked), len(asked), asked.k))
+    furthest = np.array([one.furthest if one.sites else -1.0 for one in index.parts.facts])
+    home = index.partitioning.nearest(vectors)
+    place, part = owners_that_may(index.partitioning, vectors, home, far_of_radius(far, 3), furthest, index.reach)
+    return len(np.unique(place * (server_of.max() + 1) + server_of[part])) / len(asked)
+
+
+def main() -> None:
+    """Count servers for each kind of request and of placement."""
+    parser = argparse.ArgumentParser(description="Servers touched by a request.")
+    parser.add_argument("--objects", type=int, default=1_000_000)
+    count = parser.parse_args().objects
+    rng, known, goals = np.random.default_rng(0), cities(), Goals()
+    middles = np.column_stack([known.lon, known.lat])
+    people = known.population / known.population.sum()
+    objects = scattered(rng, middles[rng.choice(len(middles), count, p=people)], SPRAWL_KM)
+    index = dtoss.build(np.arange(count), objects, partitions=PARTITIONS, threads=2, progress=False)
+    places = scattered(rng, objects[rng.integers(0, count, REQUESTS)], NEAR_KM)
+    along = np.argsort(np.argsort(curve_keys(index.partitioning.pivots, None)))
+    print(f"{count:,} objects, {PARTITIONS} partitions, {REQUESTS:,} requests")
+    for name, k, radius in KINDS:
+        asked = Asked(places, np.full(REQUESTS, radius), k)
+        for placed in ("random", "contiguous"):
+            for at, servers in enumerate((2, 5)):
+                dealt = rng.permutation(PARTITIONS) if placed == "random" else along
+                server_of = dealt * servers // PARTITIONS
+                found = Servers(index, server_of).touched(asked)
+                least = needed(index, asked, server_of)
+                over = goals.ask(
+                    f"{name}, {placed}, {servers} servers: over what is needed", found / least, most=WITHIN
+                )
+                print(
+                    f"  {name:12s} {placed:11s} {servers} servers  {found:.4f}, needed {least:.4f} {over}; the reading "
+                    f"has {GOALS[name, placed][at]:.3f}"
+                )
+    goals.end()
+
+
+if __name__ == "__main__":
+    main()
