@@ -78,31 +78,6 @@ class Index:
             self.snapshot,
         )
 
-    def narrowed(
-        self, parts: OpenPartitions, regions: Regions | None = None, reach: NDArray[np.float64] | None = None
-    ) -> Index:
-        """Return an index of other partitions of the same space, without borders: :mod:`dtoss.sharing.held`.
-
-        As many nearest objects are looked for as here: replicas may say how far these are at the most.
-
-        Parameters
-        ----------
-        parts
-            The partitions.
-        regions, reach
-            Of these; None for the same ones.
-        """
-        return Index(
-            self.space,
-            self.partitioning if regions is None else regions,
-            self.reach if reach is None else reach,
-            parts,
-            bounds=self._bounds,
-            snapshot=self.snapshot,
-            string_ids=self.string_ids,
-            most=len(self),
-        )
-
     def __len__(self) -> int:
         return sum(facts.objects for facts in self.parts.facts)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dtoss.index import Index
 from dtoss.partition import BALL, Blocks, Graph, Partition
@@ -36,7 +37,7 @@ def held_index(index: Index, held: Iterable[int]) -> Index:
     def opened(number: int) -> Partition:
         return index.parts[number] if number in mine else empty(index.parts[like], number)
 
-    return index.narrowed(OpenPartitions([None] * len(facts), facts, opened))
+    return _narrowed(index, OpenPartitions([None] * len(facts), facts, opened), index.partitioning, index.reach)
 
 
 def known_index(index: Index, number: int) -> Index:
@@ -45,7 +46,24 @@ def known_index(index: Index, number: int) -> Index:
     facts = PartitionFacts(len(alone.positions), len(alone.sites), alone.furthest)
     regions = index.partitioning
     one = Regions(regions.pivots[number : number + 1], regions.weights[number : number + 1])
-    return index.narrowed(OpenPartitions([alone], [facts]), one, index.reach[number : number + 1])
+    return _narrowed(index, OpenPartitions([alone], [facts]), one, index.reach[number : number + 1])
+
+
+def _narrowed(index: Index, parts: OpenPartitions, regions: Regions, reach: NDArray[np.float64]) -> Index:
+    """Return an index of other partitions of the same space, without borders.
+
+    As many nearest objects are looked for as in the whole one: replicas may say how far these are at the most.
+    """
+    return Index(
+        index.space,
+        regions,
+        reach,
+        parts,
+        bounds=index._bounds,
+        snapshot=index.snapshot,
+        string_ids=index.string_ids,
+        most=len(index),
+    )
 
 
 def empty(like: Partition, number: int) -> Partition:
