@@ -320,7 +320,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "vendor": set(),
         "ceps": {"", "measuring"},
         "suites": {"", "measuring", "watch"},
-        "serve": {"", "measuring", "watch"},
+        "serve": {"", "measuring"},
         "": {"measuring", "peers"},
     },
 }

@@ -16,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import dtoss
+from bench.measuring.scattering import scattered
 from bench.measuring.verdicts import Goals
-from bench.watch.worlds import scattered
 from datasets.cities.places import cities
 from dtoss.geometry.curve import curve_keys
 from dtoss.partitioning.routing import far_of_radius, owners_that_may

@@ -118,11 +118,12 @@ def migrations(world: Talk) -> None:
     """Figures 12 to 15: how cells are chosen."""
     print("Figures 12 to 15. Claimed: GR moves the least and delays the fewest, DP takes longest, SI moves most. Of Q3")
     print("that switches: ms a decision, median and most; bytes moved a round over all; share of rows in moved cells.")
+    rounds = list(switching(world, SUBSCRIPTIONS, MESSAGES, 40, 4))
     for way in ("GR", "DP", "SI", "RA"):
         for heaviest in (0, 8):
             strategy = PS2Stream(WORKERS, choose=way, load="work", sigma=1.15, heaviest=heaviest)
-            one = rehearse(way, strategy, switching(world, SUBSCRIPTIONS, MESSAGES, 40, 4))
-            late = _delayed(one, world)
+            one = rehearse(way, strategy, rounds)
+            late = _delayed(one, [loads for loads, _ in rounds])
             print(
                 f"  {way} phase {'I and II' if heaviest else 'II':8s} {1e3 * np.median(one.seconds):7.1f} "
                 f"{1e3 * one.seconds.max():7.1f} ms  {100 * one.moved_share[1:].mean():6.3f} %  {100 * late:6.3f} %  "
@@ -130,9 +131,8 @@ def migrations(world: Talk) -> None:
             )
 
 
-def _delayed(one: Rehearsed, world: Talk) -> float:
+def _delayed(one: Rehearsed, rounds: list[Loads]) -> float:
     """Return the share of rows that come while their cell is moved, if that takes all of the round after."""
-    rounds = [loads for loads, _ in switching(world, SUBSCRIPTIONS, MESSAGES, 40, 4)]
     shares = []
     for number in range(1, one.rounds):
         before, now = one.layouts[number - 1], one.layouts[number]

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.measuring.points import DATA
-from bench.watch.worlds import KM_OF_DEGREE, log_uniform, scattered
+from bench.measuring.scattering import KM_OF_DEGREE, scattered
+from bench.watch.worlds import log_uniform
 from ceps.balance.asked import Asked, no_words
 from ceps.balance.loads import Loads, WorkModel
 from datasets.cities.places import cities

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.measuring.scattering import KM_OF_DEGREE, scattered
 from bench.watch.rounds import BYTES, SPRAWL_KM, states
 from bench.watch.words import WORDS_OF_A_MESSAGE, towns
-from bench.watch.worlds import KM_OF_DEGREE, scattered
 from ceps.balance.asked import Asked
 from ceps.balance.loads import Loads, Terms, WorkModel
 

@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.measuring.scattering import scattered
 from bench.measuring.verdicts import Goals
 from bench.watch.rounds import SPRAWL_KM, hotspot_places, states
-from bench.watch.worlds import circles, log_uniform, scattered
+from bench.watch.worlds import circles, log_uniform
 from ceps.balance.loads import Loads, WorkModel, max_over_mean, work_of_workers
 from dtoss.commits.chain import Commit
 from dtoss.watch.asked.changing import subscribe

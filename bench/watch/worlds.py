@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.measuring.points import DATA, missing, positions
+from bench.measuring.scattering import scattered
 from datasets.cities.places import cities
 from dtoss.geometry.curve import curve_keys, radix_order
 from dtoss.geometry.space import space_of
@@ -19,7 +20,6 @@ from dtoss.watch.subscription import CIRCLE, INSIDE, SUBSCRIPTION_SCHEMA
 
 Floats = NDArray[np.float64]
 
-KM_OF_DEGREE = 111.195
 RIDE_KM, TOWN_KM, SPRAWL_KM = 0.1, 2.0, 12.0
 """Standard deviation of the way from a ride, a town, and one of fewer towns, to a place there."""
 _BOROUGH_KM = 4.0
@@ -79,14 +79,6 @@ def log_uniform(rng: np.random.Generator, low: float, high: float, count: int) -
 def in_curve_order(places: Floats) -> Floats:
     """Return places along a space-filling curve."""
     return np.ascontiguousarray(places[radix_order(curve_keys(space_of().vectors(places)))])
-
-
-def scattered(rng: np.random.Generator, middles: Floats, km: float) -> Floats:
-    """Return places around middles."""
-    north = rng.normal(0, km / KM_OF_DEGREE, len(middles))
-    lat = np.clip(middles[:, 1] + north, -90, 90)
-    east = rng.normal(0, km / KM_OF_DEGREE, len(middles)) / np.cos(np.radians(np.clip(middles[:, 1], -89, 89)))
-    return np.column_stack([(middles[:, 0] + east + 180) % 360 - 180, lat])
 
 
 def rides(rng: np.random.Generator, count: int, seed: int, km: float = 0.0) -> Floats:

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ceps.balance.layout import Flags, Floats, Ints, Layout
-from ceps.balance.under_words import UnderWords, inside
-
-FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW = range(4)
+from ceps.balance.rectangles import prefix_sums, spread, sums_over
+from ceps.balance.under_words import UnderWords
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,32 +48,18 @@ class Asked:
     @cached_property
     def stored_by_cell(self) -> Ints:
         """How many subscriptions touch each cell, int64 (cells,); one whose two rectangles meet in a cell is two."""
-        return np.rint(self._spread(np.ones(len(self.rects)))).astype(np.int64)
+        return np.rint(spread(self.shape, self.rects, np.ones(len(self.rects)))).astype(np.int64)
 
     @cached_property
     def bytes_by_cell(self) -> Floats:
         """Bytes of the subscriptions that touch each cell, float64 (cells,)."""
-        # sums of differences miss 0 by a rounding
-        return np.where(self.stored_by_cell > 0, np.maximum(self._spread(self.bytes[self.owner]), 0.0), 0.0)
-
-    def _spread(self, weight: Floats) -> Floats:
-        """Return the sum of the weights of the rectangles over each cell. Cost O(rectangles + cells)."""
-        rows, columns = self.shape
-        edges = np.zeros((rows + 1, columns + 1))
-        for row, more in ((FIRST_ROW, 0), (LAST_ROW, 1)):
-            for column, further in ((FIRST_COLUMN, 0), (LAST_COLUMN, 1)):
-                sign = 1.0 if more == further else -1.0
-                at = (self.rects[:, row] + more) * (columns + 1) + self.rects[:, column] + further
-                edges += sign * np.bincount(at, weight, edges.size).reshape(edges.shape)
-        return edges.cumsum(axis=0).cumsum(axis=1)[:-1, :-1].ravel()
+        return np.where(
+            self.stored_by_cell > 0, np.maximum(spread(self.shape, self.rects, self.bytes[self.owner]), 0.0), 0.0
+        )
 
     def touching(self, cells: Flags) -> Flags:
         """Return which subscriptions touch some cells, bool (n,), of bool (cells,). Cost O(rectangles + cells)."""
-        sums = np.zeros((self.shape[0] + 1, self.shape[1] + 1), np.int64)
-        sums[1:, 1:] = cells.reshape(self.shape).cumsum(axis=0, dtype=np.int64).cumsum(axis=1)
-        west, south, east, north = self.rects.T
-        east, north = east + 1, north + 1
-        hit = sums[north, east] - sums[south, east] - sums[north, west] + sums[south, west] > 0
+        hit = sums_over(prefix_sums(self.shape, cells), self.rects) > 0
         found = np.zeros(len(self), np.bool_)
         found[self.owner[hit]] = True
         return found
@@ -131,6 +116,6 @@ def stored(layout: Layout, asked: Asked, worker: int) -> Flags:
     found |= asked.touching(rest) & (np.diff(asked.cover_begin) == 0)
     # under a word of which not all cells of the rest go elsewhere
     named = rest[words.cell]
-    left = inside(asked.shape, rest, under.rects) - under.holding(words.cell[named], words.word[named])
+    left = sums_over(prefix_sums(asked.shape, rest), under.rects) - under.holding(words.cell[named], words.word[named])
     found[under.owner[left > 0]] = True
     return found

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ceps.arguments import whole
-from ceps.balance.asked import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW, Asked
+from ceps.balance.asked import Asked
 from ceps.balance.layout import MOST_WORKERS, Floats, Ints, Layout, of_cells, replicated
 from ceps.balance.loads import Loads
+from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW
 from ceps.balance.strategy import Decided, Memory
 
 

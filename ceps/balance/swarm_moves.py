@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceps.balance.asked import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW
 from ceps.balance.layout import Floats, Ints
+from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW
 
 Costs = Callable[[Ints], Floats]
 """Returns the cost of rectangles (n, 4)."""

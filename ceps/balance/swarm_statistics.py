@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ceps.balance.asked import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW, Asked
+from ceps.balance.asked import Asked
 from ceps.balance.layout import Floats, Ints
+from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW, sums_within
 
 FADING = 2.0
 """By which points of earlier rounds are divided at the end of a round."""
@@ -154,29 +154,9 @@ class Overlaps:
         east, north = rects[:, LAST_COLUMN], rects[:, LAST_ROW]
         faces, between_columns, between_rows, corners = self._sums
         found: Ints = (
-            _within(faces, south, north, west, east)
-            - _within(between_columns, south, north, west + 1, east)
-            - _within(between_rows, south + 1, north, west, east)
-            + _within(corners, south + 1, north, west + 1, east)
+            sums_within(faces, south, north, west, east)
+            - sums_within(between_columns, south, north, west + 1, east)
+            - sums_within(between_rows, south + 1, north, west, east)
+            + sums_within(corners, south + 1, north, west + 1, east)
         )
         return found
-
-
-def _within(sums: NDArray[Any], south: Ints, north: Ints, west: Ints, east: Ints) -> NDArray[Any]:
-    """Return sums over rectangles, 0 where a rectangle has no cell."""
-    top, right = np.maximum(north + 1, south), np.maximum(east + 1, west)
-    found: NDArray[Any] = sums[top, right] - sums[south, right] - sums[top, west] + sums[south, west]
-    return found
-
-
-def sums_over(table: Floats, rects: Ints) -> Floats:
-    """Return the sum of a table's prefix sums over rectangles of cells, float64 (n,)."""
-    west, south, east, north = (rects[:, at] for at in (FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW))
-    return _within(table, south, north, west, east).astype(np.float64)
-
-
-def prefix_sums(shape: tuple[int, int], values: Floats) -> Floats:
-    """Return the sums of all cells below and to the left, float64 (rows + 1, columns + 1)."""
-    sums = np.zeros((shape[0] + 1, shape[1] + 1))
-    sums[1:, 1:] = values.reshape(shape).cumsum(axis=0).cumsum(axis=1)
-    return sums

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ceps.balance.layout import Flags, Ints
+from ceps.balance.rectangles import prefix_sums, spread, sums_over
 
 _AT_ONCE = 1 << 22
 """Pairs of a rectangle and a cell that are looked at in one go."""
@@ -48,7 +49,8 @@ class UnderWords:
                 found += np.bincount(points[self._hold(rects, cell[points])], minlength=len(cell))
             else:
                 group = self._group(int(word[points[0]]))
-                found[points] = _spread(self.shape, self.rects[group])[cell[points]]
+                held = spread(self.shape, self.rects[group], np.ones(group.stop - group.start))
+                found[points] = np.rint(held[cell[points]]).astype(np.int64)
         return found
 
     def holding(self, cell: Ints, word: Ints) -> Ints:
@@ -60,7 +62,7 @@ class UnderWords:
             else:
                 group = self._group(int(word[points[0]]))
                 marks = np.bincount(cell[points], minlength=self.shape[0] * self.shape[1])
-                found[group] = inside(self.shape, marks, self.rects[group])
+                found[group] = sums_over(prefix_sums(self.shape, marks), self.rects[group])
         return found
 
     def in_cell(self, cell: int) -> tuple[Ints, Ints]:
@@ -124,28 +126,3 @@ class UnderWords:
         for group in np.split(rest, np.flatnonzero(np.diff(place[rest])) + 1):
             if len(group):
                 yield np.zeros(0, np.int64), group
-
-
-def _spread(shape: tuple[int, int], rects: Ints) -> Ints:
-    """Return how many rectangles hold each cell, int64 (cells,)."""
-    rows, columns = shape
-    edges = np.zeros((rows + 1, columns + 1), np.int64)
-    west, south, east, north = rects.T
-    for row, column, sign in (
-        (south, west, 1),
-        (south, east + 1, -1),
-        (north + 1, west, -1),
-        (north + 1, east + 1, 1),
-    ):
-        np.add.at(edges, (row, column), sign)
-    return edges.cumsum(axis=0).cumsum(axis=1)[:-1, :-1].ravel()
-
-
-def inside(shape: tuple[int, int], marks: Ints | Flags, rects: Ints) -> Ints:
-    """Return the sum of the marks of cells, (cells,), over each rectangle, int64 (p,)."""
-    sums = np.zeros((shape[0] + 1, shape[1] + 1), np.int64)
-    sums[1:, 1:] = marks.reshape(shape).cumsum(axis=0, dtype=np.int64).cumsum(axis=1)
-    west, south, east, north = rects.T
-    east, north = east + 1, north + 1
-    found: Ints = sums[north, east] - sums[south, east] - sums[north, west] + sums[south, west]
-    return found

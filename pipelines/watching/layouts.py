@@ -72,6 +72,12 @@ def words_of(parts: Sequence[AskedCells]) -> pa.Array:
     return found.take(pc.sort_indices(found))
 
 
+@lru_cache(maxsize=4)
+def words_asked(home: Home, names: tuple[str, ...], grid: RoutingGrid) -> pa.Array:
+    """Return the words under which subscriptions of indexes stand, by the names of these; the last few are kept."""
+    return words_of([cells_asked(home, name, grid) for name in names])
+
+
 def as_asked(grid: RoutingGrid, parts: list[AskedCells], words: pa.Array = NO_TEXTS) -> Asked:
     """Return the subscriptions of indexes, one after another, as strategies see them.
 

@@ -17,7 +17,7 @@ from ceps.balance.loads import Loads, WorkModel, fitted, shares_of_seconds
 from ceps.balance.strategy import Strategy
 from dtoss.watch.home import Home
 from dtoss.watch.layout.answering import Worked
-from dtoss.watch.layout.asked_cells import AskedCells, grid_of_standing
+from dtoss.watch.layout.asked_cells import grid_of_standing
 from dtoss.watch.layout.committing import RoundLoad, read_load, write_load
 from dtoss.watch.layout.files import open_arrays, open_routing, open_stored, write_arrays, write_routing
 from dtoss.watch.layout.grid import RoutingGrid
@@ -34,7 +34,7 @@ from pipelines.watching.layouts import (
     as_routing,
     cells_asked,
     columns_sent,
-    words_of,
+    words_asked,
     write_all_stored,
 )
 from pipelines.watching.spoken import SaidInTexts, in_texts, splits_by_words, terms_of
@@ -112,7 +112,6 @@ class Spreading:
     _ended: Loads | None = None
     _said: list[SaidInTexts] = field(default_factory=list)
     _first: bool = True
-    _next_round: int = 0
     _samples: list[tuple[float, float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -134,7 +133,6 @@ class Spreading:
             If a file cannot be read or written.
         """
         before = Routed.of(plan.document_before().get("layout"))
-        self._next_round = 0 if before is None else before.round + 1
         if before is not None and before.strategy != self.spread.strategy:
             before = None  # another one's layout is no place to begin from, and may be gone
         if before is None:
@@ -187,6 +185,7 @@ class Spreading:
         routing = as_routing(decided.layout, grid, self._words(plan, grid))
         if before is not None and layout is not None and decided.layout.same_as(layout):
             return self._stored(plan, replace(before, memory=kept, moved=0, ended=None), before, routing)
+        last = Routed.of(plan.document_before().get("layout"))
         routed = Routed(
             self.spread.strategy,
             self.spread.workers,
@@ -195,7 +194,7 @@ class Spreading:
             None,
             {} if before is None else before.indexes,
             kept,
-            round=self._next_round,
+            round=0 if last is None else last.round + 1,
             words=None if before is None else before.words,
             since=plan.number,
         )
@@ -232,18 +231,14 @@ class Spreading:
         return open_stored(self.home, before.base["name"], worker).rows
 
     def _asked(self, plan: Plan, grid: RoutingGrid) -> Asked:
-        return as_asked(grid, self._parts(plan, grid), self._words(plan, grid))
-
-    def _parts(self, plan: Plan, grid: RoutingGrid) -> list[AskedCells]:
-        files = plan.files
-        entries = () if files is None else (files.base, files.delta)
-        return [cells_asked(self.home, one["name"], grid) for one in entries if one is not None]
+        parts = [cells_asked(self.home, name, grid) for name in _indexes(plan)]
+        return as_asked(grid, parts, self._words(plan, grid))
 
     def _words(self, plan: Plan, grid: RoutingGrid) -> pa.Array:
         """Return the words that are counted in rows, for a strategy that wants to know them."""
         if plan.settings.text is None or not splits_by_words(self.spread.strategy):
             return NO_TEXTS
-        return words_of(self._parts(plan, grid))
+        return words_asked(self.home, _indexes(plan), grid)
 
     def forget(self) -> None:
         """Forget what is not committed: a batch has failed, and is tried again from what the commits say."""
@@ -259,6 +254,8 @@ class Spreading:
             If it cannot be written.
         """
         assert plan.routed is not None
+        if not self.spread.batches:
+            return None  # no round ever ends: what would be kept for it would only grow
         if not self._batches:
             self._begun_us, self._began = plan.now_us, time.monotonic()
         self._worked += worked
@@ -269,7 +266,7 @@ class Spreading:
             self._samples.append((*counts, one.seconds))  # type: ignore[arg-type]
         self._samples = self._samples[-_KEPT_SAMPLES:]
         lasted = time.monotonic() - self._began >= self.spread.seconds
-        over = lasted and 0 < self.spread.batches <= self._batches
+        over = lasted and self.spread.batches <= self._batches
         if not over or not self._worked:
             return None
         grid = open_routing(self.home, plan.routed.layout["name"]).grid
@@ -310,6 +307,12 @@ class Spreading:
             time.time_ns() // 1000,
             (model.a, model.b, model.c, model.error),
         )
+
+
+def _indexes(plan: Plan) -> tuple[str, ...]:
+    """Return the names of the indexes that stand, the large one first."""
+    entries = () if plan.files is None else (plan.files.base, plan.files.delta)
+    return tuple(one["name"] for one in entries if one is not None)
 
 
 def _same_base(plan: Plan) -> bool:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceps.balance.asked import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW, Asked
+from ceps.balance.asked import Asked
 from ceps.balance.layout import Flags, Floats, Ints
 from ceps.balance.loads import Loads, Terms, either
+from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW
 
 STORED = 0.2
 """What a subscription costs that is stored, in rows."""

@@ -23,7 +23,7 @@ from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.told.verify import verify_watch
 from pipelines.rows.positions import Columns
 from pipelines.watching.batches import Rowwise
-from pipelines.watching.layouts import words_of
+from pipelines.watching.layouts import cells_asked, words_of
 from pipelines.watching.spreading import Spread, Spreading
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, SPHERE, change, circle, rows_of, run, settings_of
 from tests.pipelines.watching.arrivals import once
@@ -96,8 +96,9 @@ def test_events_are_those_of_one_task(tmp_path, monkeypatch, strategy):
 def _check_said(home, plan, rows, done, spreading):
     """What tasks have counted is what a loop counts, and so is what the round keeps of it."""
     texts = open_words(home, plan.routed.words["name"])[0].to_pylist()
-    assert texts == words_of(spreading._parts(plan, open_routing(home, plan.routed.layout["name"]).grid)).to_pylist()
     grid = open_routing(home, plan.routed.layout["name"]).grid
+    parts = [one for one in (plan.files.base, plan.files.delta) if one is not None]
+    assert texts == words_of([cells_asked(home, one["name"], grid) for one in parts]).to_pylist()
     cell = cells_of(grid, SPHERE, np.array([[row["x"], row["y"]] for row in rows])).tolist()
     wanted = Counter((c, word) for c, row in zip(cell, rows, strict=True) for word in set((row["text"] or "").split()))
     wanted = {pair: count for pair, count in wanted.items() if pair[1] in texts}

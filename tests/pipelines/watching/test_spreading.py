@@ -138,3 +138,14 @@ def test_a_round_lasts_as_long_as_is_said(tmp_path):
     said = spread_said("kd", 2, "round", None)
     assert (said.batches, said.seconds) == (1, 15.0)
     assert spread_said("kd", 2, "4", None) == Spread("kd", 2, 4)
+
+
+def test_nothing_is_kept_for_a_round_that_never_ends(tmp_path):
+    """Batch after batch, where layouts never change."""
+    home = begun(tmp_path)
+    spreading = Spreading(home, Spread("kd", 3, 0))
+    held = []
+    for number in range(4):
+        batch(home, spreading, number)
+        held.append(sum(len(value) for value in vars(spreading).values() if isinstance(value, list)))
+    assert held == [0] * 4
