@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,17 +33,26 @@ class MappedFiles:
     Parameters
     ----------
     partitions
-        In the order of their numbers.
+        In the order of their numbers; None for those that are found when they are first read.
     borders
         The border table's.
     """
 
-    partitions: tuple[Source, ...]
+    partitions: tuple[Source | None, ...]
     borders: Source
 
 
-def map_files(store: Store, manifest: dict[str, Any]) -> MappedFiles:
+def map_files(store: Store, manifest: dict[str, Any], held: Iterable[int] | None = None) -> MappedFiles:
     """Return the files of a snapshot, mapped where they are local and read whole elsewhere.
+
+    Parameters
+    ----------
+    store
+        Where it is.
+    manifest
+        The snapshot's.
+    held
+        Numbers of the partitions that are wanted; None for all.
 
     Raises
     ------
@@ -51,10 +60,14 @@ def map_files(store: Store, manifest: dict[str, Any]) -> MappedFiles:
         If one is missing or not of the size that the manifest states.
     """
     name = manifest["snapshot"]
-    first, *others = [
-        store.source(name, entry["file"], entry["bytes"]) for entry in (manifest["borders"], *manifest["partitions"])
+    entries = manifest["partitions"]
+    mine = set(range(len(entries)) if held is None else held)
+    borders = store.source(name, manifest["borders"]["file"], manifest["borders"]["bytes"])
+    mapped = [
+        store.source(name, entry["file"], entry["bytes"]) if number in mine else None
+        for number, entry in enumerate(entries)
     ]
-    return MappedFiles(tuple(others), first)
+    return MappedFiles(tuple(mapped), borders)
 
 
 def verify_files(
@@ -62,6 +75,7 @@ def verify_files(
     manifest: dict[str, Any],
     files: MappedFiles | None = None,
     breathe: Callable[[], None] | None = None,
+    numbers: Iterable[int] | None = None,
 ) -> None:
     """Compare the SHA-256 of all files of a snapshot: of those that were mapped, and of the others as they are now.
 
@@ -75,17 +89,24 @@ def verify_files(
         Those that were mapped.
     breathe
         Is called after each half megabyte.
+    numbers
+        Of the partitions whose files are compared; None for all.
 
     Raises
     ------
     StoreError
         If one has another; the message names it.
     """
-    held: dict[str, Source] = {}
+    held: dict[str, Source | None] = {}
     if files is not None:
         held = {entry["file"]: source for entry, source in zip(manifest["partitions"], files.partitions, strict=True)}
         held[manifest["borders"]["file"]] = files.borders
+    partitions = manifest["partitions"]
+    left_out = set() if numbers is None else set(range(len(partitions))).difference(numbers)
+    skipped = {partitions[number]["file"] for number in left_out}
     for entry in entries_of(manifest):
+        if entry["file"] in skipped:
+            continue
         source = held.get(entry["file"]) or store.source(manifest["snapshot"], entry["file"], entry["bytes"])
         check_sum(source, entry, breathe=breathe)
 
@@ -179,7 +200,8 @@ def _open_partition(
     store: Store, manifest: dict[str, Any], verify: Verify, files: MappedFiles | None, number: int
 ) -> Partition:
     entry = manifest["partitions"][number]
-    source = files.partitions[number] if files else store.source(manifest["snapshot"], entry["file"], entry["bytes"])
+    source = None if files is None else files.partitions[number]
+    source = source or store.source(manifest["snapshot"], entry["file"], entry["bytes"])
     _touch(source, entry, verify)
     return partition_in(source, manifest, number)
 

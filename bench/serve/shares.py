@@ -10,9 +10,10 @@ Exits with 1 and the goals that are missed.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 import dtoss
@@ -23,6 +24,7 @@ from dtoss.geometry.curve import curve_keys
 from dtoss.partitioning.routing import far_of_radius, owners_that_may
 from dtoss.sharing.asked import Asked, last_distance, table_of
 from dtoss.sharing.share import Share
+from dtoss.sharing.together import Together, answered_by
 
 PARTITIONS, REQUESTS = 128, 20_000
 NEAR_KM, SPRAWL_KM, KM = 0.02, 10.0, 1_000.0
@@ -46,19 +48,16 @@ class Servers:
         self.shares = [Share(index, np.flatnonzero(server_of == one).tolist()) for one in range(server_of.max() + 1)]
         self.others = 0
 
-    def ask(self, server: int, asked: Asked, partitions: tuple[int, ...]) -> pa.Table:
-        """Ask another server, and count it."""
-        self.others += len(asked)
-        return self.shares[server].partial(asked, partitions)
+    def ask(self, asks: Sequence[tuple[int, Any]]) -> list[Any]:
+        """Ask servers, and count the places of each."""
+        self.others += sum(len(one.asked) for _, one in asks)
+        return [answered_by(self.shares[server], one) for server, one in asks]
 
     def touched(self, asked: Asked) -> float:
         """Return the servers that a place touches in the mean."""
-        home = self.index.partitioning.nearest(self.index.space.vectors(asked.positions))
         self.others = 0
-        for server in np.unique(self.server_of[home]).tolist():
-            rows = np.flatnonzero(self.server_of[home] == server)
-            self.shares[server].answer(asked.take(rows), self.server_of, server, self.ask)
-        return 1.0 + self.others / len(asked)
+        Together(self.shares[0], 0, self.server_of, self.ask).hits(asked)
+        return self.others / len(asked)
 
 
 def needed(index: dtoss.Index, asked: Asked, server_of: NDArray[np.int64]) -> float:

@@ -13,7 +13,7 @@ from dtoss.geometry.distance import EARTH_RADIUS, chord_of
 from dtoss.geometry.place import Place, place_at
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partitioning.fences import fences_of
-from dtoss.partitioning.regions import Regions, furthest_past_border, past_border, pivot_gap2
+from dtoss.partitioning.regions import Regions, furthest_past_border, nearest_region, past_border, pivot_gap2
 
 
 @kernel
@@ -260,3 +260,76 @@ def _reads(
                 request[used], partition[used] = r, j
                 used += 1
     return request[:used], partition[:used]
+
+
+def shares_that_suffice(
+    regions: Regions,
+    vectors: NDArray[np.float64],
+    far: NDArray[np.float64],
+    searched: NDArray[np.float64],
+    furthest: NDArray[np.float64],
+    reach: NDArray[np.float64],
+    held: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Return of which places the home is held, and nothing within a distance is owned by a partition that is not.
+
+    Parameters
+    ----------
+    regions
+        Who owns what.
+    vectors
+        float64 (n, dimension).
+    far
+        float64 (n,). Distances or chords, infinity for everywhere.
+    searched
+        float64 (n,). How far the search looked, at least as far: only where the home knows everything up to there were
+        its replicas looked at.
+    furthest, reach
+        As :func:`owners_that_may`: a home that knows everything that was searched is enough.
+    held
+        bool (P,). The partitions that are held.
+
+    Notes
+    -----
+    An empty home does not suffice: it says nothing of what is beyond. Cost O(n) where homes know enough, O(n P) else.
+    """
+    wide, whole = operand(far * (1.0 + PRUNE), np.float64), operand(searched * (1.0 + PRUNE), np.float64)
+    return _suffice(operand(vectors), wide, whole, *regions.arrays, reach, furthest, held)
+
+
+@kernel(
+    "bool_[::1](float64[:, ::1], float64[::1], float64[::1], float64[:, ::1], float64[::1], int32[:, ::1],"
+    " float64[:, ::1], float64[::1], float64[::1], bool_[::1])"
+)
+def _suffice(
+    vectors: Any,
+    far: Any,
+    searched: Any,
+    pivots: Any,
+    weights: Any,
+    order: Any,
+    distance: Any,
+    reach_: Any,
+    furthest_: Any,
+    held: Any,
+) -> Any:
+    n, dimension = vectors.shape
+    fences = fences_of(pivots, weights, order, distance)
+    count = fences.partitions
+    v, reach, furthest = pointer(vectors), pointer(reach_), pointer(furthest_)
+    enough = np.zeros(n, np.bool_)
+    i = 0
+    for r in range(n):
+        place = place_at(v, r, dimension)
+        i = nearest_region(place, fences, i)
+        if not held[i] or furthest[i] < 0.0:
+            continue
+        found = knows(place, fences, reach, i, searched[r])
+        if not found:
+            found = True
+            for j in range(count):
+                if not held[j] and furthest[j] >= 0.0 and must_read(place, fences, furthest, i, j, far[r]):
+                    found = False
+                    break
+        enough[r] = found
+    return enough

@@ -30,6 +30,7 @@ from dtoss.serve.routes import (
     map,
     objects,
     page,
+    partial,
     places,
     report,
     shapes,
@@ -39,6 +40,8 @@ from dtoss.serve.routes import (
     windows,
 )
 from dtoss.serve.state import WorkerState
+from dtoss.serve.together.circle import SnapshotElsewhere
+from dtoss.serve.together.requests import OTHERS_HAVE, AnsweredTogether
 
 ABOUT = """Who is near? Exact answers from an index of moving objects that is built anew every cycle.
 
@@ -49,7 +52,7 @@ _MISSING = re.compile(r"Missing required query parameter '([^']+)'")
 GROUPS = {
     "Standing questions": {"events", "subscriptions"},
     "Windows": {"windows"},
-    "Care": {"snapshot", "healthz", "readyz", "metrics", "openapi.json"},
+    "Care": {"snapshot", "healthz", "readyz", "metrics", "openapi.json", "partial", "forward"},
     "The map": {"", "docs", "live", "map", "report", "static", "tiles"},
 }
 """Routes by the first part of their paths; all others are questions."""
@@ -80,6 +83,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             *subscriptions.handlers(state, held),
             *windows.handlers(state),
             *window_regions.handlers(state),
+            *partial.handlers(state, held),
             *care.handlers(state),
             *page.handlers(),
             *report.handlers(state),
@@ -94,6 +98,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
         ),
         exception_handlers={
             Problem: _problem,
+            SnapshotElsewhere: _again,
             ClientGone: _nobody,
             ValidationException: _not_valid,
             MethodNotAllowedException: _not_allowed,
@@ -105,7 +110,8 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
         request_max_body_size=None,
     )
     text = orjson.dumps(openapi_text(app))
-    return Front(state, app, ids), desk  # type: ignore[arg-type]
+    whole = app if state.circle is None else AnsweredTogether(state, app)  # type: ignore[arg-type]
+    return Front(state, whole, ids), desk  # type: ignore[arg-type]
 
 
 def _coordinates(state: WorkerState) -> tuple[str, str]:
@@ -170,6 +176,13 @@ def _problem(request: Asker, problem: Any) -> Any:
     body = problem.body(scope[REQUEST_ID])
     headers = [(b"content-type", PROBLEM_TYPE), (b"content-length", b"%d" % len(body)), *problem.headers()]
     return Ready(body, headers, problem.status)
+
+
+def _again(request: Asker, elsewhere: Any) -> Any:
+    """Say that another server has not the snapshot any more, which is asked for once more."""
+    scope: Any = request.scope
+    scope[OTHERS_HAVE] = elsewhere.snapshots
+    return _problem(request, Problem(409, f"{elsewhere}: ask again", retry_after=1))
 
 
 def _nobody(request: Asker, gone: Any) -> Any:

@@ -77,6 +77,10 @@ class Conditions:
         found = self._filters.ready(text)
         return self._filters.get(text, self._turn()) if found is None else found
 
+    def on(self, index: Index) -> Conditions:
+        """Return those of another index, of which none is evaluated yet."""
+        return Conditions(index, self._evaluations, self._later, self._evaluated)
+
     def in_use(self) -> list[str]:
         """Return the conditions that were evaluated and are kept, the one asked last first."""
         return self._filters.texts()
@@ -93,7 +97,7 @@ class Conditions:
         breathe
             Is called after each.
         """
-        others = Conditions(index, self._evaluations, self._later, self._evaluated)
+        others = self.on(index)
         for text in reversed(self.in_use()):
             with suppress(ValueError):
                 fresh = others.get(text)

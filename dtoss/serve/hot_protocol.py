@@ -26,6 +26,7 @@ from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.telling.shared_counts import HOT_ROUTES
+from dtoss.serve.together.short_forward import FORWARD, ForwardRequest, is_short
 
 ELSEWHERE = frozenset(
     (b"if-none-match", b"origin", b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"range")
@@ -179,6 +180,11 @@ class HotProtocol(GuardedProtocol):
         if desk.reading is None or (self.cycle is not None and not self.cycle.response_complete):
             return False
         url = self.url
+        if url == FORWARD:
+            if not is_short(self, self.headers):
+                return False
+            self.cycle = ForwardRequest(self)  # type: ignore[assignment]
+            return True
         ready = None
         if url.startswith(WINDOWS_PATHS):
             ready = desk.state.windows.ready(url, desk.state.serving.now.name)
@@ -223,6 +229,9 @@ class HotProtocol(GuardedProtocol):
 
     def _object(self, request: HotRequest) -> None:
         served = self.desk.state.serving.now
+        if served.share is not None:  # another server may have it
+            self.loop.call_soon(request.elsewhere)
+            return
         text = unquote(request.target[len(OBJECT_PATHS) :].decode())
         try:
             body, (x, y) = object_body(served, text)

@@ -8,6 +8,7 @@ import orjson
 import pyarrow as pa
 
 from dtoss.index import Index
+from dtoss.queries.cell_of import cell_at, outline_at
 from dtoss.serve.answers import json_value
 from dtoss.serve.serving import Served
 
@@ -40,19 +41,21 @@ def object_body(
     """
     index = served.index
     object_id = id_of(index, text)
-    partition, item, _ = index.place_of(object_id)
+    place = index.place_of(object_id)
+    partition, item, _ = place
     x, y = partition.positions[item].tolist()
     names = ("lon", "lat") if index.space.geographic else ("x", "y")
     told: dict[str, Any] = {"snapshot": served.name, "id": str(object_id) if text_ids else object_id}
     told |= {names[0]: x, names[1]: y}
     told["attributes"] = {name: json_value(column, item) for name, column in partition.attributes.items()}
     if neighbours:
-        ids = index.neighbours(object_id).tolist()
+        ids = cell_at(served.cells, place).neighbours.tolist()
         told["neighbours"] = list(map(str, ids)) if text_ids else ids
     if cell:
-        corners = index.cell(object_id).tolist()
+        outline, area = outline_at(served.cells, place)
+        corners = index.space.positions(outline).tolist()
         told["cell"] = {"type": "Polygon", "coordinates": [[*corners, *corners[:1]]] if corners else []}
-        told["area"] = index.area(object_id)
+        told["area"] = area
     return orjson.dumps(told), (x, y)
 
 

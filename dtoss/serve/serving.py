@@ -11,9 +11,12 @@ from dtoss.index import Index
 from dtoss.serve.page.facts import MapFacts
 from dtoss.serve.page.tiling import Tiles
 from dtoss.serve.problems import Problem
+from dtoss.serve.together.given import GIVEN
 
 if TYPE_CHECKING:
+    from dtoss.queries.cell_of import CellView
     from dtoss.serve.conditions import Conditions
+    from dtoss.sharing.share import Share
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,9 @@ class Served:
         What a map shows of it; made when None.
     map_facts
         What the page is told of it; made when None.
+    share
+        What this server holds of it, where it answers together with others: ``index`` is of that alone. None where it
+        holds all.
     """
 
     index: Index
@@ -48,12 +54,23 @@ class Served:
     facts: Mapping[str, Any]
     tiles: Tiles = field(default=None)  # type: ignore[assignment]
     map_facts: MapFacts = field(default=None)  # type: ignore[assignment]
+    share: Share | None = None
 
     def __post_init__(self) -> None:
         if self.tiles is None:
             object.__setattr__(self, "tiles", Tiles(self.index))
         if self.map_facts is None:
             object.__setattr__(self, "map_facts", MapFacts(self.index, self.tiles))
+
+    @property
+    def whole(self) -> Index:
+        """The index of all partitions, of which a share opens only its own."""
+        return self.index if self.share is None else self.share.index
+
+    @property
+    def cells(self) -> CellView:
+        """What cells of objects are drawn by: at borders those of other partitions count, too."""
+        return self.whole._view
 
     @cached_property
     def beginning(self) -> bytes:
@@ -74,6 +91,7 @@ class Serving:
         self.now = first
         self.before: Served | None = None
         self.refused: str | None = None
+        self.opened: dict[str, Served] = {}  # by name: those that another server has asked for
 
     def named(self, name: str | None) -> Served:
         """Return the open snapshot of a name, the one that answers when None.
@@ -83,10 +101,13 @@ class Serving:
         Problem
             410 if it is not open.
         """
+        if name is None and (given := GIVEN.get()) is not None:
+            name = given.snapshot
         if name is None or name == self.now.name:
             return self.now
-        if self.before is not None and name == self.before.name:
-            return self.before
+        found = self.open_one(name)
+        if found is not None:
+            return found
         known = [served.name for served in (self.now, self.before) if served is not None]
         raise Problem(
             410,
@@ -95,6 +116,18 @@ class Serving:
             value=name,
             bound=known,
         )
+
+    def open_one(self, name: str) -> Served | None:
+        """Return a snapshot that is open, None where it is not."""
+        for served in (self.now, self.before):
+            if served is not None and served.name == name:
+                return served
+        return self.opened.get(name)
+
+    def names(self) -> list[str]:
+        """Return the names of all snapshots that are open, the one that answers first."""
+        some = (self.now, self.before, *self.opened.values())
+        return list(dict.fromkeys(served.name for served in some if served is not None))
 
     def replace(self, fresh: Served) -> None:
         """Let a snapshot answer from now on; the one before stays open."""

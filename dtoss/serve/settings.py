@@ -59,6 +59,10 @@ class Settings:
         of none.
     allow_subscribe
         Whether requests whose token may write change subscriptions.
+    server
+        The number that the plan has for this server, which holds its partitions only; None holds all.
+    peers
+        File of where the plan's servers are.
     """
 
     store: str
@@ -86,6 +90,8 @@ class Settings:
     hot: bool = True
     watch: str | None = DEFAULT_NAME
     allow_subscribe: bool = False
+    server: int | None = None
+    peers: str | None = None
 
     def home(self) -> Home | None:
         """Return where the watch is; None where none is told of. Each worker makes its own, after the fork.

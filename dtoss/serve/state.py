@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dtoss.serve.pool import Pool
 from dtoss.serve.serving import Serving
 from dtoss.serve.settings import Settings
 from dtoss.serve.windows.opened import Opened
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from dtoss.serve.delivery.tail import Tail
     from dtoss.serve.entry.doors import Doors
     from dtoss.serve.page.showing import Showing
-    from dtoss.serve.pool import Pool
     from dtoss.serve.telling.accesses import Accesses
     from dtoss.serve.telling.log_lines import Log
     from dtoss.serve.telling.metrics import Metrics
+    from dtoss.serve.together.circle import Circle
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,8 @@ class WorkerState:
         Errors, slow requests and events.
     showing
         What the page shows besides the snapshot.
+    circle
+        The other servers of the plan; None where this one holds all.
     """
 
     number: int
@@ -57,6 +60,7 @@ class WorkerState:
     doors: Doors
     log: Log
     showing: Showing
+    circle: Circle | None = None
 
     @cached_property
     def windows(self) -> Opened:
@@ -67,6 +71,12 @@ class WorkerState:
     def home(self) -> Home | None:
         """Where the watch is whose events and subscriptions are told; None where none is."""
         return self.settings.home()
+
+    @cached_property
+    def for_others(self) -> Pool:
+        """Threads that answer the other servers: none of them waits for another server."""
+        limits, settings = self.settings.limits, self.settings
+        return Pool(settings.threads, 16 * limits.pool_queue, limits.pool_seconds, _Unheard())
 
     @cached_property
     def asked(self) -> Pages | None:
@@ -86,3 +96,10 @@ class WorkerState:
     def _not_read(self, why: str) -> None:
         self.metrics.watch_failed()
         self.log.event("watch not read", detail=why)
+
+
+class _Unheard:
+    """Is told how many questions of other servers wait; their askers measure how long."""
+
+    def waiting(self, requests: int) -> None:
+        """Take it."""

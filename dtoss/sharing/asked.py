@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from dtoss.index import Index
 from dtoss.queries.answer import answer
 from dtoss.queries.gather import take_columns
+from dtoss.queries.raw_hits import RawHits
+
+HAVING = "having"
+"""The column that says which hits satisfy a condition on hits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +34,8 @@ class Asked:
         A condition on the objects; None for none.
     columns
         Of the hits.
+    having
+        A condition on hits: the column :data:`HAVING` says which satisfy it. None for none.
     """
 
     positions: NDArray[np.float64]
@@ -37,6 +43,7 @@ class Asked:
     k: int
     where: str | None = None
     columns: tuple[str, ...] = ()
+    having: str | None = None
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -68,13 +75,36 @@ def table_of(index: Index, asked: Asked, replicas: bool = False) -> pa.Table:
         found = answer(masked, index.space.vectors(asked.positions), asked.radius, asked.k, 1)
     else:
         found = index.search(asked.positions, asked.radius, asked.k, asked.where)
-    query = np.repeat(np.arange(len(asked)), found.count)
+    return raw_table(index, found, asked.columns, asked.having)
+
+
+def raw_table(index: Index, found: RawHits, columns: tuple[str, ...], having: str | None) -> pa.Table:
+    """Return raw hits of an index as a table: the number of the place, the id, the distance and columns.
+
+    Parameters
+    ----------
+    index
+        Whose hits these are.
+    found
+        By place.
+    columns
+        Of the hits.
+    having
+        A condition on hits; None for none.
+
+    Raises
+    ------
+    ValueError
+        If the condition or a column does not fit the objects.
+    """
+    query = np.repeat(np.arange(len(found.count)), found.count)
     ids = pa.array(found.ids) if found.ids is not None else index.ids_of(found)
-    taken = take_columns(index.parts, found, list(asked.columns))
-    columns = dict(zip(asked.columns, taken, strict=True))
-    return pa.table(
-        {"query": query, "id": ids, "distance": found.distance} | {f"c:{name}": x for name, x in columns.items()}
-    )
+    taken = take_columns(index.parts, found, list(columns))
+    told = {"query": query, "id": ids, "distance": found.distance}
+    told |= {f"c:{name}": column for name, column in zip(columns, taken, strict=True)}
+    if having is not None:
+        told[HAVING] = index.satisfying(found, having)
+    return pa.table(told)
 
 
 def numbered(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:

@@ -17,7 +17,7 @@ from dtoss.queries.open_partitions import OpenPartitions, PartitionFacts
 NOTHING = PartitionFacts(0, 0, -1.0)
 
 
-def held_index(index: Index, held: Iterable[int]) -> Index:
+def held_index(index: Index, held: Iterable[int], *, replicas: bool = True) -> Index:
     """Return an index of some partitions, which are opened when they are first read, as they are in the whole one.
 
     A place whose home is not held is answered by what the others own. A place whose home is held is answered by what
@@ -29,6 +29,8 @@ def held_index(index: Index, held: Iterable[int]) -> Index:
         Of all partitions; those that are not held are not opened, but one for its types where none is held.
     held
         Numbers of partitions.
+    replicas
+        Whether a home answers by what it knows; without, each object is told by the partition that owns it.
     """
     mine = set(held)
     facts = [facts if number in mine else NOTHING for number, facts in enumerate(index.parts.facts)]
@@ -37,7 +39,8 @@ def held_index(index: Index, held: Iterable[int]) -> Index:
     def opened(number: int) -> Partition:
         return index.parts[number] if number in mine else empty(index.parts[like], number)
 
-    return _narrowed(index, OpenPartitions([None] * len(facts), facts, opened), index.partitioning, index.reach)
+    reach = index.reach if replicas else np.full(len(facts), -np.inf)
+    return _narrowed(index, OpenPartitions([None] * len(facts), facts, opened), index.partitioning, reach)
 
 
 def known_index(index: Index, number: int) -> Index:
@@ -62,6 +65,7 @@ def _narrowed(index: Index, parts: OpenPartitions, regions: Regions, reach: NDAr
         bounds=index._bounds,
         snapshot=index.snapshot,
         string_ids=index.string_ids,
+        border=lambda: index.border,  # type: ignore[arg-type, return-value]
         most=len(index),
     )
 

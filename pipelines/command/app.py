@@ -18,6 +18,8 @@ from pipelines.command.asking.within import within
 from pipelines.command.export import export
 from pipelines.command.history.app import history
 from pipelines.command.notes import hush
+from pipelines.command.plans.replanning import replan
+from pipelines.command.plans.routing import route
 from pipelines.command.quick import QUIETLY, UsageError
 from pipelines.command.serve import serve
 from pipelines.command.verify import verify
@@ -85,6 +87,8 @@ app.command()(planning.patterns)
 app.command()(planning.plan)
 app.command()(planning.report)
 app.command()(planning.calibrate)
+app.command()(replan)
+app.command()(route)
 app.command()(watching.watch)
 app.command()(subscribe)
 app.command()(unsubscribe)

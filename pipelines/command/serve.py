@@ -64,7 +64,14 @@ def serve(
     slow: Annotated[str, typer.Option(help="Requests that take so long are logged.", metavar="TIME")] = "100ms",
     log: Annotated[str | None, typer.Option(help="File of the log; stderr if not given.", metavar="FILE")] = None,
     plan: Annotated[
-        str | None, typer.Option(help="Plan that the page shows; read again when it changes.", metavar="FILE")
+        str | None,
+        typer.Option(help="Plan that the page shows, and by which --server holds; read again.", metavar="FILE"),
+    ] = None,
+    server: Annotated[
+        int | None, typer.Option(help="Hold only what the plan gives to this server of it.", min=0, metavar="NUMBER")
+    ] = None,
+    peers: Annotated[
+        str | None, typer.Option(help="TOML file of where the plan's servers are: number = URL.", metavar="FILE")
     ] = None,
     patterns: Annotated[
         str | None, typer.Option(help="Patterns of the day that the page shows.", metavar="FILE")
@@ -119,12 +126,17 @@ def serve(
         hot=hot,
         watch=watch,
         allow_subscribe=allow_subscribe,
+        server=server,
+        peers=peers,
     )
 
     def ready(served: Served, url: str) -> None:
         objects = len(served.index)
         facts: dict[str, Any] = {"snapshot": served.name, "objects": objects, "store": store, "url": url}
-        line = f"serving {served.name} ({objects:,} objects) of {store} on {url}"
+        share = "" if served.share is None else f", server {server} with {len(served.share.held)} partitions"
+        if served.share is not None:
+            facts |= {"server": server, "held": list(served.share.held)}
+        line = f"serving {served.name} ({objects:,} objects{share}) of {store} on {url}"
         # at once, as the log may write to the same pipe
         say = sys.stdout if as_json else sys.stderr
         say.write((json.dumps(facts | {"workers": workers}) if as_json else line) + "\n")

@@ -140,6 +140,25 @@ class LivePatterns:
                 break
         return done
 
+    def last(self) -> Look:
+        """Return what the last look has left; without a lease, for who only reads.
+
+        Raises
+        ------
+        InputError
+            If nothing was counted yet.
+        StoreError
+            If the store, or what was counted, is missing or damaged.
+        """
+        head = self.home.chain.head(self.warn)
+        if head is None:
+            raise InputError(
+                f"nothing is counted in live patterns {self.home.name!r} of {shown(self.home.store)}: dtoss patterns "
+                "--live counts what servers log"
+            )
+        manifest = Store(self.home.store).manifest()
+        return Look(head.number, self._begun(manifest, head), manifest)
+
     def counted(self, done: Look, max_bad: float, now: datetime | None = None) -> Counted:
         """Return the patterns of all that was added: of the days that have ended, or as ``asks`` says.
 

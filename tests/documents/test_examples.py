@@ -41,6 +41,7 @@ DEMO = "serves what `make demo` makes, a million objects; tests/dtoss/serve serv
 FOLDER = "Spark was started in another folder, where it looks for such files; tests/pipelines/sql runs the like"
 NOT_RUN = {
     ("docs/ceps.md", "dtoss patterns accesses/*.parquet --store STORE"): "calibrates a server for minutes",
+    ("docs/ceps.md", "dtoss patterns --live --store STORE --out usual.parquet --every"): "goes on and on",
     ("docs/map.md", "dtoss serve --store demo/store"): DEMO,
     ("docs/sql.md", "frame = spark.read.format"): FOLDER,
     ("docs/sql.md", "$ cat near.sql"): FOLDER,

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.index import Index
 from dtoss.queries.areas.covered import Shape, search_within
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.bulk.many import check_hits, tell_reads
@@ -27,14 +28,14 @@ DISCS = 1_024
 
 
 def found_within(
-    served: Served, shapes: list[list[Shape]], corners: int, where: str | None, most: int, stop: Stop, metrics: Metrics
+    index: Index, shapes: list[list[Shape]], corners: int, where: str | None, most: int, stop: Stop, metrics: Metrics
 ) -> RawHits:
     """Return the objects within each shape, by id, each once; distances are 0.
 
     Parameters
     ----------
-    served
-        The snapshot.
+    index
+        Of the snapshot.
     shapes
         The parts of each.
     corners
@@ -53,7 +54,6 @@ def found_within(
     Problem
         413 if the discs hold more.
     """
-    index = served.index
     discs = [shape.discs for whole in shapes for shape in whole]
     if discs:
         centres = np.concatenate([one.centres for one in discs])

@@ -1,4 +1,4 @@
-"""Polygons in the GeoJSON that a stranger sent."""
+"""Boxes and polygons in the bodies that a stranger sent."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from typing import Any
 
 import orjson
 
+from dtoss.geometry.space import Space
+from dtoss.queries.areas.covered import Shape, boxes_of, polygons_of
+from dtoss.serve.bulk.json_in import lists_in
+from dtoss.serve.limits import Limits
+from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 
 CORNER_BYTES = 400
@@ -18,6 +23,51 @@ LISTS = 3
 def body_bytes(corners: int) -> int:
     """Return how long GeoJSON may be."""
     return corners * CORNER_BYTES
+
+
+SHAPES = 256
+"""Boxes that are covered with discs before it is asked whether anybody still waits: that is work in Python."""
+
+
+def read_shapes(
+    kind: str, text: bytes | bytearray, space: Space, limits: Limits, stop: Stop
+) -> tuple[list[list[Shape]], int]:
+    """Return the shapes of a question, and how many corners they have.
+
+    Parameters
+    ----------
+    kind
+        box: a list of its four sides; boxes: the body of ``POST /box``; within: GeoJSON.
+    text
+        JSON.
+    space
+        What positions mean.
+    limits
+        Of requests.
+    stop
+        Is asked between pieces.
+
+    Raises
+    ------
+    Problem
+        413 if there are more than are allowed, 400 if the text cannot be read.
+    ValueError
+        If a shape is not legal; it says which.
+    """
+    if kind == "box":
+        return boxes_of(orjson.loads(text), space), 1
+    if kind == "within":
+        shape, corners = geojson_in(text, limits.corners)
+        return polygons_of(shape, space), corners
+    found, _ = lists_in(text, "boxes", 4, limits.bulk_queries, stop.check)
+    shapes: list[list[Shape]] = []
+    for at in range(0, len(found), SHAPES):
+        stop.check()
+        try:
+            shapes += boxes_of(found[at : at + SHAPES], space)
+        except ValueError as error:
+            raise ValueError(f"of the boxes from {at} on: {error}" if at else str(error)) from None
+    return shapes, 1
 
 
 def geojson_in(body: bytes | bytearray, corners: int) -> tuple[Any, int]:

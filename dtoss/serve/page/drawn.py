@@ -171,7 +171,7 @@ def polygon_drawn(
     """
     index, frame = served.index, served.tiles.frame
     shapes = polygons_of({"type": "Polygon", "coordinates": [corners]}, index.space)
-    found = found_within(served, shapes, len(corners), where, most, stop, metrics)
+    found = found_within(served.index, shapes, len(corners), where, most, stop, metrics)
     part, item = found.part[:LISTED_WITHIN].tolist(), found.item[:LISTED_WITHIN].tolist()
     places = np.array([index.parts[p].positions[i] for p, i in zip(part, item, strict=True)]).reshape(-1, 2)
     ids = [str(index.parts[p].ids[i]) for p, i in zip(part, item, strict=True)]

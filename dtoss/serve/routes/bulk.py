@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from dtoss.arguments import distances
 from dtoss.serve.answers import ARROW_TYPE, JSON_TYPE
-from dtoss.serve.arrow_out import column_stream
+from dtoss.serve.arrow_out import BATCH_HITS, column_stream
 from dtoss.serve.bulk.bodies import Bodies
 from dtoss.serve.bulk.many import check_hits, counted, nearest, reversed_nearest, within_radius
 from dtoss.serve.bulk.places_in import Places, is_arrow, places_in
-from dtoss.serve.bulk.rows import Form, check_columns, encoded
+from dtoss.serve.bulk.rows import Form, check_columns, encoded, rows_of_hits
 from dtoss.serve.bulk.sending import answered
 from dtoss.serve.hot_requests import DEFAULT_K
 from dtoss.serve.pool import Stop
@@ -30,10 +30,13 @@ from dtoss.serve.routes.parameters import Carry, Having, Ids, Snapshot, Where, c
 from dtoss.serve.routes.schemas import HITS, ID, Schema, array, responses, told
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.together.asking import pieces_of_table, questions_of
+from dtoss.sharing.asked import Asked
 
 ALL_COUNTED = told(counts=array({"type": "integer", "minimum": 0}))
 ALL_LOCATED = told(ids=array(ID))
 FEWER_PLACES = "ask about fewer places at a time, or for fewer hits of each"
+FEWER_OR_NEARER = "ask about fewer places at a time, or for smaller radii"
 
 Work: TypeAlias = Callable[[Places, Stop], Iterator[bytes]]
 Record: TypeAlias = Callable[[Places], tuple[Any, Any]]
@@ -95,12 +98,17 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot)
         check_condition(where, limits.condition_length)
         form = form_of(request, having, columns, ids)
+        questions = questions_of(state, served)
 
         def work(places: Places, stop: Stop) -> Iterator[bytes]:
-            size = min(k, max(len(served.index), 1))
+            size = min(k, max(len(served.whole), 1))
             check_hits(len(places) * size, limits.hits, FEWER_PLACES)
             condition = evaluate(served, where, form)
             radius = np.full(len(places), inf if max_distance is None else max_distance)
+            if served.share is not None:
+                table = questions.table(asked_of(places, radius, size, condition, form), stop)
+                full = form.having is None and len(places) > 0 and len(table) == size * len(places)
+                return encoded(served, pieces_of_table(table, form, BATCH_HITS), form, size if full else None)
             found, every = nearest(served, places.positions, radius, size, condition, form, stop, state.metrics)
             return encoded(served, found, form, every)
 
@@ -120,12 +128,18 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot)
         check_condition(where, limits.condition_length)
         form = form_of(request, having, columns, ids)
+        questions = questions_of(state, served)
 
         def work(places: Places, stop: Stop) -> Iterator[bytes]:
             condition = evaluate(served, where, form)
             radii = radii_of(places, radius)
+            if served.share is not None:
+                hits = int(questions.counts(places.positions, radii, condition, stop).sum())
+                check_hits(hits, limits.hits, FEWER_OR_NEARER)
+                table = questions.table(asked_of(places, radii, 0, condition, form), stop)
+                return encoded(served, pieces_of_table(table, form, BATCH_HITS), form)
             counts = counted(served, places.positions, radii, condition, stop, state.metrics)
-            check_hits(int(counts.sum()), limits.hits, "ask about fewer places at a time, or for smaller radii")
+            check_hits(int(counts.sum()), limits.hits, FEWER_OR_NEARER)
             found = within_radius(served, places.positions, radii, counts, condition, form)
             return encoded(served, found, form)
 
@@ -139,10 +153,14 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot)
         check_condition(where, limits.condition_length)
         arrow = wants_arrow(request)
+        questions = questions_of(state, served)
 
         def work(places: Places, stop: Stop) -> Iterator[bytes]:
             condition = evaluate(served, where, Form(arrow))
-            counts = counted(served, places.positions, radii_of(places, radius), condition, stop, state.metrics)
+            radii = radii_of(places, radius)
+            if served.share is not None:
+                return counts_out(served, questions.counts(places.positions, radii, condition, stop), arrow)
+            counts = counted(served, places.positions, radii, condition, stop, state.metrics)
             return counts_out(served, counts, arrow)
 
         return await answer(
@@ -159,12 +177,17 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         """Answer with the object whose cell holds each place: the nearest one, of several the one of the lowest id."""
         served = serving.named(snapshot)
         form = Form(wants_arrow(request), ids == "string")
+        questions = questions_of(state, served)
 
         def work(places: Places, stop: Stop) -> Iterator[bytes]:
-            if len(served.index) == 0:
+            if len(served.whole) == 0:
                 raise ValueError("the index is empty: no object owns a place")
             radius = np.full(len(places), inf)
-            pieces, _ = nearest(served, places.positions, radius, 1, None, form, stop, state.metrics)
+            if served.share is not None:
+                table = questions.table(asked_of(places, radius, 1, None, form), stop)
+                pieces = pieces_of_table(table, form, BATCH_HITS)
+            else:
+                pieces, _ = nearest(served, places.positions, radius, 1, None, form, stop, state.metrics)
             kind = pa.large_string() if served.index.string_ids else pa.int64()
             found = pa.concat_arrays([pa.array([], kind), *(rows.ids.cast(kind) for rows in pieces)])
             if form.arrow:
@@ -179,13 +202,21 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         """Answer with the objects that are nearer to each place than to any other object."""
         served = serving.named(snapshot)
         form = Form(wants_arrow(request), ids == "string")
+        questions = questions_of(state, served)
 
         def work(places: Places, stop: Stop) -> Iterator[bytes]:
+            if served.share is not None:
+                return encoded(served, iter([rows_of_hits(questions.reverse_nearest(places.positions, stop))]), form)
             return encoded(served, iter(reversed_nearest(served, places.positions, stop)), form)
 
         return await answer(request, served, form.kind, work, False, lambda places: (1, None))
 
     return [many_knn, many_range, many_count, many_locate, many_reverse_nearest]
+
+
+def asked_of(places: Places, radius: NDArray[np.float64], k: int, where: str | None, form: Form) -> Asked:
+    """Return the question of places as servers ask it each other."""
+    return Asked(places.positions, radius, k, where, tuple(form.columns), form.having)
 
 
 def radii_of(places: Places, radius: float | None) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import orjson
 from litestar import get
@@ -56,10 +57,13 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                 value=round(old, 3),
                 bound=settings.max_age,
                 retry_after=1,
+                more={} if served.share is None else {"held": list(served.share.held)},
             )
-        told_of = {"snapshot": served.name, "age_seconds": round(old, 3)}
+        told_of: dict[str, Any] = {"snapshot": served.name, "age_seconds": round(old, 3)}
         if serving.refused:
             told_of["refused"] = serving.refused
+        if served.share is not None:
+            told_of["held"] = list(served.share.held)
         body = orjson.dumps(told_of)
         return Ready(body, headers_of(served, len(body), None))
 

@@ -17,6 +17,8 @@ from dtoss.serve.ready import Asker, Ready, json_answer, tag_of, unchanged, want
 from dtoss.serve.routes.parameters import Ids, Snapshot
 from dtoss.serve.routes.schemas import ID, POLYGON_SCHEMA, array, responses, told
 from dtoss.serve.state import WorkerState
+from dtoss.serve.together.asking import questions_of
+from dtoss.serve.together.wire import ObjectQuestion
 
 NUMBER = {"type": "number"}
 OBJECT_ANSWER = told(id=ID, attributes={"type": "object"})
@@ -50,7 +52,11 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             return same
         arrow = wants_arrow(request)
 
+        questions = questions_of(state, served)
+
         def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
+            if served.share is not None:
+                return questions.one(ObjectQuestion(text, arrow, neighbours, cell, ids == "string"), stop)
             if arrow:
                 return object_table(served, text)
             return object_body(served, text, neighbours=neighbours, cell=cell, text_ids=ids == "string")

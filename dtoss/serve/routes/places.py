@@ -38,6 +38,7 @@ from dtoss.serve.routes.parameters import (
 from dtoss.serve.routes.schemas import COUNT, HITS, LOCATED, PAGE, responses
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.together.asking import questions_of
 
 
 def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]:
@@ -79,10 +80,12 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         if not unusual and k <= MOST and (found := await ask(gathering, Target(KNN, x, y, k, limit, where))):
             return json_answer(request, *found)
 
+        questions = questions_of(state, served)
+
         def work(stop: Stop) -> Hits:
             with told():
                 evaluate(served, where)
-                return served.index.knn(
+                return questions.knn(
                     (x, y), k, max_distance=max_distance, where=where, having=having, columns=names_of(columns)
                 )
 
@@ -118,16 +121,17 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         if not unusual and (found := await ask(gathering, Target(RANGE, x, y, 0, radius, where))):
             return json_answer(request, *found)
 
+        questions = questions_of(state, served)
+
         def work(stop: Stop) -> tuple[Hits, str | None]:
             with told():
-                index = served.index
                 if limit is not None:
                     # hits of a range satisfy both alike; after `having` a page would be short
-                    both = both_of(index, where, having)
+                    both = both_of(served.index, where, having)
                     evaluate(served, both)
-                    return page(served, (x, y), radius, limit, both, names_of(columns), begin)
+                    return page(served, questions, (x, y), radius, limit, both, names_of(columns), begin)
                 evaluate(served, where)
-                count = int(index.count((x, y), radius, where=where)[0])
+                count = int(questions.count((x, y), radius, where=where)[0])
                 if count > limits.hits:
                     raise Problem(
                         413,
@@ -138,7 +142,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
                         bound=limits.hits,
                     )
                 stop.check()
-                return index.range((x, y), radius, where=where, having=having, columns=names_of(columns)), None
+                return questions.range((x, y), radius, where=where, having=having, columns=names_of(columns)), None
 
         hits, following = await state.pool.run(request, work)
         state.accesses.many(x, y, None, radius)
@@ -146,6 +150,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
 
     def page(
         served: Served,
+        questions: Any,
         at: tuple[float, float],
         radius: float,
         limit: int,
@@ -166,7 +171,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
             )
         if begin is not None and begin.question != question:
             raise Problem(400, "cursor belongs to another question: begin again without it", limit="cursor")
-        found = served.index.knn(at, before + limit + 1, max_distance=radius, where=where, columns=columns)
+        found = questions.knn(at, before + limit + 1, max_distance=radius, where=where, columns=columns)
         if begin is not None and (
             len(found) < before or found.id[before - 1] != begin.id or found.distance[before - 1] != begin.distance
         ):
@@ -192,10 +197,12 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
             return same
         where, _ = conditions(where)
 
+        questions = questions_of(state, served)
+
         def work(stop: Stop) -> int:
             with told():
                 evaluate(served, where)
-                return int(served.index.count((x, y), radius, where=where)[0])
+                return int(questions.count((x, y), radius, where=where)[0])
 
         number = await state.pool.run(request, work)
         state.accesses.many(x, y, None, radius)
@@ -210,9 +217,11 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         if same := unchanged(request, served):
             return same
 
+        questions = questions_of(state, served)
+
         def work(stop: Stop) -> Any:
             with told():
-                return served.index.locate((x, y)).tolist()[0]
+                return questions.locate((x, y)).tolist()[0]
 
         found = await state.pool.run(request, work)
         state.accesses.many(x, y, 1, None)
@@ -227,9 +236,11 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         if same := unchanged(request, served):
             return same
 
+        questions = questions_of(state, served)
+
         def work(stop: Stop) -> Hits:
             with told():
-                return served.index.reverse_nearest((x, y))
+                return questions.reverse_nearest((x, y))
 
         hits = await state.pool.run(request, work)
         state.accesses.many(x, y, 1, None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import orjson
@@ -14,15 +14,15 @@ from litestar.response.base import ASGIResponse
 from numpy.typing import NDArray
 
 from dtoss.geometry.distance import distance
-from dtoss.queries.areas.covered import Shape, boxes_of, polygons_of
+from dtoss.queries.areas.covered import Shape
 from dtoss.serve.answers import ARROW_TYPE, JSON_TYPE
+from dtoss.serve.arrow_out import BATCH_HITS
 from dtoss.serve.bulk.areas import found_within, listed
 from dtoss.serve.bulk.bodies import Bodies
-from dtoss.serve.bulk.json_in import lists_in
 from dtoss.serve.bulk.places_in import is_arrow
 from dtoss.serve.bulk.rows import Form, check_columns, encoded
 from dtoss.serve.bulk.sending import answered
-from dtoss.serve.bulk.shapes_in import body_bytes, geojson_in
+from dtoss.serve.bulk.shapes_in import body_bytes, read_shapes
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, unchanged, wants_arrow
@@ -39,9 +39,8 @@ from dtoss.serve.routes.parameters import (
 from dtoss.serve.routes.schemas import COUNT, HITS, Schema, array, responses
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.together.asking import pieces_of_table, questions_of
 
-Read: TypeAlias = Callable[[Stop], tuple[list[list[Shape]], int]]
-"""Returns the shapes of a question, and how many corners they have."""
 EITHER: Schema = {"anyOf": [HITS, ALL_COUNTED]}
 
 
@@ -62,22 +61,31 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         )
 
     async def answer(
-        request: Asker, served: Served, form: Form, where: str | None, count: bool, read: Read
+        request: Asker, served: Served, form: Form, where: str | None, count: bool, kind: str, text: bytes | bytearray
     ) -> ASGIResponse:
         middles: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+        questions = questions_of(state, served)
 
         def make(stop: Stop) -> Iterator[bytes]:
-            shapes, corners = read(stop)
+            shapes, corners = read_shapes(kind, text, space, limits, stop)
             check_columns(served, form)
             if where:
                 served.conditions.get(where)
-            found = found_within(served, shapes, corners, where or None, limits.hits, stop, state.metrics)
-            middles.append(middles_of(served, shapes))
-            if not count:
-                return encoded(served, listed(served, found, form, limits.hits), form)
+            if served.share is None:
+                found = found_within(served.index, shapes, corners, where or None, limits.hits, stop, state.metrics)
+                middles.append(middles_of(served, shapes))
+                if not count:
+                    return encoded(served, listed(served, found, form, limits.hits), form)
+                numbers = found.count
+            else:
+                told = questions.shapes(kind, bytes(text), where or None, form, count, len(shapes), stop)
+                middles.append(middles_of(served, shapes))
+                if not count:
+                    return encoded(served, pieces_of_table(told, form, BATCH_HITS), form)
+                numbers = told
             if form.arrow or form.query:
-                return counts_out(served, found.count, form.arrow)
-            return iter([orjson.dumps({"snapshot": served.name, "count": int(found.count[0])})])
+                return counts_out(served, numbers, form.arrow)
+            return iter([orjson.dumps({"snapshot": served.name, "count": int(numbers[0])})])
 
         response = await answered(state, request, served, form.kind, make)
         positions, radii = middles[0]
@@ -104,10 +112,8 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             return same
         form = form_of(request, where, having, columns, ids, count)
 
-        def read(stop: Stop) -> tuple[list[list[Shape]], int]:
-            return boxes_of([west, south, east, north], space), 1
-
-        return await answer(request, served, form, where, count, read)
+        sides = orjson.dumps([west, south, east, north])
+        return await answer(request, served, form, where, count, "box", sides)
 
     @post("/box", status_code=200, opt=said(boxes_body()))
     async def boxes(
@@ -124,22 +130,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         form = form_of(request, where, having, columns, ids, count)
         no_arrow(request)
         async with bodies.of(request) as body:
-
-            def read(stop: Stop) -> tuple[list[list[Shape]], int]:
-                found, _ = lists_in(body, "boxes", 4, limits.bulk_queries, stop.check)
-                shapes: list[list[Shape]] = []
-                for at in range(0, len(found), SHAPES):
-                    stop.check()
-                    shapes += numbered(found[at : at + SHAPES], at)
-                return shapes, 1
-
-            return await answer(request, served, form, where, count, read)
-
-    def numbered(found: NDArray[np.float64], at: int) -> list[list[Shape]]:
-        try:
-            return boxes_of(found, space)
-        except ValueError as error:
-            raise ValueError(f"of the boxes from {at} on: {error}" if at else str(error)) from None
+            return await answer(request, served, form, where, count, "boxes", body)
 
     @post("/within", status_code=200, opt=said(polygon_body()))
     async def within(
@@ -156,18 +147,9 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         form = form_of(request, where, having, columns, ids, count)
         no_arrow(request)
         async with bodies.of(request, body_bytes(limits.corners)) as body:
-
-            def read(stop: Stop) -> tuple[list[list[Shape]], int]:
-                shape, corners = geojson_in(body, limits.corners)
-                return polygons_of(shape, space), corners
-
-            return await answer(request, served, form, where, count, read)
+            return await answer(request, served, form, where, count, "within", body)
 
     return [box, boxes, within]
-
-
-SHAPES = 256
-"""Boxes that are covered with discs before it is asked whether anybody still waits: that is work in Python."""
 
 
 def middles_of(served: Served, shapes: list[list[Shape]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -77,7 +77,10 @@ async def short_way_works(state: WorkerState, config: Config) -> str | None:
         Of uvicorn, loaded.
     """
     silent = cast(Any, _Silent())
-    unheard = replace(state, metrics=silent, accesses=silent, doors=silent, log=silent)
+    alone = Serving(replace(state.serving.now, share=None))  # nobody else is asked, who may not be there yet
+    unheard = replace(
+        state, serving=alone, circle=None, metrics=silent, accesses=silent, doors=silent, log=silent
+    )  # fmt: skip
     loop = asyncio.get_running_loop()
     space = state.serving.now.index.space
     names = b"lon=%.1f&lat=%.1f" if space.geographic else b"x=%.1f&y=%.1f"

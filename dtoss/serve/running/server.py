@@ -40,6 +40,7 @@ def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[Served, st
         If there is no snapshot, or it is damaged.
     """
     _check_certificate(settings)
+    _check_plan(settings)
     settings.home()
     port = hold(settings.host, settings.port)
     folder = None
@@ -69,6 +70,24 @@ def _check_certificate(settings: Settings) -> None:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
         except OSError as error:  # ssl's own are among them
             raise InputError(f"--tls-cert {cert}, --tls-key {key}: {error.strerror or error}") from None
+
+
+def _check_plan(settings: Settings) -> None:
+    from dtoss.serve.together.peers import read_peers
+
+    if settings.server is None:
+        if settings.peers is not None:
+            raise InputError("--peers needs --server: the number that the plan has for this server")
+        return
+    if settings.server < 0:
+        raise InputError(f"--server is {settings.server}: a number from 0 on is wanted, as the plan has it")
+    if settings.plan is None or settings.peers is None:
+        missing = "--plan" if settings.plan is None else "--peers"
+        raise InputError(
+            f"--server {settings.server} needs {missing}: the plan says what it holds, the peers where all are"
+        )
+    if settings.server not in read_peers(settings.peers).addresses:
+        raise InputError(f"--peers {settings.peers} does not name server {settings.server}: add a line of its URL")
 
 
 def _check_doors(settings: Settings) -> None:

@@ -36,6 +36,9 @@ from dtoss.serve.telling.home_counts import HomeCounts, Homes
 from dtoss.serve.telling.log_lines import Log
 from dtoss.serve.telling.metrics import Metrics
 from dtoss.serve.telling.shared_counts import SharedCounts
+from dtoss.serve.together.circle import Circle
+from dtoss.serve.together.peers import read_peers
+from dtoss.serve.together.placement import read_placement
 from dtoss.serve.windows.news import families
 
 
@@ -85,6 +88,8 @@ async def _run(post: Post, common: Common) -> int:
     state = _state_of(post, common, homes)
     settings, metrics, log = state.settings, state.metrics, state.log
     watcher = Watcher(state, loop, common.verified, state.showing.live.__len__)
+    if state.circle is not None:
+        state.circle.start(loop)
     if post.again:
         watcher.look(loop_runs=False)
     front, desk = application(state, loop)
@@ -111,6 +116,8 @@ async def _run(post: Post, common: Common) -> int:
 
     def ending() -> None:
         watcher.stop(0.0)
+        if state.circle is not None:
+            state.circle.stop()
         state.showing.live.end()
         if state.tail is not None:
             state.tail.end()
@@ -131,6 +138,7 @@ async def _run(post: Post, common: Common) -> int:
         ending=ending,
     )
     state.pool.close()
+    state.for_others.close()
     state.accesses.close()
     log.event("worker ended", cut_off=left)
     log.close()
@@ -171,9 +179,27 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
         doors=Doors(settings.token_file, settings.rate, settings.cors, workers=settings.workers, tell=log.event),
         log=log,
         showing=Showing(serving, common.files, common.home_counts, limits.live, log.event),
+        circle=circle_of(settings, first, metrics, log.event),
     )
     metrics.also(partial(families, state.windows))
     return state
+
+
+def circle_of(settings: Settings, served: Served, teller: Metrics, event: Callable[..., None]) -> Circle | None:
+    """Return the other servers of the plan, None where this one holds all.
+
+    Raises
+    ------
+    InputError
+        If the plan or the list of peers cannot be read, or does not fit the snapshot.
+    """
+    if settings.server is None or served.share is None:
+        return None
+    assert settings.plan is not None
+    assert settings.peers is not None
+    share = served.share
+    placement = read_placement(settings.plan, share.index.partitioning.digest, len(share.furthest))
+    return Circle(settings.server, read_peers(settings.peers), placement, teller, event)
 
 
 def config_of(app: Any, settings: Settings) -> Config:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,6 +27,8 @@ from dtoss.serve.problems import Problem
 from dtoss.serve.serving import Served
 from dtoss.serve.settings import Settings
 from dtoss.serve.swapping.warming import hold, load_kernels, warm
+from dtoss.serve.together.share_of_plan import all_of_it, facts_of_share, held_by_plan
+from dtoss.sharing.share import Share
 from dtoss.snapshots.keeping import snapshot_of
 from dtoss.snapshots.lineage import LOOKED_THROUGH
 from dtoss.snapshots.store import Store
@@ -103,6 +105,7 @@ def prepare(
     *,
     verify: bool,
     breathe: Callable[[], None] = hold,
+    held: Callable[[dict[str, Any]], Iterable[int] | None] = all_of_it,
 ) -> tuple[Served, Took]:
     """Return a snapshot that can be served, and how long that took.
 
@@ -118,23 +121,31 @@ def prepare(
         Whether the SHA-256 of all its files is compared. Their sizes and their structure are looked at in any case.
     breathe
         As :func:`dtoss.serve.swapping.warming.warm`.
+    held
+        Returns which partitions are held, by the manifest; None for all.
 
     Raises
     ------
+    InputError
+        If ``held`` finds that a plan does not fit the snapshot.
     StoreError
         If it is not there or damaged; the message names the file.
     """
     took, began = Took(verified=verify), time.perf_counter()
     store = store.absolute
     manifest = store.manifest(head.name)
-    files = map_files(store, manifest)
-    index = index_of_files(store, manifest, files)
+    mine = held(manifest)
+    numbers = None if mine is None else sorted(set(mine))
+    files = map_files(store, manifest, numbers)
+    whole = index_of_files(store, manifest, files)
+    share = None if numbers is None else Share(whole, numbers)
+    index = whole if share is None else share.here
     breathe()
     took.open = (now := time.perf_counter()) - began
     if verify:
-        verify_files(store, manifest, files, breathe)
+        verify_files(store, manifest, files, breathe, numbers)
     took.verify = (then := time.perf_counter()) - now
-    warm(index, breathe)
+    warm(index, breathe, alone=share is None)
     evaluated = conditions(index)
     took.warm = time.perf_counter() - then
     tiles = Tiles(index)
@@ -144,9 +155,10 @@ def prepare(
         head.number,
         _seconds(manifest["created"]),
         evaluated,
-        _facts(index, head, manifest),
+        _facts(index, head, manifest) | ({} if share is None else facts_of_share(share)),
         tiles,
         MapFacts(index, tiles, [entry["bytes"] for entry in manifest["partitions"]]),
+        share,
     )
     return served, took
 
@@ -169,11 +181,11 @@ def first(settings: Settings, verified: NDArray[np.int64] | None = None, breathe
         If there is no such store or snapshot, or it is damaged; the message names the file.
     """
     load_kernels()
-    store = Store(settings.store)
+    store, held = Store(settings.store), held_by_plan(settings)
     head = _pinned(store, settings.snapshot) if settings.snapshot else head_of(store)
     for _ in range(_OPENINGS):
         try:
-            served, took = prepare(store, head, _for_nobody, verify=settings.verify, breathe=breathe)
+            served, took = prepare(store, head, _for_nobody, verify=settings.verify, breathe=breathe, held=held)
         except StoreError:
             # another one may have become current, and this one gone
             if settings.snapshot or (following := head_of(store)) == head:

@@ -21,6 +21,8 @@ from dtoss.queries.block_runs import runs_of
 
 SOME_K = (1, 8, 32, 64)
 """Numbers of nearest objects that are asked for in turn."""
+_OF_CELLS = 3
+"""Questions at the end of all that are about cells."""
 TOGETHER = 64
 """Places asked about at once."""
 
@@ -43,7 +45,7 @@ def hold() -> None:
     """Go on at once."""
 
 
-def warm(index: Index, breathe: Callable[[], None] = hold) -> None:
+def warm(index: Index, breathe: Callable[[], None] = hold, *, alone: bool = True) -> None:
     """Read all of a snapshot, check its structure, and ask it a question of each kind, so that nothing is left to do.
 
     Parameters
@@ -52,6 +54,8 @@ def warm(index: Index, breathe: Callable[[], None] = hold) -> None:
         The snapshot.
     breathe
         Is called every few milliseconds, so that other threads may have their turn.
+    alone
+        Whether the index has all partitions: cells at borders need others.
 
     Raises
     ------
@@ -69,7 +73,8 @@ def warm(index: Index, breathe: Callable[[], None] = hold) -> None:
         return
     partition = next(part for part in index.parts.all() if part.owned_objects)
     place = np.ascontiguousarray(partition.positions[0])
-    for question in _questions(index, place, partition.ids[0]):
+    questions = _questions(index, place, partition.ids[0])
+    for question in questions if alone else questions[:-_OF_CELLS]:
         question()
         breathe()
 

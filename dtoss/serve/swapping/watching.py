@@ -6,20 +6,22 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.errors import StoreError
+from dtoss.errors import InputError, StoreError
 from dtoss.index import Index
 from dtoss.serve.conditions import Conditions
 from dtoss.serve.pool import yield_processor
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.swapping.preparing import Head, Took, head_of, prepare
+from dtoss.serve.together.following import PlanFollower
 from dtoss.snapshots.store import Store
 
 LOOK_SECONDS = 1.0
@@ -67,11 +69,17 @@ class Watcher:
         self._refused: Head | None = None
         self._again, self._why = 0.0, ""
         self._told = ""
+        circle = state.circle
+        self._plan = None if circle is None else PlanFollower(state.settings, circle, self._on_loop, state.log.event)
+
+    def _on_loop(self, work: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(work)
 
     def start(self) -> None:
         """Begin to look each second; nothing if the server serves one snapshot whatever becomes current."""
         sys.setswitchinterval(SWITCH_SECONDS)
-        if self._state.settings.snapshot is None:
+        if self._state.settings.snapshot is None or self._plan is not None:
             self._thread.start()
 
     def stop(self, seconds: float = 1.0) -> None:
@@ -91,11 +99,11 @@ class Watcher:
         """
         serving = self._state.serving
         try:
-            head = head_of(self._store, self._warned)
+            head = self._pinned() or head_of(self._store, self._warned)
         except Exception as error:
             self._refuse(f"{error}; snapshot {serving.now.name} goes on answering")
             return False
-        if head == self._known:
+        if head == self._known and self._holds_what_it_should():
             if serving.refused is not None:
                 serving.refused = None
             return False
@@ -126,17 +134,23 @@ class Watcher:
         """Return what is to answer: what answers already, what is open from before, or what is opened now."""
         serving = self._state.serving
         now, before = serving.now, serving.before
-        if head.name == now.name:
+        if not self._holds_what_it_should():
+            before = None
+        elif head.name == now.name:
             return (now if head.number == now.commit else _as_of(now, head, now.conditions)), Took()
-        if before is not None and head.name == before.name:
+        if before is not None and head.name == before.name and _held_by(before) == _held_by(now):
             # a rollback: it is open, and was verified
             return _as_of(before, head, now.conditions.carried_to(before.index, self._breathe)), Took()
 
         def conditions(index: Index) -> Conditions:
             return now.conditions.carried_to(index, self._breathe)
 
-        verify = self._state.settings.verify and int(self._verified[0]) != head.mark
-        fresh, took = prepare(self._store, head, conditions, verify=verify, breathe=self._breathe)
+        known = int(self._verified[0]) == head.mark and head != self._known  # else the plan has changed
+        verify = self._state.settings.verify and not known
+        fresh, took = prepare(
+            self._store, head, conditions, verify=verify, breathe=self._breathe,
+            held=self._held,
+        )  # fmt: skip
         ours, its = now.index.space, fresh.index.space
         if ours != its:  # routes have the names and bounds of coordinates
             this = f"this server answers in {ours.crs} ({ours.metric})"
@@ -144,6 +158,28 @@ class Watcher:
         if verify:
             self._verified[0] = head.mark
         return fresh, took
+
+    def _pinned(self) -> Head | None:
+        """Return the snapshot that is served whatever becomes current; None where the current one is."""
+        now = self._state.serving.now
+        return None if self._state.settings.snapshot is None else Head(now.commit, now.name, "")
+
+    def _holds_what_it_should(self) -> bool:
+        """Return whether the share of the snapshot that answers is that of the plan in force."""
+        now = self._state.serving.now
+        if self._plan is None or now.share is None:
+            return True
+        try:
+            wanted = self._plan.wanted(now, now.share.index.partitioning.digest, len(now.share.furthest))
+        except InputError:  # of other pivots: it is told when their snapshot is to be served
+            return True
+        return wanted == frozenset(now.share.held)
+
+    def _held(self, manifest: dict[str, Any]) -> Iterable[int] | None:
+        """Return which partitions of a snapshot are held; None for all."""
+        if self._plan is None:
+            return None
+        return self._plan.wanted(self._state.serving.now, manifest["pivots_hash"], len(manifest["partitions"]))
 
     def _replaced(self, fresh: Served, took: Took, began: float, loop_runs: bool) -> bool:
         serving, done = self._state.serving, threading.Event()
@@ -207,6 +243,10 @@ class Watcher:
             with suppress(Exception):  # a full disk may keep the log from being written
                 self.look()
             self._stop.wait(LOOK_SECONDS)
+
+
+def _held_by(served: Served) -> tuple[int, ...] | None:
+    return None if served.share is None else served.share.held
 
 
 def _as_of(served: Served, head: Head, conditions: Conditions) -> Served:

@@ -16,6 +16,8 @@ FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
 SUBSCRIPTION_CHANGES = ("added", "changed", "removed")
 """What may be done with a subscription."""
+FORWARDS = ("gathered", "asked", "hedged", "failed", "moved")
+"""What becomes of questions to other servers."""
 REFUSALS = ("rights", "rows")
 """Why a change of subscriptions is refused: who asks may not, or some of the rows are bad."""
 
@@ -105,6 +107,13 @@ class Metrics:
         refusals = counter("subscriptions_refused", "Requests to change subscriptions that were refused.", "why")
         self._refusals = {why: refusals.labels(why).inc for why in REFUSALS}
         self._watch_failures = counter("watch_failures", "Attempts to read or change the watch that failed.")
+        forwards = counter(
+            "forwards", "Questions to other servers of the plan, and what became of them: in messages of one turn "
+            "(gathered) or by themselves (asked), asked again of a copy (hedged), unanswered (failed), or of "
+            "partitions that had moved (moved).", "what",
+        )  # fmt: skip
+        self._forward_bytes = counter("forward_bytes", "Bytes of questions to other servers and of their answers.")
+        self._forwards = {what: forwards.labels(what).inc for what in FORWARDS}
         self._dropped = counter("log_lines_dropped", "Lines that the log had no room for, or could not be written.")
         self._exposition = Exposition(counts, registry, folder)
         self._known: dict[tuple[str, int], tuple[Callable[[], None], Callable[[float], None], Callable[..., None]]] = {}
@@ -189,6 +198,14 @@ class Metrics:
     def watch_failed(self) -> None:
         """Count an attempt to read or change the watch that failed."""
         self._watch_failures.inc()
+
+    def forwarded(self, what: str, requests: int = 1) -> None:
+        """Count questions to other servers, one of :data:`FORWARDS`."""
+        self._forwards[what](requests)
+
+    def forwarded_bytes(self, size: int) -> None:
+        """Count the bytes of a question to another server and of its answer."""
+        self._forward_bytes.inc(size)
 
     def dropped(self, lines: int = 1) -> None:
         """Count lines that the log has dropped."""

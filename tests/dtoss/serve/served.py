@@ -33,6 +33,7 @@ from dtoss.serve.serving import Served, Serving
 from dtoss.serve.settings import Settings
 from dtoss.serve.state import WorkerState
 from dtoss.serve.telling.home_counts import HomeCounts
+from dtoss.sharing.share import Share
 
 OBJECTS = 3_000
 WAIT = 20
@@ -73,7 +74,7 @@ class Heard:
     def __init__(self):
         self.accesses, self.hot_answers, self.answers, self.requests, self.events, self.turns = [], [], [], [], [], []
         self.open_streams = self.all_streams = self.events_sent = self.failures = 0
-        self.changes, self.refusals = Counter(), Counter()
+        self.changes, self.refusals, self.forwards = Counter(), Counter(), Counter()
 
     def many(self, x, y, k, radius):
         x, y, k, radius = np.broadcast_arrays(x, y, np.nan if k is None else k, np.nan if radius is None else radius)
@@ -90,6 +91,12 @@ class Heard:
 
     def read(self, partitions, queries):
         pass
+
+    def forwarded(self, what, requests=1):
+        self.forwards[what] += requests
+
+    def forwarded_bytes(self, size):
+        self.forwards["bytes"] += size
 
     def in_hand(self, change):
         pass
@@ -157,21 +164,26 @@ class Doors:
         return self.cors(origin)
 
 
-def served_of(index, name=NAME, later=lambda work: work()):
-    """Return an index as what is served."""
-    conditions = Conditions(index, threading.Semaphore(2), later)
-    return Served(index, name, 1, time.time(), conditions, {"commit": 1, "objects": len(index)})
+def served_of(index, name=NAME, later=lambda work: work(), held=None):
+    """Return an index, or a share of it, as what is served."""
+    share = None if held is None else Share(index, held)
+    here = index if share is None else share.here
+    conditions = Conditions(here, threading.Semaphore(2), later)
+    facts = {"commit": 1, "objects": len(index), "pivots_hash": index.partitioning.digest}
+    return Served(here, name, 1, time.time(), conditions, facts, share=share)
 
 
 @contextmanager
-def running(index, *, hot=True, doors=None, port=0, **given):
-    """A worker of an index; ``at`` is its address."""
+def running(index, *, hot=True, doors=None, port=0, circle=None, **given):
+    """A worker of an index; ``at`` is its address. ``circle`` makes it one of several, from its metrics and log."""
     settings = Settings(**{"store": "nowhere", "hot": hot} | given)
     heard = Heard()
     pool = Pool(settings.threads, settings.limits.pool_queue, settings.limits.pool_seconds, heard)
-    serving = Serving(served_of(index, later=pool.submit))
+    circle = None if circle is None else circle(heard)
+    mine = None if circle is None else circle.placement.held_by(circle.me)
+    serving = Serving(served_of(index, later=pool.submit, held=mine))
     showing = Showing(serving, files_of(settings), HomeCounts(1), settings.limits.live, heard.event)
-    state = WorkerState(0, settings, serving, pool, heard, heard, doors or Doors(), heard, showing)
+    state = WorkerState(0, settings, serving, pool, heard, heard, doors or Doors(), heard, showing, circle)
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
@@ -189,6 +201,8 @@ def running(index, *, hot=True, doors=None, port=0, **given):
         server = Server(config)
         held.loop, held.server, held.desk = loop, server, desk
         running = asyncio.create_task(server._serve([listening]))
+        if circle is not None:
+            circle.start(loop)
         while not server.started:
             await asyncio.sleep(0.01)
         ready.set()
@@ -206,6 +220,9 @@ def running(index, *, hot=True, doors=None, port=0, **given):
         held.loop.call_soon_threadsafe(showing.live.end)
         if state.tail is not None:
             held.loop.call_soon_threadsafe(state.tail.end)
+        if circle is not None:
+            held.loop.call_soon_threadsafe(circle.stop)
+            state.for_others.close()
         held.server.should_exit = True
         thread.join(WAIT)
         pool.close()

@@ -499,7 +499,7 @@ def test_a_question_on_the_short_way_that_fails_is_asked_on_the_long_one(sphere,
 
     with Asker(sphere) as asker:
         usual = asker.raw("/knn?lon=10&lat=50", X_Request_Id="a")
-        monkeypatch.setattr(gathering, "_search", broken)
+        monkeypatch.setattr(gathering, "hot_bodies", broken)
         assert asker.raw("/knn?lon=10&lat=50", X_Request_Id="a")[2] == usual[2]
         assert sphere.heard.events[-1][0] == "gathering failed"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,6 +14,7 @@ import dtoss
 from dtoss.sharing.asked import Asked, last_distance, merged, table_of
 from dtoss.sharing.held import held_index
 from dtoss.sharing.share import Share
+from dtoss.sharing.together import CountQuestion, HomeQuestion, Together, answered_by
 
 EARTH = 2.0e7
 
@@ -54,21 +57,14 @@ class Servers:
         self.index, self.shares = index, [Share(index, one) for one in held]
         self.asked = []
 
-    def ask(self, server, asked, partitions):
-        """Ask a server for a part of an answer."""
-        self.asked.append((server, len(asked)))
-        return self.shares[server].partial(asked, partitions)
+    def ask(self, asks):
+        """Ask servers for their parts of an answer."""
+        self.asked += [(server, len(getattr(one, "asked", one.__dict__.get("positions", ())))) for server, one in asks]
+        return [answered_by(self.shares[server], one) for server, one in asks]
 
-    def answer(self, asked):
-        """Send each place to the server of its home, and put the answers together."""
-        home = self.index.partitioning.nearest(self.index.space.vectors(asked.positions))
-        tables = []
-        for server in np.unique(self.server_of[home]).tolist():
-            rows = np.flatnonzero(self.server_of[home] == server)
-            some = self.shares[server].answer(asked.take(rows), self.server_of, server, self.ask)
-            query = pa.array(rows[some.column("query").to_numpy()])
-            tables.append(some.set_column(0, "query", query))
-        return merged(tables, asked.k)
+    def as_seen(self, server=0):
+        """Return all servers as one of them sees them."""
+        return Together(self.shares[server], server, self.server_of, self.ask)
 
 
 def places_of(index, rng, count):
@@ -95,7 +91,8 @@ def drawn(index, rng, count=40):
         radius = np.full(len(positions), np.inf)
     where = rng.choice([None, None, "size > 6", "size > 100"])
     columns = () if rng.random() < 0.5 else ("size",)
-    return Asked(positions, radius, k, where, columns)
+    having = rng.choice([None, None, "size < 4"])
+    return Asked(positions, radius, k, where, columns, having)
 
 
 @pytest.mark.parametrize("kind", ["random", "contiguous", "copies", "one has none"])
@@ -114,7 +111,14 @@ def test_servers_answer_together_as_one_index(made, name, servers, kind):
     together = Servers(index, server_of, copies)
     for _ in range(4):
         asked = drawn(index, rng)
-        assert together.answer(asked).equals(table_of(index, asked)), asked
+        seen = together.as_seen(int(rng.integers(len(together.shares))))
+        assert seen.hits(asked).equals(table_of(index, asked)), asked
+        far = np.where(np.isinf(asked.radius), 1e4, asked.radius)
+        counts = index.search(asked.positions, far, -1, asked.where).count
+        assert seen.counts(replace(asked, radius=far)).tolist() == counts.tolist(), asked
+        found, wanted = seen.reverse_nearest(asked.positions), index.reverse_nearest(asked.positions)
+        for name, values in (("query", wanted.query), ("id", wanted.id), ("distance", wanted.distance)):
+            assert found.column(name).to_pylist() == values.tolist(), asked
 
 
 def test_places_near_objects_are_mostly_answered_by_one_server(made):
@@ -125,8 +129,8 @@ def test_places_near_objects_are_mostly_answered_by_one_server(made):
     positions = near[rng.integers(0, len(near), 2_000)]
     asked = Asked(positions, np.full(len(positions), np.inf), 8)
     together = Servers(index, np.arange(7) % 5)
-    together.answer(asked)
-    others = sum(count for _, count in together.asked)
+    together.as_seen().hits(asked)
+    others = sum(count for _, count in together.asked) - len(positions)
     assert others < 0.2 * len(positions)
 
 
@@ -139,9 +143,9 @@ def test_a_share_opens_nothing_that_it_does_not_hold(made):
     place = index.parts[20].positions[:1]
     asked = Asked(place, np.array([np.inf]), 3)
     with pytest.raises(KeyError, match="partition 20 is not held"):
-        share.partial(asked, (3, 20))
+        answered_by(share, CountQuestion(Asked(place, np.array([1.0]), 0), (3, 20)))
     with pytest.raises(KeyError, match="is not held here"):
-        share.answer(asked, np.zeros(64, np.int64), 0, lambda *_: None)
+        answered_by(share, HomeQuestion(asked, (3,)))
     none = held_index(index, [])
     assert len(none) == 0
     assert len(none.knn(place, 5)) == 0

@@ -1,0 +1,1 @@
+"""Servers of a plan as processes, and what asks them."""

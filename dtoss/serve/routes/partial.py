@@ -1,0 +1,101 @@
+"""What servers of one plan ask each other: ``POST /partial`` and ``POST /forward``."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import orjson
+from litestar import post
+from litestar.handlers import HTTPRouteHandler
+from litestar.response.base import ASGIResponse
+
+from dtoss.errors import InputError, StoreError
+from dtoss.serve.answers import JSON_TYPE
+from dtoss.serve.bulk.bodies import Bodies
+from dtoss.serve.pool import Stop
+from dtoss.serve.problems import Problem
+from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.serving import Served
+from dtoss.serve.state import WorkerState
+from dtoss.serve.together.bundles import answer_bundle
+from dtoss.serve.together.circle import NOT_HELD, OTHER_SNAPSHOT
+from dtoss.serve.together.opening import opened
+from dtoss.serve.together.receiving import answered_here
+from dtoss.serve.together.wire import packed_answer, read_message
+
+PACKED_TYPE = b"application/vnd.dtoss.partial"
+"""Content type of what servers say to each other."""
+PARTIAL_ANSWERS = {
+    200: {"description": "Packed arrays.", "content": {PACKED_TYPE.decode(): {}}},
+    OTHER_SNAPSHOT: {"description": "The snapshot is not there any more; others are named."},
+    NOT_HELD: {"description": "A partition is not held here; those that are are named."},
+}
+PARTIAL_BODY = {"required": True, "content": {PACKED_TYPE.decode(): {}}}
+
+
+def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
+    """Return the routes for the other servers of a plan; none where a server holds all partitions."""
+    if state.circle is None:
+        return []
+    serving = state.serving
+
+    def not_held(served: Served) -> Ready:
+        assert served.share is not None
+        return _told(NOT_HELD, held=list(served.share.held))
+
+    @post("/partial", status_code=200, opt={"responses": PARTIAL_ANSWERS, "body": PARTIAL_BODY})
+    async def partial(request: Asker) -> ASGIResponse:
+        """Answer another server with what this one holds."""
+        began = time.monotonic()
+        async with bodies.of(request) as body:
+            try:
+                message, question = read_message(bytes(body))
+            except ValueError as error:
+                raise Problem(400, str(error), limit="body") from None
+
+            def work(stop: Stop) -> Any:
+                if time.monotonic() - began > message.left:
+                    raise Problem(503, "nobody waits for this answer any more", retry_after=1)
+                served = opened(state, message.snapshot)
+                if served is None:
+                    return None
+                try:
+                    answer = answered_here(state, served, question, stop)
+                except KeyError:
+                    return not_held(served)
+                return packed_answer(message.kind, answer)
+
+            try:
+                found = await state.for_others.run(request, work)
+            except (ValueError, InputError) as error:
+                raise Problem(400, str(error)) from None
+            except StoreError:
+                found = None
+        if found is None:
+            return _told(OTHER_SNAPSHOT, snapshots=serving.names())
+        return found if isinstance(found, Ready) else _packed(found)
+
+    @post("/forward", status_code=200, opt={"responses": PARTIAL_ANSWERS, "body": PARTIAL_BODY})
+    async def forward(request: Asker) -> ASGIResponse:
+        """Answer frequent questions that came to another server in one turn of its loop, each by itself or not."""
+        async with bodies.of(request) as body:
+            status, answer = answer_bundle(state, bytes(body))
+        await asyncio.sleep(0)
+        return _packed(answer) if status == 200 else Ready(answer, _headers(answer, JSON_TYPE), status)
+
+    return [partial, forward]
+
+
+def _packed(body: bytes) -> Ready:
+    return Ready(body, _headers(body, PACKED_TYPE))
+
+
+def _headers(body: bytes, kind: bytes) -> list[tuple[bytes, bytes]]:
+    return [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
+
+
+def _told(status: int, **values: Any) -> Ready:
+    body = orjson.dumps(values)
+    return Ready(body, _headers(body, JSON_TYPE), status)

@@ -1,0 +1,1 @@
+"""Servers that answer together, each with the partitions that a plan gives it."""

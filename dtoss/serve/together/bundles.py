@@ -1,0 +1,195 @@
+"""Frequent questions of one turn of a server's loop to another one: in one message there, and in one back.
+
+The other one answers each as it answers its own, or leaves it: then the long way is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from dtoss.queries.raw_hits import RawHits
+from dtoss.serve.answers import Hit, encode
+from dtoss.serve.serving import Served
+from dtoss.serve.state import WorkerState
+from dtoss.serve.together.circle import OTHER_SNAPSHOT
+
+FORWARD_PATH = "/forward"
+
+
+class Group(msgspec.Struct, array_like=True):
+    """Questions of one kind.
+
+    Parameters
+    ----------
+    nearest
+        Whether the nearest are wanted, and not all within the radius.
+    size
+        How many are searched for.
+    where
+        A condition on the objects.
+    places, radius, k
+        float64 (m, 2), float64 (m,) and int32 (m,), as bytes.
+    """
+
+    nearest: bool
+    size: int
+    where: str | None
+    places: bytes
+    radius: bytes
+    k: bytes
+
+
+class Bundle(msgspec.Struct, array_like=True):
+    """Groups of questions about one snapshot."""
+
+    snapshot: str
+    groups: list[Group]
+
+
+class Answers(msgspec.Struct, array_like=True):
+    """The bodies of answers one after another, and int32 lengths; -1 where there is none."""
+
+    lengths: bytes
+    bodies: bytes
+
+
+_ENCODE = msgspec.msgpack.Encoder().encode
+_BUNDLE = msgspec.msgpack.Decoder(Bundle).decode
+_ANSWERS = msgspec.msgpack.Decoder(Answers).decode
+
+
+def packed_group(
+    nearest: bool, size: int, where: str | None, places: NDArray[np.float64], radius: NDArray[np.float64],
+    k: Sequence[int],
+) -> Group:  # fmt: skip
+    """Return questions as they are sent."""
+    return Group(nearest, size, where, places.tobytes(), radius.tobytes(), np.array(k, np.int32).tobytes())
+
+
+def packed_bundle(snapshot: str, groups: list[Group]) -> bytes:
+    """Return the bytes of a message."""
+    return _ENCODE(Bundle(snapshot, groups))
+
+
+def read_bodies(data: bytes) -> list[bytes | None]:
+    """Return the bodies of answers, None where there is none.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are no answers.
+    """
+    try:
+        said = _ANSWERS(data)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from None
+    found: list[bytes | None] = []
+    at = 0
+    for length in np.frombuffer(said.lengths, np.int32).tolist():
+        if length < 0:
+            found.append(None)
+        else:
+            found.append(said.bodies[at : at + length])
+            at += length
+    return found
+
+
+def answer_bundle(state: WorkerState, data: bytes) -> tuple[int, bytes]:
+    """Return the status and the bytes of an answer to a message; on the loop.
+
+    Only a snapshot that is open answers: another one has to be opened first, which takes its time.
+    """
+    try:
+        said = _BUNDLE(data)
+    except msgspec.MsgspecError as error:
+        return 400, orjson.dumps({"detail": f"the body is no question of a server: {error}"})
+    served = state.serving.open_one(said.snapshot)
+    if served is None:
+        return OTHER_SNAPSHOT, orjson.dumps({"snapshots": state.serving.names()})
+    bodies: list[bytes | None] = []
+    for group in said.groups:
+        places = np.frombuffer(group.places, np.float64).reshape(-1, 2).copy()  # kernels want what may be written
+        radius, k = np.frombuffer(group.radius, np.float64).copy(), np.frombuffer(group.k, np.int32).tolist()
+        try:
+            found = hot_bodies(served, group.nearest, group.size, group.where, places, radius, k)
+        except Exception as error:  # the long way says what is wrong
+            state.log.event("bundle failed", error=repr(error))
+            found = None
+        bodies += [None] * len(places) if found is None else found[0]
+    lengths = np.array([-1 if body is None else len(body) for body in bodies], np.int32)
+    return 200, _ENCODE(Answers(lengths.tobytes(), b"".join(body for body in bodies if body is not None)))
+
+
+def hot_bodies(
+    served: Served,
+    nearest: bool,
+    size: int,
+    where: str | None,
+    places: NDArray[np.float64],
+    radius: NDArray[np.float64],
+    k: Sequence[int],
+) -> tuple[list[bytes | None], RawHits] | None:
+    """Return the bodies of answers to frequent questions and what was found; None where a condition is not ready.
+
+    There is no body for a question with too many hits, nor, of a share, where other servers may have some of them.
+    """
+    index = served.index
+    if where is None:
+        found = index.search(places, radius, size, places=False)
+    else:
+        condition = served.conditions.ready(where)
+        if condition is None:
+            return None
+        found = condition.answer(index.space.vectors(places), radius, size, 1, places=False, may_build=False)
+    ids = found.ids.tolist() if found.ids is not None else index.ids_of(found).to_pylist()
+    hits = list(map(Hit, ids, found.distance.tolist()))
+    whole = None
+    if served.share is not None:
+        whole = _suffices(served, places, radius, k if nearest else None, found, size, where is None)
+    begin, at = served.beginning, 0
+    bodies: list[bytes | None] = []
+    for row, (wanted, count) in enumerate(zip(k, found.count.tolist(), strict=True)):
+        if (whole is not None and not whole[row]) or (not nearest and count >= size):
+            bodies.append(None)
+        else:
+            end = at + (min(count, wanted) if nearest else count)
+            bodies.append(begin + encode(hits[at:end]) + b"}")
+        at += count
+    return bodies, found
+
+
+def _suffices(
+    served: Served,
+    places: NDArray[np.float64],
+    radius: NDArray[np.float64],
+    k: Sequence[int] | None,
+    found: RawHits,
+    size: int,
+    replicas: bool,
+) -> list[bool]:
+    """Return of which places nobody else has hits."""
+    share = served.share
+    assert share is not None
+    end = np.cumsum(found.count)
+    # what was searched for is more than what is wanted, and decides whether replicas were looked at
+    searched = _reached(found, end, np.full(len(radius), size), radius)
+    far = searched if k is None else _reached(found, end, np.array(k), radius)
+    whole: list[bool] = share.suffices(
+        share.index.space.vectors(places), far, searched=searched, replicas=replicas
+    ).tolist()
+    return whole
+
+
+def _reached(
+    found: RawHits, end: NDArray[np.int64], wanted: NDArray[np.int64], radius: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the distance of so many hits of each place, float64 (m,), the radius where there are fewer."""
+    enough = found.count >= wanted
+    last = np.where(enough, end - found.count + wanted - 1, 0)
+    kth = found.distance[last] if len(found.distance) else radius
+    return np.where(enough, np.minimum(kth, radius), radius)

@@ -1,0 +1,427 @@
+"""The servers of a plan as one worker sees them: who holds what, who answers, and whom it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from dtoss.locks import Lock
+from dtoss.serve.problems import Problem
+from dtoss.serve.together.health import Health
+from dtoss.serve.together.link import Link, Reply
+from dtoss.serve.together.peers import Peers
+from dtoss.serve.together.placement import Placement, rank
+from dtoss.serve.together.wire import packed, read_answer
+from dtoss.sharing.share import Share
+from dtoss.sharing.together import NOBODY, NobodyHolds, Together
+
+T = TypeVar("T")
+PARTIAL_PATH, READY_PATH = "/partial", "/readyz"
+NOT_HELD, OTHER_SNAPSHOT = 421, 409
+"""What a server answers that does not hold a partition, or has another snapshot."""
+LOOK_AT_OTHERS_SECONDS = 1.0
+"""Between two looks at what the others hold."""
+LAST_RESORT_SECONDS = 1.0
+"""For which a server is waited for that has failed, where nobody else has what is asked."""
+FAILED = 500
+"""What a server answers that failed at one question, and may be asked others."""
+PASSED_ON = (400, 413, 422, 429)
+"""Answers of another server that are as good for the client."""
+
+
+class Away(Exception):
+    """A server did not answer."""
+
+    def __init__(self, server: int) -> None:
+        super().__init__(f"server {server} does not answer")
+        self.server = server
+
+
+class Slow(Exception):
+    """A server has not answered for so long that the next copy is asked."""
+
+    def __init__(self, server: int) -> None:
+        super().__init__(f"server {server} takes its time")
+        self.server = server
+
+
+class NotHeld(Exception):
+    """A server holds something else by now than it was taken to."""
+
+
+class SnapshotElsewhere(Exception):
+    """Another server has the snapshot no more, and others instead."""
+
+    def __init__(self, server: int, snapshots: tuple[str, ...]) -> None:
+        super().__init__(f"server {server} has snapshots {', '.join(snapshots) or 'that it does not name'}")
+        self.server, self.snapshots = server, snapshots
+
+
+class Teller(Protocol):
+    """What is told of forwards; the metrics of a worker."""
+
+    def forwarded(self, what: str, requests: int = 1) -> None:
+        """Count something that happened to requests of other servers."""
+
+    def forwarded_bytes(self, size: int) -> None:
+        """Count the bytes of a question and its answer."""
+
+
+class Circle:
+    """The other servers; thread-safe, but for what is said to run on the loop.
+
+    Parameters
+    ----------
+    me
+        The number of this server.
+    peers
+        Where all are.
+    placement
+        Who holds what by the plan.
+    teller
+        Is told what happens.
+    event
+        Logs.
+    """
+
+    def __init__(self, me: int, peers: Peers, placement: Placement, teller: Teller, event: Callable[..., None]) -> None:
+        self.me = me
+        self._teller, self._event = teller, event
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._polling: asyncio.Task[None] | None = None
+        self.peers = peers
+        self.links: dict[int, Link] = {}
+        self.health: dict[int, Health] = {}
+        self.held_of: dict[int, frozenset[int]] = {}
+        self._version = 0
+        self._known: dict[Any, NDArray[np.int64]] = {}
+        self.placement = placement
+        self.said: set[int] = set()
+        self._take(peers)
+        for server in self.links:
+            self.held_of[server] = placement.held_by(server)
+
+    # -- what is known of the others ----------------------------------------------------------------------------------
+
+    def follow(self, peers: Peers, placement: Placement) -> None:
+        """Go on by other files; on the loop. Who holds what is what each says, until it has said something else."""
+        self.placement = placement
+        self._take(peers)
+        for server in self.links:
+            if server not in self.said:
+                self.held_of[server] = placement.held_by(server)
+        self._changed()
+
+    def _take(self, peers: Peers) -> None:
+        self.peers = peers
+        for server in [*self.links]:
+            if peers.addresses.get(server) != self.links[server].address or peers.token != self.links[server].token:
+                self.links.pop(server).close()
+                self.health.pop(server)
+                self.held_of.pop(server, None)
+                self.said.discard(server)
+        for server, address in peers.addresses.items():
+            if server != self.me and server not in self.links:
+                self.links[server], self.health[server] = Link(address, peers.token), Health()
+                self.held_of.setdefault(server, frozenset())
+
+    def holds(self, server: int, held: Iterable[int]) -> None:
+        """Take it from a server what it holds."""
+        found = frozenset(held)
+        self.said.add(server)
+        if self.held_of.get(server) != found:
+            self.held_of[server] = found
+            self._changed()
+
+    def _changed(self) -> None:
+        with self._lock:
+            self._version += 1
+            self._known.clear()
+
+    def server_of(
+        self,
+        share: Share,
+        away: frozenset[int] = frozenset(),
+        slow: frozenset[int] = frozenset(),
+        last_resort: bool = True,
+    ) -> NDArray[np.int64]:
+        """Return whom to ask for each partition, int64 (P,): this server for what it holds, else a copy that answers.
+
+        Parameters
+        ----------
+        share
+            What this server holds.
+        away, slow
+            Servers that are not asked, or only where there is nobody else.
+        last_resort
+            Whether one that has failed is asked all the same where nobody else has a partition.
+        """
+        closed = frozenset(server for server, health in self.health.items() if not health.may_be_asked())
+        key = (share, away if last_resort else away | closed, slow, closed)
+        with self._lock:
+            found = self._known.get(key)
+            version = self._version
+        if found is None:
+            found = np.full(len(share.furthest), NOBODY, np.int64)
+            asked = {
+                server: held
+                for server, held in [*self.held_of.items()]
+                if server not in key[1] and server in self.links
+            }
+            for number in range(len(found)):
+                servers = [server for server, held in asked.items() if number in held]
+                if servers:
+                    found[number] = min(
+                        servers, key=lambda server: (server in closed, server in slow, rank(number, server))
+                    )
+            found[list(share.held)] = self.me
+            with self._lock:
+                if version == self._version and len(self._known) < 64:
+                    self._known[key] = found
+        return found
+
+    def has_copies(self, share: Share, server: int) -> bool:
+        """Return whether all that is asked of a server could be asked of others."""
+        rest = self.server_of(share, frozenset((server,)), last_resort=False)
+        return bool((rest[self.server_of(share) == server] != NOBODY).all())
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    def answer(
+        self,
+        share: Share,
+        snapshot: str,
+        question: Callable[[Together], T],
+        local: Callable[[Any], Any],
+        ends: float,
+        partial: set[int] | None,
+    ) -> T:
+        """Return the answer of all servers together; in a thread that is not the loop's.
+
+        Parameters
+        ----------
+        share
+            What this server holds of the snapshot.
+        snapshot
+            Its name.
+        question
+            What is asked.
+        local
+            Answers what this server is asked itself.
+        ends
+            When nobody waits any more, by the monotonic clock.
+        partial
+            Takes partitions that the answer lacks; None where it may lack none.
+
+        Raises
+        ------
+        Problem
+            503 where partitions that are needed are held by nobody who answers; what the others say is wrong with the
+            question.
+        SnapshotElsewhere
+            If one of them has not this snapshot.
+        """
+        away: set[int] = set()
+        slow: set[int] = set()
+        for _ in range(2 * len(self.links) + 3):
+            if partial is not None:
+                partial.clear()
+            server_of = self.server_of(share, frozenset(away), frozenset(slow))
+
+            def ask(asks: Sequence[tuple[int, Any]]) -> list[Any]:
+                return self._ask_all(share, snapshot, asks, local, ends, away, slow)
+
+            try:
+                return question(Together(share, self.me, server_of, ask, partial))
+            except Away as error:
+                away.add(error.server)
+            except Slow as error:
+                slow.add(error.server)
+                self._teller.forwarded("hedged")
+            except NotHeld:
+                self._teller.forwarded("moved")
+            except NobodyHolds as error:
+                raise self._nobody(error.partitions) from None
+        raise Problem(503, "servers change faster than they can be asked: ask again", retry_after=1)
+
+    def _nobody(self, partitions: tuple[int, ...]) -> Problem:
+        """Return what to say where nobody answers for some partitions."""
+        by_plan = {server for number in partitions for server in self.placement.holders[number] if server != self.me}
+        where = "; ".join(f"server {one} at {self.peers.addresses.get(one, 'no known URL')}" for one in sorted(by_plan))
+        few = ", ".join(map(str, partitions[:20])) + (", ..." if len(partitions) > 20 else "")
+        return Problem(
+            503,
+            f"partitions {few} are held by no server that answers ({where or 'the plan has no other'}): ask again, or "
+            "with partial=ok for what the others have",
+            retry_after=1,
+            more={"servers": sorted(by_plan), "partitions": list(partitions)},
+        )
+
+    def _ask_all(
+        self,
+        share: Share,
+        snapshot: str,
+        asks: Sequence[tuple[int, Any]],
+        local: Callable[[Any], Any],
+        ends: float,
+        away: set[int],
+        slow: set[int],
+    ) -> list[Any]:
+        assert self._loop is not None
+        begun: dict[int, Future[Reply]] = {}
+        for at, (server, question) in enumerate(asks):
+            if server != self.me:
+                left = ends - time.monotonic()
+                if left <= 0:
+                    raise Problem(503, "the time for this answer is over: ask for less at a time", retry_after=1)
+                patient = server in slow or not self.has_copies(share, server)
+                body = packed(question, snapshot, left)
+                begun[at] = asyncio.run_coroutine_threadsafe(self.post(server, body, left, patient), self._loop)
+        self._teller.forwarded("asked", len(begun))
+        try:
+            answers = [None if at in begun else local(question) for at, (_, question) in enumerate(asks)]
+            for at, future in begun.items():
+                try:
+                    reply = future.result(max(ends - time.monotonic(), 0.0) + 1.0)
+                except NotYet:
+                    raise Away(asks[at][0]) from None
+                answers[at] = self.read(*asks[at], reply)
+        finally:
+            for future in begun.values():
+                future.cancel()
+        return answers
+
+    def read(self, server: int, question: Any, reply: Reply) -> Any:
+        """Return the answer in a reply.
+
+        Raises
+        ------
+        NotHeld, SnapshotElsewhere, Away, Problem
+            What a reply other than 200 stands for.
+        """
+        self.check(server, reply)
+        try:
+            return read_answer(question, reply.body)
+        except ValueError as error:
+            self._event("server not understood", server=server, detail=str(error))
+            raise Away(server) from None
+
+    def check(self, server: int, reply: Reply) -> None:
+        """Refuse a reply other than 200.
+
+        Raises
+        ------
+        NotHeld, SnapshotElsewhere, Away, Problem
+            What it stands for.
+        """
+        if reply.status == 200:
+            return
+        try:
+            said = orjson.loads(reply.body)
+        except ValueError:
+            said = {}
+        said = said if isinstance(said, dict) else {}
+        if reply.status == NOT_HELD:
+            self.holds(server, said.get("held", ()))
+            raise NotHeld
+        if reply.status == OTHER_SNAPSHOT:
+            raise SnapshotElsewhere(server, tuple(said.get("snapshots", ())))
+        detail = str(said.get("detail", ""))
+        if reply.status in PASSED_ON:
+            raise Problem(
+                reply.status, detail, limit=said.get("limit"), value=said.get("value"), bound=said.get("bound"),
+                retry_after=1 if reply.status == 429 else None,
+            )  # fmt: skip
+        if reply.status == FAILED:
+            self._event("server failed at a question", server=server, detail=detail)
+        else:
+            self.failed(server, f"{reply.status} {detail}")
+        raise Away(server)
+
+    async def post(self, server: int, body: bytes, left: float, patient: bool, path: str = PARTIAL_PATH) -> Reply:
+        """Return a server's reply; on the loop.
+
+        Raises
+        ------
+        Away, Slow
+            If there is none in time.
+        """
+        link, health = self.links.get(server), self.health.get(server)
+        if link is None or health is None:
+            raise Away(server)
+        if not health.may_be_asked():
+            left = min(left, LAST_RESORT_SECONDS)
+        began = time.perf_counter()
+        try:
+            reply = await link.ask(path, body, left if patient else min(left, health.hedge_after))
+        except TimeoutError:
+            if patient:
+                self.failed(server, "it does not answer in time")
+                raise Away(server) from None
+            self._opens(server, "it takes its time")
+            raise Slow(server) from None
+        except OSError as error:
+            self.failed(server, str(error) or type(error).__name__)
+            raise Away(server) from None
+        self._teller.forwarded_bytes(len(body) + len(reply.body))
+        if reply.status < 500:
+            health.answered(time.perf_counter() - began)
+        return reply
+
+    def failed(self, server: int, why: str) -> None:
+        """Take it that a server did not answer."""
+        self._teller.forwarded("failed")
+        self._opens(server, why)
+
+    def _opens(self, server: int, why: str) -> None:
+        """Count a failure, and say so where it was the one after which a server is not asked any more."""
+        health = self.health.get(server)
+        if health is not None and health.failed():
+            self._event("server not asked any more", server=server, detail=why)
+
+    # -- on the loop --------------------------------------------------------------------------------------------------
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look what the others hold from now on, each second; on the loop."""
+        self._loop = loop
+        self._polling = loop.create_task(self._poll())
+
+    def stop(self) -> None:
+        """Look no more; on the loop."""
+        if self._polling is not None:
+            self._polling.cancel()
+        for link in self.links.values():
+            link.close()
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.gather(*(self._look(server) for server in [*self.links]), return_exceptions=True)
+            await asyncio.sleep(LOOK_AT_OTHERS_SECONDS)
+
+    async def _look(self, server: int) -> None:
+        """Look what a server holds, and whether one that failed answers again."""
+        link, health = self.links[server], self.health[server]
+        if not health.may_be_asked() and not health.probes():
+            return
+        was_open = health.open
+        try:
+            reply = await link.ask(READY_PATH, None, LOOK_AT_OTHERS_SECONDS)
+            said = orjson.loads(reply.body)
+            held = said.get("held")
+        except (OSError, ValueError, AttributeError) as error:
+            self.failed(server, str(error) or type(error).__name__)
+            return
+        if was_open:
+            health.answered(health.hedge_after)
+            self._event("server asked again", server=server)
+        if isinstance(held, list):
+            self.holds(server, held)

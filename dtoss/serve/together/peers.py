@@ -1,0 +1,59 @@
+"""Where the servers of a plan are: a TOML file of numbers and URLs."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dtoss.client.address import Address, address_of
+from dtoss.errors import InputError
+
+WANTED = 'lines such as 0 = "http://10.0.0.1:8080" are wanted, and perhaps token = "..."'
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Where servers are.
+
+    Parameters
+    ----------
+    addresses
+        By the number that a plan has for each.
+    token
+        What servers say to each other; None where everybody may ask.
+    """
+
+    addresses: Mapping[int, Address]
+    token: str | None = None
+
+
+def read_peers(path: str) -> Peers:
+    """Return where servers are, by a file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or says something else; the message names the line's key.
+    """
+    try:
+        said = tomllib.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"--peers {path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"--peers {path}: {error}; {WANTED}") from None
+    token = said.pop("token", None)
+    if token is not None and not (isinstance(token, str) and token.isascii() and token.isprintable() and token):
+        raise InputError(f"--peers {path}: the token is no line of ASCII letters")
+    addresses: dict[int, Address] = {}
+    for key, url in said.items():
+        if not (key.isascii() and key.isdecimal()):
+            raise InputError(f"--peers {path}: {key!r} is no number of a server; {WANTED}")
+        try:
+            addresses[int(key)] = address_of(url)
+        except ValueError as error:
+            raise InputError(f"--peers {path}: server {key}: {error}") from None
+    if not addresses:
+        raise InputError(f"--peers {path} names no server; {WANTED}")
+    return Peers(addresses, token)

@@ -1,0 +1,63 @@
+"""What a server answers to the questions of the others, and to its own about what it holds itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtoss.serve.bulk.areas import SMALLER_SHAPES, found_within
+from dtoss.serve.bulk.many import check_hits
+from dtoss.serve.bulk.shapes_in import read_shapes
+from dtoss.serve.one_object import object_body, object_table
+from dtoss.serve.pool import Stop
+from dtoss.serve.serving import Served
+from dtoss.serve.state import WorkerState
+from dtoss.serve.together.wire import ObjectQuestion, ShapesQuestion
+from dtoss.sharing.asked import raw_table
+from dtoss.sharing.together import answered_by
+
+
+def answered_here(state: WorkerState, served: Served, question: Any, stop: Stop) -> Any:
+    """Return this server's answer to a question.
+
+    Raises
+    ------
+    KeyError
+        If it is about a partition that is not held.
+    ValueError
+        If a condition or a column does not fit the objects.
+    Problem
+        As :func:`dtoss.serve.bulk.areas.found_within`.
+    """
+    stop.check()
+    assert served.share is not None
+    if isinstance(question, ShapesQuestion):
+        return _shapes(state, served, question, stop)
+    if isinstance(question, ObjectQuestion):
+        return _object(served, question)
+    return answered_by(served.share, question)
+
+
+def _shapes(state: WorkerState, served: Served, asked: ShapesQuestion, stop: Stop) -> Any:
+    """Return a table of hits, or numbers of them."""
+    assert served.share is not None
+    index, limits = served.share.owned(asked.partitions), state.settings.limits
+    shapes, corners = read_shapes(asked.kind, asked.text, index.space, limits, stop)
+    found = found_within(index, shapes, corners, asked.where, asked.most, stop, state.metrics)
+    if asked.count:
+        return found.count
+    check_hits(len(found.distance), asked.most, SMALLER_SHAPES)
+    return raw_table(index, found, asked.columns, asked.having)
+
+
+def _object(served: Served, asked: ObjectQuestion) -> tuple[bytes, float, float] | None:
+    """Return the bytes of an answer and the object's place, None where it is not held."""
+    try:
+        if asked.arrow:
+            body, (x, y) = object_table(served, asked.text)
+        else:
+            body, (x, y) = object_body(
+                served, asked.text, neighbours=asked.neighbours, cell=asked.cell, text_ids=asked.text_ids
+            )
+    except KeyError:
+        return None
+    return body, x, y
