@@ -7,6 +7,7 @@ import json
 import os
 import ssl
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,15 +79,15 @@ class Answer:
 class _Held:
     """A connection, which is closed when its thread ends."""
 
-    def __init__(self, link: http.client.HTTPConnection) -> None:
-        self.link, self.process = link, os.getpid()
+    def __init__(self, link: http.client.HTTPConnection, address: Address) -> None:
+        self.link, self.address, self.process = link, address, os.getpid()
 
     def __del__(self) -> None:
         self.link.close()
 
 
 class Connections:
-    """Connections to one server, one for each thread and process that asks.
+    """Connections to a server, one for each thread and process that asks.
 
     Parameters
     ----------
@@ -96,6 +97,8 @@ class Connections:
         Who asks; None for servers that everybody may ask.
     timeout
         Seconds that an answer may take to go on.
+    others
+        Servers that answer the same. Where one cannot be reached, the next one is asked from then on.
 
     Raises
     ------
@@ -103,14 +106,16 @@ class Connections:
         If the timeout is not above 0, or the token could be no header.
     """
 
-    def __init__(self, address: Address, token: str | None, timeout: float) -> None:
+    def __init__(self, address: Address, token: str | None, timeout: float, others: Sequence[Address] = ()) -> None:
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
             raise ValueError(f"timeout is {timeout!r}: seconds above 0 are wanted")
         if token is not None and not (token and token.isascii() and token.isprintable() and " " not in token):
             raise ValueError("the token is empty, or holds blanks or letters beyond ASCII: one line without is wanted")
         self.address, self.token, self.timeout = address, token, timeout
+        self._all = (address, *others)
         self._mine = threading.local()
-        self._tls = ssl.create_default_context() if address.scheme == "https" else None
+        is_tls = any(one.scheme == "https" for one in self._all)
+        self._tls = ssl.create_default_context() if is_tls else None
 
     def ask(self, method: str, target: str, body: bytes | None = None, accept: str = ARROW_MEDIA) -> Answer:
         """Return the answer to one request.
@@ -144,10 +149,26 @@ class Connections:
             headers["Authorization"] = f"Bearer {self.token}"
         if body is not None:
             headers["Content-Type"] = JSON if body[:1] == b"{" else ARROW_MEDIA
-        held, reused = self._held()
+        tried = {self.address}
+        while True:
+            held, reused = self._held()
+            try:
+                return self._of(held, reused, method, target, body, headers)
+            except (OSError, http.client.HTTPException) as error:
+                held.link.close()
+                following = next((one for one in self._all if one not in tried), None)
+                if following is None:
+                    raise DtossError(self.broken(error)) from None
+                tried.add(following)
+                self.address = following
+
+    def _of(
+        self, held: _Held, reused: bool, method: str, target: str, body: bytes | None, headers: dict[str, str]
+    ) -> Answer:
+        """Return the answer over a connection, which is opened again where it was closed while it was idle."""
         try:
             try:
-                return self._exchange(held.link, method, target, body, headers)
+                return self._exchange(held, method, target, body, headers)
             except (
                 ConnectionResetError,
                 BrokenPipeError,
@@ -156,10 +177,9 @@ class Connections:
                 if not reused:
                     raise
             held.link.close()
-            return self._exchange(held.link, method, target, body, headers)
-        except (OSError, http.client.HTTPException) as error:
-            held.link.close()
-            raise DtossError(self.broken(error)) from None
+            return self._exchange(held, method, target, body, headers)
+        except (OSError, http.client.HTTPException):
+            raise
         except BaseException as error:
             if not isinstance(error, (DtossError, ValueError)):
                 held.link.close()  # interrupted: the rest of an answer may still be on its way
@@ -168,22 +188,21 @@ class Connections:
     def link(self) -> http.client.HTTPConnection:
         """Return a connection that is not open yet."""
         at = (self.address.host, self.address.port)
-        if self._tls is None:
+        if self._tls is None or self.address.scheme == "http":
             return http.client.HTTPConnection(*at, timeout=self.timeout)
         return http.client.HTTPSConnection(*at, timeout=self.timeout, context=self._tls)
 
     def _held(self) -> tuple[_Held, bool]:
         """Return this thread's connection, and whether it has been used."""
         held: _Held | None = getattr(self._mine, "held", None)
-        if held is None or held.process != os.getpid():
-            held = self._mine.held = _Held(self.link())
+        if held is None or held.process != os.getpid() or held.address != self.address:
+            held = self._mine.held = _Held(self.link(), self.address)
         return held, held.link.sock is not None
 
-    def _exchange(
-        self, link: http.client.HTTPConnection, method: str, target: str, body: bytes | None, headers: dict[str, str]
-    ) -> Answer:
+    def _exchange(self, held: _Held, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+        link = held.link
         try:
-            link.request(method, self.address.prefix + target, body, headers)
+            link.request(method, held.address.prefix + target, body, headers)
         except (BrokenPipeError, ConnectionResetError):
             if body is None:
                 raise

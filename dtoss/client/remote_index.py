@@ -16,6 +16,7 @@ from dtoss.client.bulk import Bulk
 from dtoss.client.connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
 from dtoss.client.event_stream import Followed
 from dtoss.client.facts import Facts
+from dtoss.client.peers import read_peers
 from dtoss.client.pieces import PLACES_AT_A_TIME
 from dtoss.client.server import Server
 from dtoss.client.wire import FARTHEST, boxes_json, geojson, hits_of_document, id_text, table_of
@@ -31,8 +32,15 @@ HITS_AT_A_TIME = 800_000
 """Hits of one request, about, where it is known how many there will be."""
 
 
-def connect(url: str, token: str | None = None, snapshot: str | None = None, timeout: float = 60.0) -> RemoteIndex:
-    """Return the index that a server has open.
+def connect(
+    url: str | None = None,
+    token: str | None = None,
+    snapshot: str | None = None,
+    timeout: float = 60.0,
+    *,
+    peers: str | None = None,
+) -> RemoteIndex:
+    """Return the index that a server has open, or several servers of a plan together.
 
     Parameters
     ----------
@@ -45,17 +53,30 @@ def connect(url: str, token: str | None = None, snapshot: str | None = None, tim
         what is current: each answer is of one snapshot, the next one may be of a newer.
     timeout
         Seconds that an answer may take to go on.
+    peers
+        File of where the servers of a plan are, instead of a URL. Any of them answers for all; where one cannot be
+        reached, the next one is asked. The file's token is taken where none is given.
 
     Raises
     ------
     ValueError
-        If the URL, the token or the timeout is none.
+        If the URL, the token or the timeout is none, or both a URL and peers are given.
+    InputError
+        If the file of peers cannot be read.
     StoreError
         If the snapshot is not open.
     DtossError
         If the server cannot be reached, or does not know the token.
     """
-    index = RemoteIndex(url, token, snapshot, timeout)
+    if (url is None) == (peers is None):
+        raise ValueError("connect needs a URL or peers=, and not both")
+    if peers is not None:
+        known = read_peers(peers)
+        url, *others = map(str, known.addresses.values())
+        index = RemoteIndex(url, token or known.token, snapshot, timeout, tuple(others))
+    else:
+        assert url is not None
+        index = RemoteIndex(url, token, snapshot, timeout)
     index._server.facts()
     return index
 
@@ -71,6 +92,8 @@ class RemoteIndex:
     ----------
     url, token, snapshot, timeout
         As :func:`connect`, which asks at once whether the server is there.
+    others
+        URLs of servers that answer the same.
 
     Raises
     ------
@@ -78,10 +101,18 @@ class RemoteIndex:
         If the URL, the token or the timeout is none.
     """
 
-    def __init__(self, url: str, token: str | None = None, snapshot: str | None = None, timeout: float = 60.0) -> None:
-        self._server = Server(Connections(address_of(url), token, timeout), snapshot)
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        snapshot: str | None = None,
+        timeout: float = 60.0,
+        others: tuple[str, ...] = (),
+    ) -> None:
+        addresses = [address_of(one) for one in others]
+        self._server = Server(Connections(address_of(url), token, timeout, addresses), snapshot)
         self._many = Bulk(self._server)
-        self._made_from = (url, token, snapshot, timeout)
+        self._made_from = (url, token, snapshot, timeout, others)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RemoteIndex, self._made_from

@@ -118,11 +118,15 @@ class Serving:
         )
 
     def open_one(self, name: str) -> Served | None:
-        """Return a snapshot that is open, None where it is not."""
-        for served in (self.now, self.before):
-            if served is not None and served.name == name:
-                return served
-        return self.opened.get(name)
+        """Return a snapshot that is open, None where it is not.
+
+        One that was opened for others comes before that which answered before: it holds what a later plan says.
+        """
+        if name == self.now.name:
+            return self.now
+        if (found := self.opened.get(name)) is not None:
+            return found
+        return self.before if self.before is not None and self.before.name == name else None
 
     def names(self) -> list[str]:
         """Return the names of all snapshots that are open, the one that answers first."""

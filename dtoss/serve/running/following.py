@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from dtoss.errors import StoreError
+from dtoss.errors import DtossError
 from dtoss.serve.serving import Served
 from dtoss.serve.settings import Settings
 from dtoss.serve.swapping.preparing import first
@@ -37,7 +37,7 @@ class Following:
     """
 
     def __init__(
-        self, settings: Settings, served: Served, counts: SharedCounts, failed: Callable[[StoreError], None]
+        self, settings: Settings, served: Served, counts: SharedCounts, failed: Callable[[DtossError], None]
     ) -> None:
         self._settings = settings
         self._counts = counts
@@ -78,7 +78,7 @@ class Following:
             fresh = first(replace(self._settings, snapshot=name, verify=False), breathe=breathe)
         except _Interrupted:
             return
-        except StoreError as error:
+        except DtossError as error:
             self._refused = name
             self._failed(error)
             return

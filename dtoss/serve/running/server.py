@@ -12,7 +12,7 @@ from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from dtoss.errors import InputError, StoreError
+from dtoss.errors import DtossError, InputError
 from dtoss.serve.running.sockets import Port, hold
 from dtoss.serve.settings import Settings
 
@@ -73,7 +73,7 @@ def _check_certificate(settings: Settings) -> None:
 
 
 def _check_plan(settings: Settings) -> None:
-    from dtoss.serve.together.peers import read_peers
+    from dtoss.client.peers import read_peers
 
     if settings.server is None:
         if settings.peers is not None:
@@ -111,7 +111,7 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
     from dtoss.serve.running.following import Following
     from dtoss.serve.running.processes import keep_running
     from dtoss.serve.running.rehearsal import load_framework
-    from dtoss.serve.running.worker import Common, run_worker
+    from dtoss.serve.running.worker import Common, run_worker, together_of
     from dtoss.serve.swapping.preparing import first
     from dtoss.serve.telling.home_counts import HomeCounts
     from dtoss.serve.telling.log_lines import Log
@@ -123,11 +123,14 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
     verified = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.int64)[:1]
     counts = SharedCounts(settings.workers)
 
-    def not_followed(error: StoreError) -> None:
+    def not_followed(error: DtossError) -> None:
         log.event("not followed", detail=str(error))
 
     held = Following(settings, first(settings, verified), counts, not_followed)
-    common = Common(settings, held, counts, verified, folder, token_hex(4), HomeCounts(settings.workers), files)
+    common = Common(
+        settings, held, counts, verified, folder, token_hex(4), HomeCounts(settings.workers), files,
+        together_of(settings, held.served),
+    )  # fmt: skip
     url = port.url("http" if settings.tls_cert is None else "https")
 
     def began() -> None:

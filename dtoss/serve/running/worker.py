@@ -14,6 +14,8 @@ import uvloop
 from numpy.typing import NDArray
 from uvicorn.config import Config
 
+from dtoss.client.peers import Peers, read_peers
+from dtoss.errors import InputError
 from dtoss.serve.app import application
 from dtoss.serve.entry.doors import Doors
 from dtoss.serve.hot_protocol import Desk, HotProtocol
@@ -37,8 +39,7 @@ from dtoss.serve.telling.log_lines import Log
 from dtoss.serve.telling.metrics import Metrics
 from dtoss.serve.telling.shared_counts import SharedCounts
 from dtoss.serve.together.circle import Circle
-from dtoss.serve.together.peers import read_peers
-from dtoss.serve.together.placement import read_placement
+from dtoss.serve.together.placement import Placement, read_placement
 from dtoss.serve.windows.news import families
 
 
@@ -64,6 +65,8 @@ class Common:
         Of requests by partition, in shared memory.
     files
         Of the optimiser.
+    together
+        What the plan and the list of peers said at the beginning; None where a server holds all.
     """
 
     settings: Settings
@@ -74,6 +77,7 @@ class Common:
     name: str
     home_counts: HomeCounts
     files: PageFiles
+    together: tuple[Placement, Peers] | None
 
 
 def run_worker(post: Post, common: Common) -> int:
@@ -179,19 +183,19 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
         doors=Doors(settings.token_file, settings.rate, settings.cors, workers=settings.workers, tell=log.event),
         log=log,
         showing=Showing(serving, common.files, common.home_counts, limits.live, log.event),
-        circle=circle_of(settings, first, metrics, log.event),
+        circle=circle_of(common, first, metrics, log.event),
     )
     metrics.also(partial(families, state.windows))
     return state
 
 
-def circle_of(settings: Settings, served: Served, teller: Metrics, event: Callable[..., None]) -> Circle | None:
-    """Return the other servers of the plan, None where this one holds all.
+def together_of(settings: Settings, served: Served) -> tuple[Placement, Peers] | None:
+    """Return what a plan and a list of peers say, None where a server holds all.
 
     Raises
     ------
     InputError
-        If the plan or the list of peers cannot be read, or does not fit the snapshot.
+        If one of them cannot be read, or does not fit the snapshot.
     """
     if settings.server is None or served.share is None:
         return None
@@ -199,7 +203,24 @@ def circle_of(settings: Settings, served: Served, teller: Metrics, event: Callab
     assert settings.peers is not None
     share = served.share
     placement = read_placement(settings.plan, share.index.partitioning.digest, len(share.furthest))
-    return Circle(settings.server, read_peers(settings.peers), placement, teller, event)
+    return placement, read_peers(settings.peers)
+
+
+def circle_of(common: Common, served: Served, teller: Metrics, event: Callable[..., None]) -> Circle | None:
+    """Return the other servers of the plan, None where this one holds all.
+
+    A worker that stands in for another takes what the files said at the beginning if they are no good now.
+    """
+    server = common.settings.server
+    if server is None or common.together is None:
+        return None
+    try:
+        found = together_of(common.settings, served)
+    except InputError as error:
+        event("plan kept", detail=str(error))
+        found = common.together
+    placement, peers = found or common.together
+    return Circle(server, peers, placement, teller, event)
 
 
 def config_of(app: Any, settings: Settings) -> Config:

@@ -13,11 +13,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from dtoss.client.peers import Peers
 from dtoss.locks import Lock
 from dtoss.serve.problems import Problem
 from dtoss.serve.together.health import Health
 from dtoss.serve.together.link import Link, Reply
-from dtoss.serve.together.peers import Peers
 from dtoss.serve.together.placement import Placement, rank
 from dtoss.serve.together.wire import packed, read_answer
 from dtoss.sharing.share import Share

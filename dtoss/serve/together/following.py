@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dtoss.client.peers import Peers, read_peers
 from dtoss.errors import InputError
 from dtoss.serve.together.circle import Circle
-from dtoss.serve.together.peers import Peers, read_peers
 from dtoss.serve.together.placement import Placement, read_placement
 
 if TYPE_CHECKING:

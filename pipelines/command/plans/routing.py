@@ -26,9 +26,9 @@ def route(
     """Say which partition holds a place, and which servers of a plan have it."""
     import numpy as np
 
+    from dtoss.client.peers import read_peers
     from dtoss.geometry.space import as_positions
     from dtoss.partitioning.routing import far_of_radius, owners_that_may
-    from dtoss.serve.together.peers import read_peers
     from dtoss.serve.together.placement import rank, read_placement
     from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
     from dtoss.snapshots.store import Store

@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 from dtoss.client.address import address_of
+from dtoss.client.peers import Peers
 from dtoss.serve.together.circle import Circle
-from dtoss.serve.together.peers import Peers
 from dtoss.serve.together.placement import Placement
 from tests.dtoss.serve.served import running, target
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dtoss.client.peers import read_peers
 from dtoss.errors import InputError
 from dtoss.serve.together.circle import Circle
 from dtoss.serve.together.health import FAILURES_IN_TEN_SECONDS, PROBE_SECONDS, Health
-from dtoss.serve.together.peers import read_peers
 from dtoss.serve.together.placement import Placement, read_placement
 from tests.dtoss.serve.served import Asker, served_of, until
 from tests.dtoss.serve.together.several import dealt, several, write_plan
@@ -214,7 +214,7 @@ def test_partitions_fall_to_many_where_a_server_is_away(index):
 def read_peers_of(count):
     """Peers on ports where nobody listens."""
     from dtoss.client.address import address_of
-    from dtoss.serve.together.peers import Peers
+    from dtoss.client.peers import Peers
 
     return Peers({number: address_of(f"http://127.0.0.1:{number + 1}") for number in range(count)})
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
+import signal
+import subprocess
 import time
 
 import numpy as np
@@ -100,6 +104,13 @@ def test_two_servers_answer_together_swap_and_follow_another_plan(store):
         assert 'dtoss_forwards_total{what="gathered"}' in metrics
         (path / "plan.json").write_text("{}")
         second.until("plan kept")
+        first.until("plan kept")
+        children = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(first.process.pid)], capture_output=True, text=True, check=True
+        )  # fmt: skip
+        os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
+        first.until("worker died")
+        first.until("plan kept", times=3)  # by the worker in its place, too
         asked_all(ports, both, 20, 5)
         write_plan(path / "plan.json", placement)
         assert first.stop()[0] == 0
@@ -129,7 +140,15 @@ def test_what_servers_say_to_each_other_needs_the_token(store, tmp_path):
                 Connections(dtoss.client.address.address_of(f"http://127.0.0.1:{ports[1]}"), None, 10).ask(
                     "POST", route, b"x"
                 )
-        remote = dtoss.connect(f"http://127.0.0.1:{ports[0]}", token="abcdefghijklmnop1234")
+        remote = dtoss.connect(peers=str(peers))
+        with pytest.raises(ValueError, match="a URL or peers="):
+            dtoss.connect()
+        away = free_ports(1)[0]
+        only = tmp_path / "one.toml"
+        only.write_text(f'0 = "http://127.0.0.1:{away}"\n1 = "http://127.0.0.1:{ports[1]}"\n')
+        second = dtoss.connect(peers=str(only), token="abcdefghijklmnop1234")
+        assert second.url == f"http://127.0.0.1:{ports[1]}"
+        assert len(pickle.loads(pickle.dumps(second))) == OBJECTS
         now = dtoss.open(where)
         places = np.random.default_rng(8).uniform([-170, -60], [170, 60], (30, 2)).round(4)
         for place in places[:10]:
