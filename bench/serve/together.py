@@ -1,6 +1,6 @@
 """Servers of a plan under load: what a forward costs, and kills, plan changes and swaps while they are asked.
 
-    python -m bench.serve.together [--objects N] [--rounds N] [cost] [memory] [kills] [plans] [swaps]
+    python -m bench.serve.together [--objects N] [--rounds N] [cost] [memory] [kills] [hangs] [plans] [swaps]
 
 Servers are processes of this machine that hold their share of 128 partitions of one store; the client is this process.
 Answers under kills, plan changes and swaps are compared with those of the index itself, byte for byte. Exits with 1 and
@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable
@@ -33,7 +35,7 @@ from tests.dtoss.snapshots.damaged_stores import stored
 
 PARTITIONS, PLACES = 128, 4_000
 CONNECTIONS = 32
-PARTS = ("cost", "memory", "kills", "plans", "swaps")
+PARTS = ("cost", "memory", "kills", "hangs", "plans", "swaps")
 
 
 def targets_of(index: Index, rng: np.random.Generator, part: Callable[[int], bool] = lambda number: True) -> list[str]:
@@ -190,6 +192,26 @@ def asked_again(log: Path, server: int, since: float) -> bool:
     return not mine or mine[-1] == "server asked again"
 
 
+def hangs(store: str, index: Index, folder: Path, goals: Goals) -> None:
+    """Stop a server for some seconds, which keeps its connections, while the others are asked."""
+    rng = np.random.default_rng(7)
+    targets = targets_of(index, rng)
+    check = checker(answers_to(index, targets))
+    with fleet(store, folder, dealt(index, 3, "copies", rng), 3) as servers:
+        loads = [Load(servers.ports[:2], targets[at::6], check) for at in range(6)]
+        for load in loads:
+            load.start()
+        time.sleep(3.0)
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in servers.pids(2):
+                os.kill(pid, number)
+            time.sleep(5.0)
+        slowest = max(load.slowest for load in loads)
+        whole = counted(loads)
+        print(f"  a server stopped for 5 s: {whole}; the slowest answer of the others took {slowest:.2f} s")
+        goals.ask("stopped server: not right", sum(count for said, count in whole.items() if said != "right"), most=0)
+
+
 def plans(store: str, index: Index, folder: Path, rounds: int, goals: Goals) -> None:
     """Change the plan again and again while servers are asked."""
     rng = np.random.default_rng(5)
@@ -280,6 +302,7 @@ def main() -> None:
             "cost": lambda: cost(store, index, folder, 5, goals),
             "memory": lambda: memory(store, index, folder, goals),
             "kills": lambda: kills(store, index, folder, goals),
+            "hangs": lambda: hangs(store, index, folder, goals),
             "plans": lambda: plans(store, index, folder, given.rounds, goals),
             "swaps": lambda: swaps(store, index, folder, given.rounds, goals),
         }

@@ -174,6 +174,7 @@ class Load(threading.Thread):
         self.counts: dict[str, int] = {}
         self.examples: dict[str, str] = {}
         self.stopped = False
+        self.slowest = 0.0
 
     def run(self) -> None:
         """Ask until it is stopped."""
@@ -185,9 +186,11 @@ class Load(threading.Thread):
                 if link is None:
                     port = self.ports[at % len(self.ports)]
                     link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                began = time.perf_counter()
                 link.request("GET", target)
                 response = link.getresponse()
                 said = self.checked(target, response.status, response.read())
+                self.slowest = max(self.slowest, time.perf_counter() - began)
             except OSError as error:
                 said = "refused" if isinstance(error, ConnectionRefusedError) else "cut off"
             except http.client.HTTPException:

@@ -38,7 +38,7 @@ def positions_in(served: Served, lonlat: Sequence[Sequence[float]]) -> list[tupl
     Problem
         400 if one is no place there.
     """
-    index, frame = served.index, served.tiles.frame
+    index, frame = served.whole, served.tiles.frame
     given = np.array(lonlat, np.float64).reshape(-1, 2)
     beyond = np.abs(given[:, 0]) > HALF_TURN  # all others keep each digit
     given[beyond, 0] = (given[beyond, 0] + HALF_TURN) % (2.0 * HALF_TURN) - HALF_TURN
@@ -63,7 +63,7 @@ def nearest_drawn(served: Served, at: tuple[float, float], k: int, where: str | 
     ValueError
         As :meth:`dtoss.index.Index.knn`.
     """
-    index, frame = served.index, served.tiles.frame
+    index, frame = served.whole, served.tiles.frame
     found = index.knn(at, k, where=where)
     places = [index.place_of(object_id) for object_id in found.id.tolist()]
     hits: list[dict[str, Any]] = [
@@ -87,7 +87,7 @@ def object_drawn(served: Served, text: str) -> tuple[dict[str, Any], tuple[float
     KeyError
         If there is no object of this id.
     """
-    index, frame = served.index, served.tiles.frame
+    index, frame = served.whole, served.tiles.frame
     object_id = id_of(index, text)
     place = index.place_of(object_id)
     x, y = place.partition.positions[place.item].tolist()
@@ -127,7 +127,7 @@ def circle_drawn(
     ValueError
         As :meth:`dtoss.index.Index.count`.
     """
-    index, frame = served.index, served.tiles.frame
+    index, frame = served.whole, served.tiles.frame
     centre = index.space.vectors(np.array([at]))
     radius = rim if isinstance(rim, float) else float(distance(centre, index.space.vectors(np.array([rim])))[0])
     count = int(index.count(at, radius, where=where)[0])
@@ -169,9 +169,9 @@ def polygon_drawn(
     ValueError
         If the polygon has fewer than three corners, or does not fit in a hemisphere.
     """
-    index, frame = served.index, served.tiles.frame
+    index, frame = served.whole, served.tiles.frame
     shapes = polygons_of({"type": "Polygon", "coordinates": [corners]}, index.space)
-    found = found_within(served.index, shapes, len(corners), where, most, stop, metrics)
+    found = found_within(index, shapes, len(corners), where, most, stop, metrics)
     part, item = found.part[:LISTED_WITHIN].tolist(), found.item[:LISTED_WITHIN].tolist()
     places = np.array([index.parts[p].positions[i] for p, i in zip(part, item, strict=True)]).reshape(-1, 2)
     ids = [str(index.parts[p].ids[i]) for p, i in zip(part, item, strict=True)]

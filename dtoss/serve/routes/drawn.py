@@ -30,6 +30,7 @@ from dtoss.serve.routes.places import evaluate
 from dtoss.serve.routes.schemas import Schema, array, responses
 from dtoss.serve.routes.schemas import told as told_schema
 from dtoss.serve.routes.shapes import middles_of
+from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 
 DRAWN_NUMBER: Schema = {"type": "number"}
@@ -95,6 +96,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         if same := unchanged(request, served):
             return same
         check_condition(where, limits.condition_length)
+        check_alone(served, where)
 
         def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
             (at,) = positions_in(served, [(lon, lat)])
@@ -116,6 +118,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                 asked = asked_within(body, limits.corners)
                 where = asked["where"]
                 check_condition(where, limits.condition_length)
+                check_alone(served, where)
                 with told():
                     evaluate(served, where)
                     if "polygon" in asked:
@@ -158,6 +161,26 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         return json_answer(request, served, body)
 
     return [nearest, within, one]
+
+
+def check_alone(served: Served, where: str | None) -> None:
+    """Refuse a condition where a server holds a share: it would be evaluated on all partitions.
+
+    Without one the page's questions read files of others where they have to.
+
+    Raises
+    ------
+    Problem
+        501 if there is one.
+    """
+    if where and served.share is not None:
+        held, all_of_them = len(served.share.held), len(served.share.furthest)
+        raise Problem(
+            501,
+            f"this server holds {held:,} of {all_of_them:,} partitions, and its map asks without conditions: /knn, "
+            "/range and /within ask all servers",
+            limit="where",
+        )
 
 
 LISTED_K = 100

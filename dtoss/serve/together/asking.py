@@ -20,6 +20,7 @@ from dtoss.serve.bulk.rows import Form, Rows
 from dtoss.serve.pool import Stop
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.together.answering import answer_together
 from dtoss.serve.together.given import GIVEN, Given
 from dtoss.serve.together.receiving import answered_here
 from dtoss.serve.together.wire import ObjectQuestion, ShapesQuestion
@@ -176,7 +177,8 @@ class Questions:
         stop = stop or Stop()
         assert served.share is not None
         assert state.circle is not None
-        return state.circle.answer(
+        return answer_together(
+            state.circle,
             served.share,
             served.name,
             question,

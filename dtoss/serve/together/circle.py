@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYet
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -19,9 +17,8 @@ from dtoss.serve.problems import Problem
 from dtoss.serve.together.health import Health
 from dtoss.serve.together.link import Link, Reply
 from dtoss.serve.together.placement import Placement, rank
-from dtoss.serve.together.wire import packed, read_answer
 from dtoss.sharing.share import Share
-from dtoss.sharing.together import NOBODY, NobodyHolds, Together
+from dtoss.sharing.together import NOBODY
 
 T = TypeVar("T")
 PARTIAL_PATH, READY_PATH = "/partial", "/readyz"
@@ -94,9 +91,9 @@ class Circle:
 
     def __init__(self, me: int, peers: Peers, placement: Placement, teller: Teller, event: Callable[..., None]) -> None:
         self.me = me
-        self._teller, self._event = teller, event
+        self.teller, self.event = teller, event
         self._lock = Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._polling: asyncio.Task[None] | None = None
         self.peers = peers
         self.links: dict[int, Link] = {}
@@ -196,125 +193,6 @@ class Circle:
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
-    def answer(
-        self,
-        share: Share,
-        snapshot: str,
-        question: Callable[[Together], T],
-        local: Callable[[Any], Any],
-        ends: float,
-        partial: set[int] | None,
-    ) -> T:
-        """Return the answer of all servers together; in a thread that is not the loop's.
-
-        Parameters
-        ----------
-        share
-            What this server holds of the snapshot.
-        snapshot
-            Its name.
-        question
-            What is asked.
-        local
-            Answers what this server is asked itself.
-        ends
-            When nobody waits any more, by the monotonic clock.
-        partial
-            Takes partitions that the answer lacks; None where it may lack none.
-
-        Raises
-        ------
-        Problem
-            503 where partitions that are needed are held by nobody who answers; what the others say is wrong with the
-            question.
-        SnapshotElsewhere
-            If one of them has not this snapshot.
-        """
-        away: set[int] = set()
-        slow: set[int] = set()
-        for _ in range(2 * len(self.links) + 3):
-            if partial is not None:
-                partial.clear()
-            server_of = self.server_of(share, frozenset(away), frozenset(slow))
-
-            def ask(asks: Sequence[tuple[int, Any]]) -> list[Any]:
-                return self._ask_all(share, snapshot, asks, local, ends, away, slow)
-
-            try:
-                return question(Together(share, self.me, server_of, ask, partial))
-            except Away as error:
-                away.add(error.server)
-            except Slow as error:
-                slow.add(error.server)
-                self._teller.forwarded("hedged")
-            except NotHeld:
-                self._teller.forwarded("moved")
-            except NobodyHolds as error:
-                raise self._nobody(error.partitions) from None
-        raise Problem(503, "servers change faster than they can be asked: ask again", retry_after=1)
-
-    def _nobody(self, partitions: tuple[int, ...]) -> Problem:
-        """Return what to say where nobody answers for some partitions."""
-        by_plan = {server for number in partitions for server in self.placement.holders[number] if server != self.me}
-        where = "; ".join(f"server {one} at {self.peers.addresses.get(one, 'no known URL')}" for one in sorted(by_plan))
-        few = ", ".join(map(str, partitions[:20])) + (", ..." if len(partitions) > 20 else "")
-        return Problem(
-            503,
-            f"partitions {few} are held by no server that answers ({where or 'the plan has no other'}): ask again, or "
-            "with partial=ok for what the others have",
-            retry_after=1,
-            more={"servers": sorted(by_plan), "partitions": list(partitions)},
-        )
-
-    def _ask_all(
-        self,
-        share: Share,
-        snapshot: str,
-        asks: Sequence[tuple[int, Any]],
-        local: Callable[[Any], Any],
-        ends: float,
-        away: set[int],
-        slow: set[int],
-    ) -> list[Any]:
-        assert self._loop is not None
-        begun: dict[int, Future[Reply]] = {}
-        for at, (server, question) in enumerate(asks):
-            if server != self.me:
-                left = ends - time.monotonic()
-                if left <= 0:
-                    raise Problem(503, "the time for this answer is over: ask for less at a time", retry_after=1)
-                patient = server in slow or not self.has_copies(share, server)
-                body = packed(question, snapshot, left)
-                begun[at] = asyncio.run_coroutine_threadsafe(self.post(server, body, left, patient), self._loop)
-        self._teller.forwarded("asked", len(begun))
-        try:
-            answers = [None if at in begun else local(question) for at, (_, question) in enumerate(asks)]
-            for at, future in begun.items():
-                try:
-                    reply = future.result(max(ends - time.monotonic(), 0.0) + 1.0)
-                except NotYet:
-                    raise Away(asks[at][0]) from None
-                answers[at] = self.read(*asks[at], reply)
-        finally:
-            for future in begun.values():
-                future.cancel()
-        return answers
-
-    def read(self, server: int, question: Any, reply: Reply) -> Any:
-        """Return the answer in a reply.
-
-        Raises
-        ------
-        NotHeld, SnapshotElsewhere, Away, Problem
-            What a reply other than 200 stands for.
-        """
-        self.check(server, reply)
-        try:
-            return read_answer(question, reply.body)
-        except ValueError as error:
-            self._event("server not understood", server=server, detail=str(error))
-            raise Away(server) from None
-
     def check(self, server: int, reply: Reply) -> None:
         """Refuse a reply other than 200.
 
@@ -342,7 +220,7 @@ class Circle:
                 retry_after=1 if reply.status == 429 else None,
             )  # fmt: skip
         if reply.status == FAILED:
-            self._event("server failed at a question", server=server, detail=detail)
+            self.event("server failed at a question", server=server, detail=detail)
         else:
             self.failed(server, f"{reply.status} {detail}")
         raise Away(server)
@@ -372,27 +250,27 @@ class Circle:
         except OSError as error:
             self.failed(server, str(error) or type(error).__name__)
             raise Away(server) from None
-        self._teller.forwarded_bytes(len(body) + len(reply.body))
+        self.teller.forwarded_bytes(len(body) + len(reply.body))
         if reply.status < 500:
             health.answered(time.perf_counter() - began)
         return reply
 
     def failed(self, server: int, why: str) -> None:
         """Take it that a server did not answer."""
-        self._teller.forwarded("failed")
+        self.teller.forwarded("failed")
         self._opens(server, why)
 
     def _opens(self, server: int, why: str) -> None:
         """Count a failure, and say so where it was the one after which a server is not asked any more."""
         health = self.health.get(server)
         if health is not None and health.failed():
-            self._event("server not asked any more", server=server, detail=why)
+            self.event("server not asked any more", server=server, detail=why)
 
     # -- on the loop --------------------------------------------------------------------------------------------------
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Look what the others hold from now on, each second; on the loop."""
-        self._loop = loop
+        self.loop = loop
         self._polling = loop.create_task(self._poll())
 
     def stop(self) -> None:
@@ -422,6 +300,6 @@ class Circle:
             return
         if was_open:
             health.answered(health.hedge_after)
-            self._event("server asked again", server=server)
+            self.event("server asked again", server=server)
         if isinstance(held, list):
             self.holds(server, held)

@@ -14,7 +14,7 @@ from dtoss.errors import InputError
 from dtoss.serve.together.circle import Circle
 from dtoss.serve.together.health import FAILURES_IN_TEN_SECONDS, PROBE_SECONDS, Health
 from dtoss.serve.together.placement import Placement, read_placement
-from tests.dtoss.serve.served import Asker, served_of, until
+from tests.dtoss.serve.served import Asker, running, served_of, until
 from tests.dtoss.serve.together.several import dealt, several, write_plan
 from tests.dtoss.serve.together.test_together import world
 
@@ -217,6 +217,28 @@ def read_peers_of(count):
     from dtoss.client.peers import Peers
 
     return Peers({number: address_of(f"http://127.0.0.1:{number + 1}") for number in range(count)})
+
+
+def test_a_click_on_the_map_of_a_share_is_answered_from_all(index):
+    """As one server does; with a condition it is said that it is not."""
+    placement = dealt(index, 2, "random", np.random.default_rng(8))
+    with (
+        running(index) as alone,
+        several(index, placement, 2) as (first, _),
+        Asker(alone) as whole,
+        Asker(first) as one,
+    ):
+        for x, y in places_of(index, range(len(index.parts)), 12):
+            path = f"/map/nearest?lon={x}&lat={y}&k=5"
+            assert one.raw(path)[2] == whole.raw(path)[2]
+            body = json.dumps({"circle": [x, y], "radius": 50_000})
+            wanted = whole.raw("/map/within", "POST", body, Content_Type="application/json")[2]
+            assert one.raw("/map/within", "POST", body, Content_Type="application/json")[2] == wanted
+        for number in (3, 77, 1_999):
+            assert one.raw(f"/map/object/{number}")[2] == whole.raw(f"/map/object/{number}")[2]
+        status, _, body = one.raw("/map/nearest?lon=1&lat=2&where=size%20%3E%203")
+        assert status == 501
+        assert "holds" in json.loads(body)["detail"]
 
 
 def test_held_is_told_by_readyz(index):

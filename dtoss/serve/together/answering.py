@@ -1,0 +1,144 @@
+"""An answer of all servers of a plan together: asked again of copies where a server is away, slow, or holds less."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from typing import Any, TypeVar
+
+from dtoss.serve.problems import Problem
+from dtoss.serve.together.circle import Away, Circle, NotHeld, Slow
+from dtoss.serve.together.link import Reply
+from dtoss.serve.together.wire import packed, read_answer
+from dtoss.sharing.share import Share
+from dtoss.sharing.together import NobodyHolds, Together
+
+T = TypeVar("T")
+
+
+def answer_together(
+    circle: Circle,
+    share: Share,
+    snapshot: str,
+    question: Callable[[Together], T],
+    local: Callable[[Any], Any],
+    ends: float,
+    partial: set[int] | None,
+) -> T:
+    """Return the answer of all servers together; in a thread that is not the loop's.
+
+    Parameters
+    ----------
+    circle
+        The others.
+    share
+        What this server holds of the snapshot.
+    snapshot
+        Its name.
+    question
+        What is asked.
+    local
+        Answers what this server is asked itself.
+    ends
+        When nobody waits any more, by the monotonic clock.
+    partial
+        Takes partitions that the answer lacks; None where it may lack none.
+
+    Raises
+    ------
+    Problem
+        503 where partitions that are needed are held by nobody who answers; what the others say is wrong with the
+        question.
+    SnapshotElsewhere
+        If one of them has not this snapshot.
+    """
+    away: set[int] = set()
+    slow: set[int] = set()
+    for _ in range(2 * len(circle.links) + 3):
+        if partial is not None:
+            partial.clear()
+        server_of = circle.server_of(share, frozenset(away), frozenset(slow))
+
+        def ask(asks: Sequence[tuple[int, Any]]) -> list[Any]:
+            return _ask_all(circle, share, snapshot, asks, local, ends, away, slow)
+
+        try:
+            return question(Together(share, circle.me, server_of, ask, partial))
+        except Away as error:
+            away.add(error.server)
+        except Slow as error:
+            slow.add(error.server)
+            circle.teller.forwarded("hedged")
+        except NotHeld:
+            circle.teller.forwarded("moved")
+        except NobodyHolds as error:
+            raise _nobody(circle, error.partitions) from None
+    raise Problem(503, "servers change faster than they can be asked: ask again", retry_after=1)
+
+
+def _nobody(circle: Circle, partitions: tuple[int, ...]) -> Problem:
+    """Return what to say where nobody answers for some partitions."""
+    by_plan = {server for number in partitions for server in circle.placement.holders[number] if server != circle.me}
+    where = "; ".join(f"server {one} at {circle.peers.addresses.get(one, 'no known URL')}" for one in sorted(by_plan))
+    few = ", ".join(map(str, partitions[:20])) + (", ..." if len(partitions) > 20 else "")
+    return Problem(
+        503,
+        f"partitions {few} are held by no server that answers ({where or 'the plan has no other'}): ask again, or "
+        "with partial=ok for what the others have",
+        retry_after=1,
+        more={"servers": sorted(by_plan), "partitions": list(partitions)},
+    )
+
+
+def _ask_all(
+    circle: Circle,
+    share: Share,
+    snapshot: str,
+    asks: Sequence[tuple[int, Any]],
+    local: Callable[[Any], Any],
+    ends: float,
+    away: set[int],
+    slow: set[int],
+) -> list[Any]:
+    assert circle.loop is not None
+    begun: dict[int, Future[Reply]] = {}
+    for at, (server, question) in enumerate(asks):
+        if server != circle.me:
+            left = ends - time.monotonic()
+            if left <= 0:
+                raise Problem(503, "the time for this answer is over: ask for less at a time", retry_after=1)
+            patient = server in slow or not circle.has_copies(share, server)
+            body = packed(question, snapshot, left)
+            begun[at] = asyncio.run_coroutine_threadsafe(circle.post(server, body, left, patient), circle.loop)
+    circle.teller.forwarded("asked", len(begun))
+    try:
+        answers = [None if at in begun else local(question) for at, (_, question) in enumerate(asks)]
+        for at, future in begun.items():
+            try:
+                reply = future.result(max(ends - time.monotonic(), 0.0) + 1.0)
+            except NotYet:
+                raise Away(asks[at][0]) from None
+            answers[at] = _read(circle, *asks[at], reply)
+    finally:
+        for future in begun.values():
+            future.cancel()
+    return answers
+
+
+def _read(circle: Circle, server: int, question: Any, reply: Reply) -> Any:
+    """Return the answer in a reply.
+
+    Raises
+    ------
+    NotHeld, SnapshotElsewhere, Away, Problem
+        What a reply other than 200 stands for.
+    """
+    circle.check(server, reply)
+    try:
+        return read_answer(question, reply.body)
+    except ValueError as error:
+        circle.event("server not understood", server=server, detail=str(error))
+        raise Away(server) from None
