@@ -150,6 +150,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             *SERVED,
         },
         "serve/running": {
+            "client",
             "watch",
             "watch/told",
             "serve",
