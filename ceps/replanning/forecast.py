@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ceps.arguments import number, whole
 from ceps.patterns import DAY, Patterns
+from ceps.texts import how_many
 
 Floats = NDArray[np.float64]
 
@@ -72,7 +73,9 @@ def forecast(usual: Patterns, today: ArrayLike, seen: int, window: int = 0) -> F
     (2.0, [100.0, 200.0])
     """
     if usual.slots * usual.slot_seconds != DAY:
-        raise ValueError(f"the usual patterns have {usual.slots} slots, those of a week; give those of one weekday")
+        raise ValueError(
+            f"the usual patterns have {how_many(usual.slots, 'slot')}, those of a week; give those of one weekday"
+        )
     loads = np.asarray(today, np.float64)
     if loads.shape != usual.loads.shape:
         raise ValueError(f"today has shape {loads.shape} but the usual patterns have {usual.loads.shape}")

@@ -131,9 +131,13 @@ def serve(
     )
 
     def ready(served: Served, url: str) -> None:
+        from ceps.texts import how_many
+
         objects = len(served.index)
         facts: dict[str, Any] = {"snapshot": served.name, "objects": objects, "store": store, "url": url}
-        share = "" if served.share is None else f", server {server} with {len(served.share.held)} partitions"
+        share = (
+            "" if served.share is None else f", server {server} with {how_many(len(served.share.held), 'partition')}"
+        )
         if served.share is not None:
             facts |= {"server": server, "held": list(served.share.held)}
         line = f"serving {served.name} ({objects:,} objects{share}) of {store} on {url}"
