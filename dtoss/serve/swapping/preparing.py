@@ -106,6 +106,7 @@ def prepare(
     verify: bool,
     breathe: Callable[[], None] = hold,
     held: Callable[[dict[str, Any]], Iterable[int] | None] = all_of_it,
+    trusted: frozenset[int] = frozenset(),
 ) -> tuple[Served, Took]:
     """Return a snapshot that can be served, and how long that took.
 
@@ -123,6 +124,8 @@ def prepare(
         As :func:`dtoss.serve.swapping.warming.warm`.
     held
         Returns which partitions are held, by the manifest; None for all.
+    trusted
+        Partitions whose files were verified before, of those that are held by a plan.
 
     Raises
     ------
@@ -143,7 +146,8 @@ def prepare(
     breathe()
     took.open = (now := time.perf_counter()) - began
     if verify:
-        verify_files(store, manifest, files, breathe, numbers)
+        fresh = None if numbers is None else [number for number in numbers if number not in trusted]
+        verify_files(store, manifest, files, breathe, fresh)
     took.verify = (then := time.perf_counter()) - now
     warm(index, breathe, alone=share is None)
     evaluated = conditions(index)

@@ -145,11 +145,12 @@ class Watcher:
         def conditions(index: Index) -> Conditions:
             return now.conditions.carried_to(index, self._breathe)
 
-        known = int(self._verified[0]) == head.mark and head != self._known  # else the plan has changed
+        moved = head.name == now.name  # what it holds changes by another plan, of the same snapshot
+        known = int(self._verified[0]) == head.mark and not moved
         verify = self._state.settings.verify and not known
         fresh, took = prepare(
-            self._store, head, conditions, verify=verify, breathe=self._breathe,
-            held=self._held,
+            self._store, head, conditions, verify=verify, breathe=self._breathe, held=self._held,
+            trusted=frozenset(now.share.held) if moved and now.share is not None else frozenset(),
         )  # fmt: skip
         ours, its = now.index.space, fresh.index.space
         if ours != its:  # routes have the names and bounds of coordinates
