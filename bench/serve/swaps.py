@@ -101,7 +101,7 @@ def swaps(path: str, rounds: int, busy: bool, conditions: tuple[str, ...] = ()) 
     serving = Serving(adopted(first(given), 2, lambda work: work()))
     for text in conditions:
         serving.now.conditions.get(text)
-    state: Any = SimpleNamespace(settings=given, serving=serving, metrics=told, log=told)
+    state: Any = SimpleNamespace(settings=given, serving=serving, metrics=told, log=told, circle=None)
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(SWITCH_SECONDS)

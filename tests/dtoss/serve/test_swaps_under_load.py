@@ -88,7 +88,7 @@ def test_swaps_under_load(tmp_path, hot):
     known = {begun.name: towns[0]}
     with running(begun.index, hot=hot) as server:
         server.serving.now = adopted(begun, 2, server.state.pool.submit)
-        worker = SimpleNamespace(settings=Settings(store), serving=server.serving, metrics=told, log=told)
+        worker = SimpleNamespace(settings=Settings(store), serving=server.serving, metrics=told, log=told, circle=None)
         watcher = Watcher(worker, server.loop, np.zeros(1, np.int64))
         load = Load(server.at, known)
 

@@ -88,7 +88,7 @@ def watched(store, verified=None, pages=lambda: 0, **settings):
     given = Settings(str(store), **settings)
     verified = np.zeros(1, np.int64) if verified is None else verified
     serving = Serving(adopted(first(given), 2, lambda work: work(), told.evaluated))
-    state = SimpleNamespace(number=0, settings=given, serving=serving, metrics=told, log=told)
+    state = SimpleNamespace(number=0, settings=given, serving=serving, metrics=told, log=told, circle=None)
     with running_loop() as (loop, thread):
         watcher = Watcher(state, loop, verified, pages)
         try:
