@@ -86,6 +86,9 @@ def test_the_text_of_one_process():
     metrics.not_logged()
     metrics.not_logged(lost=3)
     metrics.dropped(4)
+    metrics.forwarded("gathered", 3)
+    metrics.forwarded("hedged")
+    metrics.forwarded_bytes(77)
     metrics.streams(3)
     metrics.streams(-1)
     metrics.sent_events(0)
@@ -127,9 +130,12 @@ def test_the_text_of_one_process():
         "dtoss_snapshots_refused_total": 1, "dtoss_pool_waiting": 3, "dtoss_requests_in_hand": 1,
         "dtoss_access_log_rows_total": 10, "dtoss_access_log_requests_total": 999,
         "dtoss_access_log_failures_total": 2, "dtoss_access_log_lost_total": 3, "dtoss_log_lines_dropped_total": 4,
+        "dtoss_forward_bytes_total": 77,
         "dtoss_event_streams": 2, "dtoss_events_sent_total": 500, "dtoss_watch_failures_total": 1,
         "dtoss_objects": 1_234, "dtoss_workers": 1, "dtoss_worker_restarts_total": 1,
     }  # fmt: skip
+    forwards = {key[1]: value for key, value in found.items() if key[0] == "dtoss_forwards_total"}
+    assert forwards == {"what=gathered": 3, "what=asked": 0, "what=hedged": 1, "what=failed": 0, "what=moved": 0}
     changes = {key[1]: value for key, value in found.items() if key[0] == "dtoss_subscriptions_changed_total"}
     assert changes == {"change=added": 7, "change=changed": 0, "change=removed": 1}
     refusals = {key[1]: value for key, value in found.items() if key[0] == "dtoss_subscriptions_refused_total"}

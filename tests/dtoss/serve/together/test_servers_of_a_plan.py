@@ -112,12 +112,12 @@ def test_two_servers_answer_together_swap_and_follow_another_plan(store):
         first.until("worker died")
         first.until("plan kept", times=3)  # by the worker in its place, too
         asked_all(ports, both, 20, 5)
-        write_plan(path / "plan.json", placement)
         assert first.stop()[0] == 0
         x, y = other.parts[PARTITIONS - 1].positions[0].tolist()
         status, _, body = asked(ports[1], f"/knn?lon={x}&lat={y}&k=1")
         assert status == 503
         assert json.loads(body)["servers"] == [0]
+        assert json.loads(body)["partitions"] == [PARTITIONS - 1]
 
 
 def test_what_servers_say_to_each_other_needs_the_token(store, tmp_path):
