@@ -88,7 +88,7 @@ def forecast(usual: Patterns, today: ArrayLike, seen: int, window: int = 0) -> F
     part = slice(max(seen - window, 0) if window else 0, seen)
     events = usual.slot_seconds / number("requests_per_event", usual.requests_per_event, "a number above 0", above=0)
     asked, expected = loads[:, part].sum(axis=1) * events, usual.loads[:, part].sum(axis=1) * events
-    level = _level(asked.sum(), expected.sum(), 1.0, usual.days)
+    level = float(_level(asked.sum(), expected.sum(), 1.0, usual.days))
     levels = _shrunk(asked, expected, level, usual.days)
     coming = usual.loads * levels[:, None]
     never = usual.loads.sum(axis=1) <= 0

@@ -74,6 +74,8 @@ def _check_certificate(settings: Settings) -> None:
 
 def _check_plan(settings: Settings) -> None:
     from dtoss.client.peers import read_peers
+    from dtoss.serve.together.placement import read_placement
+    from dtoss.snapshots.store import Store
 
     if settings.server is None:
         if settings.peers is not None:
@@ -88,6 +90,8 @@ def _check_plan(settings: Settings) -> None:
         )
     if settings.server not in read_peers(settings.peers).addresses:
         raise InputError(f"--peers {settings.peers} does not name server {settings.server}: add a line of its URL")
+    manifest = Store(settings.store).manifest(settings.snapshot)
+    read_placement(settings.plan, manifest["pivots_hash"], len(manifest["partitions"]))
 
 
 def _check_doors(settings: Settings) -> None:

@@ -51,7 +51,7 @@ def bash(ended):
 
 def test_commands_and_options(bash):
     """All of a command's, those of all commands among them."""
-    assert bash("r") == ["rebuild", "run", "range", "rollback", "report", "rehearse"]
+    assert bash("r") == ["rebuild", "run", "range", "rollback", "report", "replan", "route", "rehearse"]
     assert {"knn", "range", "within", "export"} <= set(bash(""))
     assert {"--radius", "--at", "--geojson", "--limit", "--quiet"} <= set(bash("range", "--"))
     assert bash("export", "--store", "x", "--wha") == ["--what"]
