@@ -16,7 +16,8 @@ from dtoss.errors import DtossError, InputError, StoreError
 
 if TYPE_CHECKING:
     from dtoss import history
-    from dtoss.client.remote_index import RemoteIndex, connect
+    from dtoss.client.connecting import connect
+    from dtoss.client.remote_index import RemoteIndex
     from dtoss.frames.sjoin_nearest import sjoin_nearest
     from dtoss.hits import Hits
     from dtoss.in_process import build
@@ -53,7 +54,7 @@ _HOMES = {
     "Watch": ("dtoss.watch.watching", "Watch"),
     "Windows": ("dtoss.windows.stored.asked", "Windows"),
     "build": ("dtoss.in_process", "build"),
-    "connect": ("dtoss.client.remote_index", "connect"),
+    "connect": ("dtoss.client.connecting", "connect"),
     "events": ("dtoss.watch.telling", "events"),
     "open": ("dtoss.opening", "open_index"),
     "open_windows": ("dtoss.windows.stored.asked", "open_windows"),

@@ -16,7 +16,6 @@ from dtoss.client.bulk import Bulk
 from dtoss.client.connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
 from dtoss.client.event_stream import Followed
 from dtoss.client.facts import Facts
-from dtoss.client.peers import read_peers
 from dtoss.client.pieces import PLACES_AT_A_TIME
 from dtoss.client.server import Server
 from dtoss.client.wire import FARTHEST, boxes_json, geojson, hits_of_document, id_text, table_of
@@ -32,66 +31,17 @@ HITS_AT_A_TIME = 800_000
 """Hits of one request, about, where it is known how many there will be."""
 
 
-def connect(
-    url: str | None = None,
-    token: str | None = None,
-    snapshot: str | None = None,
-    timeout: float = 60.0,
-    *,
-    peers: str | None = None,
-) -> RemoteIndex:
-    """Return the index that a server has open, or several servers of a plan together.
-
-    Parameters
-    ----------
-    url
-        Of ``dtoss serve``, or of a proxy before it, such as ``http://127.0.0.1:8080``.
-    token
-        Where the server wants one. It is in no message, but it is in the bytes that an index is pickled to.
-    snapshot
-        Answer from this one alone; a :class:`~dtoss.StoreError` says when the server has it open no more. None follows
-        what is current: each answer is of one snapshot, the next one may be of a newer.
-    timeout
-        Seconds that an answer may take to go on.
-    peers
-        File of where the servers of a plan are, instead of a URL. Any of them answers for all; where one cannot be
-        reached, the next one is asked. The file's token is taken where none is given.
-
-    Raises
-    ------
-    ValueError
-        If the URL, the token or the timeout is none, or both a URL and peers are given.
-    InputError
-        If the file of peers cannot be read.
-    StoreError
-        If the snapshot is not open.
-    DtossError
-        If the server cannot be reached, or does not know the token.
-    """
-    if (url is None) == (peers is None):
-        raise ValueError("connect needs a URL or peers=, and not both")
-    if peers is not None:
-        known = read_peers(peers)
-        url, *others = map(str, known.addresses.values())
-        index = RemoteIndex(url, token or known.token, snapshot, timeout, tuple(others))
-    else:
-        assert url is not None
-        index = RemoteIndex(url, token, snapshot, timeout)
-    index._server.facts()
-    return index
-
-
 class RemoteIndex:
     """An index that a server has open, asked as :class:`dtoss.Index` is, with the same answers bit for bit.
 
-    Made by :func:`connect`; thread-safe: each thread has a connection of its own, also after a fork. Batches larger
-    than the server answers at a time are asked in pieces, all answered by one snapshot. How many threads answer is the
-    server's business: ``threads`` is checked, and changes nothing.
+    Made by :func:`dtoss.connect`; thread-safe: each thread has a connection of its own, also after a fork. Batches
+    larger than the server answers at a time are asked in pieces, all answered by one snapshot. How many threads answer
+    is the server's business: ``threads`` is checked, and changes nothing.
 
     Parameters
     ----------
     url, token, snapshot, timeout
-        As :func:`connect`, which asks at once whether the server is there.
+        As :func:`dtoss.connect`, which asks at once whether the server is there.
     others
         URLs of servers that answer the same.
 

@@ -93,22 +93,22 @@ class Gathering:
             else:
                 groups[group] = [asked]
         for (kind, size, where), group_of in groups.items():
-            try:
-                self._group(served, kind, size or MOST, where, group_of)
-            except Exception as error:  # the long way says what is wrong, to each its own
-                self._state.log.event("gathering failed", error=repr(error))
-                for asked in group_of:
-                    asked.elsewhere()
+            self._group(served, kind, size or MOST, where, group_of)
 
     def _group(self, served: Served, kind: int, size: int, where: str | None, group: Sequence[Asked]) -> None:
         places = np.array([(asked.x, asked.y) for asked in group])
         radius = np.array([asked.radius for asked in group])
-        if served.share is not None:
-            kept = self._forwarded(served, kind, size, where, group, places, radius)
-            if len(kept) < len(group):
-                group, places, radius = [group[row] for row in kept], places[kept], radius[kept]
-        if len(group):
-            self._here(served, kind, size, where, group, places, radius)
+        try:
+            if served.share is not None:
+                kept = self._forwarded(served, kind, size, where, group, places, radius)
+                if len(kept) < len(group):
+                    group, places, radius = [group[row] for row in kept], places[kept], radius[kept]
+            if len(group):
+                self._here(served, kind, size, where, group, places, radius)
+        except Exception as error:  # the long way says what is wrong, to each its own; not to those that were sent on
+            self._state.log.event("gathering failed", error=repr(error))
+            for asked in group:
+                asked.elsewhere()
 
     def _here(
         self, served: Served, kind: int, size: int, where: str | None, group: Sequence[Asked], places: Floats,
@@ -148,15 +148,16 @@ class Gathering:
         home = share.index.partitioning.nearest(share.index.space.vectors(places))
         server_of = circle.server_of(share)[home]
         self._loop.call_soon(self._send)
-        for server in np.unique(server_of[server_of != circle.me]).tolist():
+        sent: list[tuple[int, _Sent]] = []
+        for server in np.unique(server_of[(server_of != circle.me) & (server_of != NOBODY)]).tolist():
             rows = np.flatnonzero(server_of == server)
             some = [group[row] for row in rows.tolist()]
-            if server == NOBODY:
-                for asked in some:
-                    asked.elsewhere()
-                continue
             packed = packed_group(kind == KNN, size, where, places[rows], radius[rows], [asked.k for asked in some])
-            self._bundles.setdefault((server, served), []).append((packed, kind, some, places[rows], radius[rows]))
+            sent.append((server, (packed, kind, some, places[rows], radius[rows])))
+        for server, one in sent:
+            self._bundles.setdefault((server, served), []).append(one)
+        for row in np.flatnonzero(server_of == NOBODY).tolist():
+            group[row].elsewhere()
         return np.flatnonzero(server_of == circle.me)
 
     def _send(self) -> None:

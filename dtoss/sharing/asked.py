@@ -157,10 +157,27 @@ def last_distance(table: pa.Table, count: int, k: int) -> NDArray[np.float64]:
     k
         At least 1.
     """
-    query = table.column("query").to_numpy()
-    found = np.full(count, np.inf)
-    begin = np.searchsorted(query, np.arange(count))
-    have = np.searchsorted(query, np.arange(count), "right") - begin
-    full = np.flatnonzero(have >= k)
-    found[full] = table.column("distance").to_numpy()[begin[full] + k - 1]
+    have = np.bincount(table.column("query").to_numpy(), minlength=count)
+    return reached(have, table.column("distance").to_numpy(), np.full(count, k), np.full(count, np.inf))
+
+
+def reached(
+    have: NDArray[np.integer], distance: NDArray[np.float64], wanted: NDArray[np.integer], radius: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return how far the wanted hits of each place reach, float64 (m,): the radius where there are fewer.
+
+    Parameters
+    ----------
+    have
+        int (m,). Hits of each place.
+    distance
+        Of all of them, by place and distance.
+    wanted
+        int (m,). At least 1.
+    radius
+        float64 (m,). No hit is further.
+    """
+    found, enough = radius.copy(), have >= wanted
+    last = (np.cumsum(have) - have + wanted - 1)[enough]
+    found[enough] = np.minimum(distance[last], radius[enough])
     return found

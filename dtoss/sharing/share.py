@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -67,9 +68,11 @@ class Share:
         KeyError
             If one of them is not.
         """
-        missing = set(partitions).difference(self.held)
-        if missing:
-            raise KeyError(f"partition {min(missing)} is not held here")
+        numbers = np.array([*partitions], np.int64)
+        there = (numbers >= 0) & (numbers < len(self.furthest))
+        there[there] = self._is_held[numbers[there]]
+        if not there.all():
+            raise KeyError(f"partition {numbers[~there].min()} is not held here")
 
     def owned(self, partitions: tuple[int, ...]) -> Index:
         """Return the index of what some of the partitions own: each object is in one of them, and no replica counts.
@@ -181,6 +184,11 @@ class Share:
             self.index.reach if replicas else self._unknown,
             self._is_held,
         )
+
+    @once
+    def mark(self) -> bytes:
+        """What stands for the partitions that are held, of however many there are."""
+        return hashlib.blake2b(self._is_held.tobytes(), digest_size=16).digest()
 
     @once
     def _unknown(self) -> NDArray[np.float64]:

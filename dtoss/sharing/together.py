@@ -279,13 +279,7 @@ def answered_by(share: Share, question: Any) -> Any:
     index = share.owned(question.partitions)
     found = index.reverse_nearest(question.positions)
     ids = pa.array(found.id, pa.large_string() if index.string_ids else pa.int64())
-    at = np.array([_position(index, one) for one in found.id.tolist()]).reshape(-1, 2)
+    at = found.positions
     return pa.table(
         {"query": found.query, "id": ids, "distance": found.distance, "x": at[:, 0].copy(), "y": at[:, 1].copy()}
     )
-
-
-def _position(index: Index, object_id: Any) -> list[float]:
-    place = index.place_of(object_id)
-    found: list[float] = place.partition.positions[place.item].tolist()
-    return found

@@ -193,7 +193,7 @@ def join_with_server(
     """
     if how not in ("inner", "left"):
         raise ValueError(f"how is {how!r}: inner or left is wanted")
-    from dtoss.client.remote_index import connect
+    from dtoss.client.connecting import connect
 
     places = read_places(path, id=id, x=x, y=y)
     first = connect(url, token, snapshot)

@@ -7,15 +7,16 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import uvloop
+
+from bench.serve.fleet.answers import Answers
 
 
 class _Asking(asyncio.Protocol):
     def __init__(self, targets: list[bytes], counts: list[int]) -> None:
         self.targets, self.counts, self.at = targets, counts, 0
-        self.left = b""
+        self.answers = Answers()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -26,14 +27,9 @@ class _Asking(asyncio.Protocol):
         self.at += 1
 
     def data_received(self, data: bytes) -> None:
-        self.left += data
-        head, mark, body = self.left.partition(b"\r\n\r\n")
-        if not mark:
-            return
-        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        if len(body) >= length:
-            self.counts[0 if b" 200 " in head[:20] else 1] += 1
-            self.left = b""
+        status = self.answers.status(data)
+        if status is not None:
+            self.counts[0 if status == 200 else 1] += 1
             self.ask()
 
 
@@ -76,4 +72,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    time.sleep(0)

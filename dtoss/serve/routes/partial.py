@@ -20,6 +20,7 @@ from dtoss.serve.ready import Asker, Ready
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.bundles import answer_bundle
+from dtoss.serve.together.checking import check_question
 from dtoss.serve.together.circle import NOT_HELD, OTHER_SNAPSHOT
 from dtoss.serve.together.opening import opened
 from dtoss.serve.together.receiving import answered_here
@@ -61,6 +62,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                 served = opened(state, message.snapshot)
                 if served is None:
                     return None
+                check_question(question, served.index.space, state.settings.limits)
                 try:
                     answer = answered_here(state, served, question, stop)
                 except KeyError:

@@ -16,9 +16,15 @@ from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.answers import Hit, encode
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.together.checking import check_places
 from dtoss.serve.together.circle import OTHER_SNAPSHOT
+from dtoss.sharing.asked import reached
 
 FORWARD_PATH = "/forward"
+PLACE_BYTES = 16
+"""Of two coordinates."""
+MOST_SEARCHED = 64
+"""Hits that are searched for on the loop, at the most."""
 
 
 class Group(msgspec.Struct, array_like=True):
@@ -111,16 +117,27 @@ def answer_bundle(state: WorkerState, data: bytes) -> tuple[int, bytes]:
     served = state.serving.open_one(said.snapshot)
     if served is None:
         return OTHER_SNAPSHOT, orjson.dumps({"snapshots": state.serving.names()})
+    # as many as connections can wait in a turn
+    most = state.settings.limits.connections
+    if (count := sum(len(group.places) for group in said.groups) // PLACE_BYTES) > most:
+        return 413, orjson.dumps(
+            {"detail": f"there are {count:,} questions in a message: at most {most:,} are answered"}
+        )
     bodies: list[bytes | None] = []
     for group in said.groups:
-        places = np.frombuffer(group.places, np.float64).reshape(-1, 2).copy()  # kernels want what may be written
-        radius, k = np.frombuffer(group.radius, np.float64).copy(), np.frombuffer(group.k, np.int32).tolist()
         try:
+            places = np.frombuffer(group.places, np.float64).reshape(-1, 2).copy()  # kernels want what may be written
+            radius, k = np.frombuffer(group.radius, np.float64).copy(), np.frombuffer(group.k, np.int32).tolist()
+            check_places(places, radius, served.index.space)
+            if not 0 < group.size <= MOST_SEARCHED or len(k) != len(places):
+                raise ValueError(f"{group.size} hits are searched for of {len(places)} places with {len(k)} k")
+            if group.nearest and not all(0 < one <= group.size for one in k):
+                raise ValueError(f"a k is beyond the {group.size} hits that are searched for")
             found = hot_bodies(served, group.nearest, group.size, group.where, places, radius, k)
         except Exception as error:  # the long way says what is wrong
             state.log.event("bundle failed", error=repr(error))
             found = None
-        bodies += [None] * len(places) if found is None else found[0]
+        bodies += [None] * (len(group.places) // PLACE_BYTES) if found is None else found[0]
     lengths = np.array([-1 if body is None else len(body) for body in bodies], np.int32)
     return 200, _ENCODE(Answers(lengths.tobytes(), b"".join(body for body in bodies if body is not None)))
 
@@ -175,21 +192,10 @@ def _suffices(
     """Return of which places nobody else has hits."""
     share = served.share
     assert share is not None
-    end = np.cumsum(found.count)
     # what was searched for is more than what is wanted, and decides whether replicas were looked at
-    searched = _reached(found, end, np.full(len(radius), size), radius)
-    far = searched if k is None else _reached(found, end, np.array(k), radius)
+    searched = reached(found.count, found.distance, np.full(len(radius), size), radius)
+    far = searched if k is None else reached(found.count, found.distance, np.array(k), radius)
     whole: list[bool] = share.suffices(
         share.index.space.vectors(places), far, searched=searched, replicas=replicas
     ).tolist()
     return whole
-
-
-def _reached(
-    found: RawHits, end: NDArray[np.int64], wanted: NDArray[np.int64], radius: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the distance of so many hits of each place, float64 (m,), the radius where there are fewer."""
-    enough = found.count >= wanted
-    last = np.where(enough, end - found.count + wanted - 1, 0)
-    kth = found.distance[last] if len(found.distance) else radius
-    return np.where(enough, np.minimum(kth, radius), radius)

@@ -16,7 +16,7 @@ from dtoss.locks import Lock
 from dtoss.serve.problems import Problem
 from dtoss.serve.together.health import Health
 from dtoss.serve.together.link import Link, Reply
-from dtoss.serve.together.placement import Placement, rank
+from dtoss.serve.together.placement import Placement, first_by_rank
 from dtoss.sharing.share import Share
 from dtoss.sharing.together import NOBODY
 
@@ -163,23 +163,20 @@ class Circle:
             Whether one that has failed is asked all the same where nobody else has a partition.
         """
         closed = frozenset(server for server, health in self.health.items() if not health.may_be_asked())
-        key = (share, away if last_resort else away | closed, slow, closed)
+        left_out = away if last_resort else away | closed
+        key = (share.mark, left_out, slow, closed)
         with self._lock:
             found = self._known.get(key)
             version = self._version
         if found is None:
+            open_ones = [server for server in [*self.links] if server not in left_out]
+            # the best comes last: each takes what it holds from those before
+            orders = sorted({(server in closed, server in slow) for server in open_ones}, reverse=True)
             found = np.full(len(share.furthest), NOBODY, np.int64)
-            asked = {
-                server: held
-                for server, held in [*self.held_of.items()]
-                if server not in key[1] and server in self.links
-            }
-            for number in range(len(found)):
-                servers = [server for server, held in asked.items() if number in held]
-                if servers:
-                    found[number] = min(
-                        servers, key=lambda server: (server in closed, server in slow, rank(number, server))
-                    )
+            for order in orders:
+                some = [server for server in open_ones if (server in closed, server in slow) == order]
+                chosen = first_by_rank({server: self.held_of.get(server, frozenset()) for server in some}, len(found))
+                found = np.where(chosen == NOBODY, found, chosen)
             found[list(share.held)] = self.me
             with self._lock:
                 if version == self._version and len(self._known) < 64:

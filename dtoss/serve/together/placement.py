@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.serve.page.planned import read_plan
@@ -70,6 +75,7 @@ def read_placement(path: str, pivots_hash: str, partitions: int) -> Placement:
     return Placement(pivots_hash, tuple(holders))
 
 
+@lru_cache(1 << 20)
 def rank(partition: int, server: int) -> int:
     """Return how gladly a server is asked for a partition, the lowest first: by rendezvous of the two numbers.
 
@@ -82,3 +88,22 @@ def rank(partition: int, server: int) -> int:
     """
     made = hashlib.blake2b(b"%d %d" % (partition, server), digest_size=8).digest()
     return int.from_bytes(made)
+
+
+def first_by_rank(held: Mapping[int, Iterable[int]], partitions: int) -> NDArray[np.int64]:
+    """Return which of some servers is asked for each partition, int64 (P,), -1 where none holds it.
+
+    Parameters
+    ----------
+    held
+        What each of them holds.
+    partitions
+        How many there are; numbers beyond are left out.
+    """
+    found, best = np.full(partitions, -1, np.int64), np.full(partitions, np.inf)
+    for server, numbers in held.items():
+        mine = np.array([number for number in numbers if 0 <= number < partitions], np.int64)
+        ranks = np.array([rank(number, server) for number in mine.tolist()], np.float64)
+        better = ranks < best[mine]
+        found[mine[better]], best[mine[better]] = server, ranks[better]
+    return found

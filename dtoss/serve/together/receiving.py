@@ -13,7 +13,7 @@ from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.wire import ObjectQuestion, ShapesQuestion
 from dtoss.sharing.asked import raw_table
-from dtoss.sharing.together import answered_by
+from dtoss.sharing.together import HitsQuestion, HomeQuestion, answered_by
 
 
 def answered_here(state: WorkerState, served: Served, question: Any, stop: Stop) -> Any:
@@ -34,6 +34,11 @@ def answered_here(state: WorkerState, served: Served, question: Any, stop: Stop)
         return _shapes(state, served, question, stop)
     if isinstance(question, ObjectQuestion):
         return _object(served, question)
+    if isinstance(question, HitsQuestion | HomeQuestion) and question.asked.k == 0:
+        # the one who asks has counted; a stranger may not have
+        asked = question.asked
+        count = int(served.index.search(asked.positions, asked.radius, -1, asked.where).count.sum())
+        check_hits(count, state.settings.limits.hits, "ask about fewer places at a time, or for smaller radii")
     return answered_by(served.share, question)
 
 

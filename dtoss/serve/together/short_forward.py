@@ -23,8 +23,11 @@ class _Whole:
 
     def set(self) -> None:
         """Answer when it was the last, as soon as the parser is done: a header is bounded by what comes after it."""
-        if not self.request.more_body:
-            self.request.protocol.loop.call_soon(self.request.answer)
+        protocol = self.request.protocol
+        if self.request.more_body:
+            protocol.flow.resume_reading()  # uvicorn waits for somebody to take what is there of a long body
+        else:
+            protocol.loop.call_soon(self.request.answer)
 
 
 class ForwardRequest:

@@ -68,7 +68,7 @@ def join_places(
                 raise ValueError("--having does not go with --queries and --url: a server does not tell the ranks")
             if verify is not None:
                 raise ValueError("--verify is for a store: a server compares checksums before it serves a snapshot")
-            from dtoss.client.remote_index import connect
+            from dtoss.client.connecting import connect
 
             token = token_of(token_file)
             space = connect(url, token, snapshot).space

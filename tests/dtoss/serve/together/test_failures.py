@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +13,13 @@ import pytest
 
 from dtoss.client.peers import read_peers
 from dtoss.errors import InputError
+from dtoss.serve.together.bundles import packed_bundle, packed_group, read_bodies
 from dtoss.serve.together.circle import Circle
 from dtoss.serve.together.health import FAILURES_IN_TEN_SECONDS, PROBE_SECONDS, Health
 from dtoss.serve.together.placement import Placement, read_placement
+from dtoss.serve.together.wire import ShapesQuestion, packed
+from dtoss.sharing.asked import Asked
+from dtoss.sharing.together import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
 from tests.dtoss.serve.served import Asker, running, served_of, until
 from tests.dtoss.serve.together.several import dealt, several, write_plan
 from tests.dtoss.serve.together.test_together import world
@@ -146,6 +152,88 @@ def test_a_question_that_is_wrong_is_wrong_on_all_servers(index):
         for path in ("/partial", "/forward"):
             status, _, body = asker.raw(path, "POST", b"not a question")
             assert status == 400, body
+
+
+HOSTILE = [
+    HitsQuestion(Asked(np.array([[np.nan, 1.0]]), np.array([1.0]), 3), ()),
+    HitsQuestion(Asked(np.array([[1e9, 1.0]]), np.array([1.0]), 3), ()),
+    HomeQuestion(Asked(np.array([[1.0, 1.0]]), np.array([np.nan]), 3), ()),
+    HomeQuestion(Asked(np.array([[1.0, 1.0]]), np.array([1.0]), -1), ()),
+    HitsQuestion(Asked(np.array([[1.0, 1.0]]), np.array([1.0]), 10**9), ()),
+    HitsQuestion(Asked(np.array([[1.0, 1.0]]), np.array([1.0]), 3, "size > 1" + " " * 10**5), ()),
+    CountQuestion(Asked(np.array([[1.0, -91.0]]), np.array([1.0]), 0), ()),
+    NearestToQuestion(np.array([[np.inf, 1.0]]), ()),
+    ShapesQuestion(b"[0,0,1,1]", "stars", None, None, (), (), 10, False),
+    ShapesQuestion(b"[0,0,1,1]", "box", None, None, (), (), 10**12, False),
+]
+
+
+@pytest.mark.parametrize("question", HOSTILE, ids=range(len(HOSTILE)))
+def test_questions_of_strangers_are_bounded_as_those_of_clients(index, lone, question):
+    """Whoever may ask may send what servers say to each other: kernels never see what is not legal."""
+    server, asker = lone
+    body = packed(question, server.serving.now.name, 10.0)
+    status, _, said = asker.raw("/partial", "POST", body)
+    assert status in (400, 413), said
+    assert json.loads(said)["detail"]
+    assert asker.get("/knn", lon=1, lat=2, k=1)["hits"]
+
+
+@pytest.mark.parametrize("numbers", [(-1,), (10**6,), (0, 1, 127)])
+def test_partitions_that_are_not_held_are_said_to_be_held_by_others(index, lone, numbers):
+    """Whatever number is asked for; what is held is named."""
+    server, asker = lone
+    asked = HitsQuestion(Asked(np.array([[1.0, 1.0]]), np.array([1.0]), 3), numbers)
+    status, _, said = asker.raw("/partial", "POST", packed(asked, server.serving.now.name, 10.0))
+    assert status == 421
+    assert json.loads(said)["held"] == list(server.serving.now.share.held)
+
+
+@pytest.mark.parametrize(
+    ("size", "k", "place", "radius"),
+    [(64, 65, (1.0, 2.0), 9.0), (10**6, 8, (1.0, 2.0), 9.0), (8, 8, (np.nan, 2.0), 9.0), (8, 0, (1.0, 2.0), 9.0),
+     (8, 8, (1.0, 2.0), -1.0), (-1, 8, (1.0, 2.0), 9.0)],
+)  # fmt: skip
+def test_messages_of_a_turn_are_bounded_too(index, lone, size, k, place, radius):
+    """What is not legal has no answer; too many questions have none either."""
+    server, asker = lone
+    group = packed_group(True, size, None, np.array([place]), np.array([radius]), [k])
+    status, _, said = asker.raw("/forward", "POST", packed_bundle(server.serving.now.name, [group]))
+    assert status == 200
+    assert read_bodies(said) == [None]
+    some = rng_places(index, 5_000)  # a long body, which comes in pieces
+    group = packed_group(True, 8, None, some, np.full(len(some), np.inf), [8] * len(some))
+    status, _, said = asker.raw("/forward", "POST", packed_bundle(server.serving.now.name, [group]))
+    assert status == 200
+    assert sum(body is not None for body in read_bodies(said)) > 1_000
+    many = packed_group(True, 8, None, np.ones((10_001, 2)), np.ones(10_001), [8] * 10_001)
+    assert asker.raw("/forward", "POST", packed_bundle(server.serving.now.name, [many]))[0] == 413
+
+
+def rng_places(index, count):
+    """Places near objects of all partitions."""
+    near = np.concatenate([part.positions[: part.owned_objects] for part in index.parts.all()])
+    return near[np.random.default_rng(1).integers(0, len(near), count)]
+
+
+@pytest.fixture(scope="module")
+def lone(index):
+    """One of two servers, and a connection to it."""
+    placement = dealt(index, 2, "contiguous", np.random.default_rng(9))
+    with several(index, placement, 2) as (first, _), Asker(first) as asker:
+        yield first, asker
+
+
+def test_who_holds_what_is_forgotten_with_the_snapshot(index):
+    """Nothing of an old snapshot is kept: shares of other snapshots that hold the same are asked alike."""
+    circle = Circle(9, read_peers_of(3), Placement(index.partitioning.digest, ((0,),) * len(index.parts)), None, print)
+    shares = [served_of(index, held=[1, 2]).share for _ in range(3)]
+    found = [circle.server_of(share) for share in shares]
+    assert found[0] is found[2]
+    known = weakref.ref(shares[0])
+    del shares, found
+    gc.collect()
+    assert known() is None
 
 
 def test_health_opens_after_failures_and_probes_once_a_second():
